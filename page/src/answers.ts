@@ -7,15 +7,18 @@ import {
   factorOf,
   groupOf,
   type GroupView,
+  level,
   limitName,
+  nothingMeasured,
   pivot,
   type UseRow,
   type View,
 } from "./data";
 import { h, table } from "./dom";
 import { capital, costName, digits, duration, moreOf, percent, sentence } from "./format";
-import { manyTimes, range, upTo } from "./outward";
-import { hinted, type Told, words } from "./words";
+import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo } from "./outward";
+import { withRole } from "./figures/facts";
+import { hinted, type Told, WORDS, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";
 
@@ -68,12 +71,91 @@ export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: numbe
   return `${[shown, ...told].join("; ")}.`;
 }
 
+/** Whether every choice has one trial, as a table has it that was imported: nothing is compared or confirmed by that. */
+const isSingle = ({ cells, status }: View): boolean =>
+  status === "imported" && cells.every(({ kind, trials }) => kind !== "candidate" || trials <= 1);
+
+/** So many reasons are told at the top; all of them stand at the end of the page. */
+const REASONS_MAX = 6;
+
+/** That nothing was measured: what became of the choices, why, and what to do next. */
+function nothing(view: View, explained: Told): HTMLElement {
+  const cells = view.cells.filter((cell) => cell.kind === "candidate");
+  const several = view.groups.length > 1;
+  const reasons = new Map<string, string[]>();
+  for (const cell of cells) {
+    const group = groupOf(view, cell.group)?.label ?? cell.group;
+    const reason = cell.reason ?? "it was not reached";
+    reasons.set(reason, [...(reasons.get(reason) ?? []), several ? `${withRole(cell)} (${group})` : withRole(cell)]);
+  }
+  const lines = [...reasons].map(([reason, names]) => {
+    const more = names.length - NAMED_MAX;
+    return `${names.slice(0, NAMED_MAX).join("; ")}${more > 0 ? ` and ${more} more` : ""}: ${reason}`;
+  });
+  const { next, more, holds, noise } = view.answer;
+  const rest = lines.length - REASONS_MAX;
+  return h(
+    "section",
+    { id: "answers", "aria-labelledby": "answers-title" },
+    h("h2", { id: "answers-title" }, "Nothing was measured"),
+    h(
+      "p",
+      { class: "summary" },
+      ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
+    ),
+    words(),
+    told(
+      "Why",
+      rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,
+      explained,
+    ),
+    next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
+    h(
+      "div",
+      { class: "told-grid" },
+      told("What was asked", holds, explained),
+      told("Noise", [...noise, ...stolen(view)], explained, "noise"),
+    ),
+    more.length > 0 &&
+      h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command))),
+  );
+}
+
+/** So many choices of one reason are named. */
+const NAMED_MAX = 4;
+
+/** What became of choices of which none was measured: `both choices failed`, `3 choices were skipped and 1 failed`. */
+export function became(cells: Pick<CellView, "outcome">[]): string {
+  const of = (outcome: string) => cells.filter((cell) => cell.outcome === outcome).length;
+  const [failed, skipped] = [of("failed"), of("skipped")];
+  const others = cells.length - failed - skipped;
+  const were = (many: number) => (many === 1 ? "was" : "were");
+  const parts = [
+    failed > 0 && `${failed} failed`,
+    skipped > 0 && `${skipped} ${were(skipped)} skipped`,
+    others > 0 && `${others} ${were(others)} not reached`,
+  ].filter((part) => part !== false);
+  const [first = "", ...rest] = parts;
+  const all =
+    cells.length === 1 ? "The one choice" : cells.length === 2 ? "Both choices" : `All ${cells.length} choices`;
+  return rest.length === 0
+    ? `${all} ${first.replace(/^\d+ /, "").replace("was ", cells.length === 1 ? "was " : "were ")}`
+    : `Of ${cells.length} choices ${parts.join(", ")}`;
+}
+
 export function answers(view: View, open: (group: string) => void): HTMLElement {
+  if (nothingMeasured(view)) return nothing(view, new Set());
   const { use, lever, avoid, why, holds, audit, noise, next, more, relays = [] } = view.answer;
   const bounded = use.rows.some((row) => row.within != null || row.times != null);
   const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
   const marks = [...new Set(use.rows.map(marked))];
-  const said = view.versus || view.check ? null : summary(use.rows, use.margin);
+  const said =
+    view.versus || view.check
+      ? null
+      : isSingle(view)
+        ? "One trial of each choice: nothing is compared or confirmed by that. What is named was the fastest once."
+        : summary(use.rows, use.margin);
+  const alone = use.rows.length > 0 && use.rows.every(({ standing }) => standing === "alone");
   // Of two the verdict stands above, at the level of its looks: the same by another level beside it would be another number.
   const two = view.versus != null;
   const explained: Told = new Set();
@@ -96,7 +178,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
   return h(
     "section",
     { id: "answers", "aria-labelledby": "answers-title" },
-    h("h2", { id: "answers-title" }, two ? "What stands behind it" : "What to use"),
+    h("h2", { id: "answers-title" }, two ? "What stands behind it" : alone ? "What it reaches" : "What to use"),
     said && h("p", { class: "summary" }, ...hinted(said, explained)),
     lever.length > 0 && h("div", { class: "lever" }, ...lever.map((line) => h("p", {}, sentence(line)))),
     bounded &&
@@ -105,7 +187,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
         "p",
         { class: "reading" },
         ...hinted(
-          `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room.`,
+          `A bar reaches as far as the choice may take more ${costs} than the best confirmed, at ${percent(use.level)} confidence. The shade is the margin of ${percent(use.margin)}: a solid bar is shown to end within it, a hatched one is not. The scale is a root scale: what is small has more room. Bounds and the ends of intervals are rounded outwards.`,
           explained,
         ),
       ),
@@ -235,7 +317,7 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
         h(
           "td",
           {},
-          `${range(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY)} `,
+          `${shownRange(level.dearer_lower, level.dearer_upper ?? null)} `,
           h("small", {}, `more than ${line.against === BEST ? BEST : `${line.heading} ${line.against}`}`),
         ),
       ),
@@ -245,7 +327,8 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
   const reading = [
     `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence, where trials of the same block are compared: intervals of rates may overlap all the same.`,
     least && "“The best” is the best confirmed choice of the same conditions, whichever that is.",
-    named && "Where a level is named, both were compared with all else the same.",
+    named &&
+      "Where a level is named, both were compared with all else the same, in the few short trials of the screening, all of them together: none of these cells need have been confirmed.",
   ];
   return h(
     "section",
@@ -268,6 +351,14 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
     ),
   );
 }
+
+/** What is shown to be taken more, with both its ends: what is many times as much is told as such. */
+export const shownRange = (lower: number, upper: number | null): string =>
+  upper == null
+    ? `at least ${atLeast(lower)}`
+    : upper < BOUND_MAX
+      ? range(lower, upper)
+      : `at least ${atLeast(lower)}, at most ${rounded(1 + upper, "upper", 2)}\u00a0×`;
 
 /** What a level is compared with where it is whichever choice is the best, as the document says it. */
 const BEST = "the best";
@@ -343,6 +434,8 @@ function answer(
     ? h("a", { href: "#evidence", onclick: () => open(group), title: "See the evidence" }, row.question)
     : h("span", {}, row.question);
   const peers = row.peer_code ?? [];
+  const asked = groupOf(view, group);
+  const mode = asked && meaningOf(level(asked, "mode"));
   return h(
     "li",
     { class: "answer", "data-standing": row.standing },
@@ -353,6 +446,11 @@ function answer(
       // Other lines speak of a question by this name.
       use.rows.length > 1 && row.groups.length === 1 ? h("small", {}, `${row.groups[0]} `) : null,
       link,
+      use.rows.some((other) => other !== row && other.question === row.question && other.who === row.who)
+        ? h("small", {}, ` ${apart(view, row)}`)
+        : null,
+      // A mode has a name that says nothing to who meets it first.
+      mode && h("small", { class: "mode" }, ` ${mode}`),
       row.one_for_all
         ? h("small", {}, " one for all of the above")
         : row.who && row.who !== "any"
@@ -396,6 +494,23 @@ function answer(
       : null,
     h("span", { class: "unseen" }, inWords(bound)),
   );
+}
+
+/** What a mode of a ring asks of it, in short. */
+function meaningOf(mode: unknown): string | null {
+  const meaning = WORDS.find(({ word }) => word === mode)?.meaning;
+  return meaning?.replace(/^of NOPs: /, "").split(/,| with /)[0] ?? null;
+}
+
+/** By what a question differs from others of its name: the parts of its group's label that not all of them have. */
+function apart(view: View, row: UseRow): string {
+  const label = (each: UseRow) => (groupOf(view, each.groups[0])?.label ?? "").split(" · ");
+  const others = view.answer.use.rows.filter(
+    (other) => other !== row && other.question === row.question && other.who === row.who,
+  );
+  return label(row)
+    .filter((part) => !others.every((other) => label(other).includes(part)))
+    .join(" · ");
 }
 
 /** The cell that an answer names; where there is one alone, that one. */

@@ -102,6 +102,17 @@ export function isMeasured(cell: CellView): boolean {
   return cell.outcome === "measured" && cell.estimate.median != null;
 }
 
+/** Whether no choice of a session that is over was measured: then there is nothing to draw. */
+export function nothingMeasured({ cells, status }: Pick<View, "cells" | "status">): boolean {
+  const compared = cells.filter((cell) => cell.kind === "candidate");
+  return status !== "running" && compared.length > 0 && !compared.some(isMeasured);
+}
+
+/** The path of a group without the relays that are compared on it: what they could reach at most. */
+export function withoutRelay(view: View, group: Pick<GroupView, "id">): CellView | undefined {
+  return view.cells.find((cell) => cell.kind === "ceiling" && cell.group === group.id && isMeasured(cell));
+}
+
 /** The cell that a group is looked at around: the one to use, else the best confirmed, else the fastest seen. */
 export function pivot(view: View, group: GroupView): CellView | undefined {
   const named = cellOf(view, group.recommendation.cell ?? group.recommendation.best);
@@ -113,8 +124,18 @@ export function pivot(view: View, group: GroupView): CellView | undefined {
   );
 }
 
-/** Where and when a session was measured, in a line: processor, kernel, date. What nobody read is left out. */
+/** The parts that all labels of groups share, in the order of the first: `tcp · 8 flows`. */
+export function common(labels: string[]): string {
+  const [first = [], ...others] = labels.map((label) => label.split(" · "));
+  return first.filter((part) => others.every((parts) => parts.includes(part))).join(" · ");
+}
+
+/** From here on other programs are told with every picture: they took a tenth of a CPU. */
+const FOREIGN = 0.1;
+
+/** Where and when a session was measured, in a line: processor, kernel, date, and what else used CPUs. What nobody read is left out. */
 export function madeAt({ environment, started, version }: View): string {
+  const { foreign_cpus: foreign } = environment;
   const { cpu, kernel_release: kernel } = environment as unknown as {
     cpu?: { model?: unknown; online?: unknown };
     kernel_release?: unknown;
@@ -124,6 +145,7 @@ export function madeAt({ environment, started, version }: View): string {
     typeof kernel === "string" && `Linux ${kernel}`,
     `began ${started}`,
     `bytegauge ${version}`,
+    foreign != null && foreign >= FOREIGN && `other programs used ${foreign.toFixed(1)} CPUs`,
   ];
   return parts.filter((part) => part).join(" · ");
 }

@@ -58,27 +58,34 @@ export function axisUnit(unit: string, most: number): { name: string; divisor: n
   return { name: unit, divisor: 1 };
 }
 
-/** Round numbers at equal steps, for a stretch that is too short to have three of the logarithmic ones. */
-function evenTicks(low: number, top: number, room: number): number[] {
-  const power = 10 ** Math.floor(Math.log10(top - low));
-  const counts = (step: number) => Math.floor(top / step) - Math.ceil(low / step) + 1;
-  const step = [0.1, 0.2, 0.5, 1, 2, 5].map((part) => part * power).find((each) => counts(each) <= Math.min(room, 5));
-  if (step == null || counts(step) < 1) return [];
-  return Array.from({ length: counts(step) }, (_, at) => (Math.ceil(low / step) + at) * step);
+/** Multiples of powers of ten that make round ticks, the finest first. */
+const ROUND = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]];
+
+/**
+ * Ticks of a logarithmic axis, as many as there is room for, at round numbers: the first is not above what is drawn, and the last not
+ * below it. An axis that is labelled to its ends tells how large the largest is.
+ */
+export function logTicks(low: number, top: number, room = 8): number[] {
+  const [first, last] = [Math.floor(Math.log10(low)) - 1, Math.ceil(Math.log10(top)) + 1];
+  const choices = ROUND.map((steps) => {
+    const powers = Array.from({ length: last - first + 1 }, (_, at) => 10 ** (first + at));
+    const all = powers.flatMap((power) => steps.map((step) => Number((step * power).toPrecision(12))));
+    const from = all.findLastIndex((tick) => tick <= low * 1.001);
+    const to = all.findIndex((tick) => tick >= top * 0.999);
+    // One value alone has a tick on either side.
+    return from < to ? all.slice(from, to + 1) : all.slice(from - 1, from + 2);
+  });
+  return choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
 }
 
-/** Ticks of a logarithmic axis: as many as there is room for, at round numbers. */
-export function logTicks(low: number, top: number, room = 8): number[] {
-  const first = Math.floor(Math.log10(low));
-  const powers = Array.from({ length: Math.ceil(Math.log10(top)) - first + 1 }, (_, at) => 10 ** (first + at));
-  const within = (steps: number[]) =>
-    powers
-      .flatMap((power) => steps.map((step) => step * power))
-      .filter((tick) => tick >= low * 0.999 && tick <= top * 1.001);
-  const choices = [[1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1, 3], [1]].map(within);
-  const found = choices.find((ticks) => ticks.length <= room) ?? choices.at(-1) ?? [];
-  const even = found.length < 3 && top > low ? evenTicks(low, top, room) : [];
-  return even.length > found.length ? even : found;
+/** Equal steps from 0 to the first round one that is not below `most`: at most so many. */
+export function evenTicksTo(most: number, room = 6): number[] {
+  if (!(most > 0)) return [0, 1];
+  const power = 10 ** Math.floor(Math.log10(most));
+  const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10].map((part) => part * power);
+  const counted = (step: number) => Math.ceil(most / step - 1e-9);
+  const step = steps.find((each) => counted(each) <= Math.max(1, room)) ?? 10 * power;
+  return Array.from({ length: counted(step) + 1 }, (_, at) => Number((at * step).toPrecision(12)));
 }
 
 /** The first letter as it begins a heading. */

@@ -13,6 +13,8 @@ export interface Figure {
   holds?: string;
   /** One sentence: what stands where, and what a mark means. */
   reading: string;
+  /** What a reader may do with it, beneath that; no file says it. */
+  asks?: string;
   /** Selects and the like, above the drawing. */
   controls?: HTMLElement | null;
   /** Draws for a width in pixels. */
@@ -50,15 +52,17 @@ export function headed(id: string, title: string, files: [name: string, save: ()
 const NARROWEST = 300;
 const ROWS_MAX = 400;
 
-/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds, and where and when it was measured. */
-export function frame(figure: Figure, conditions: string[]): { element: HTMLElement; redraw(): void } {
+/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds, and where and when it was measured; `prefix` begins their names. */
+export function frame(figure: Figure, conditions: string[], prefix: string): { element: HTMLElement; redraw(): void } {
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
-  const name = `bytegauge-${figure.id}`;
+  const name = `${prefix}-${figure.id}`;
   const svgs = () =>
     [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
   const file = () => {
-    const beneath = [...drawing.querySelectorAll("p.reading")].map((each) => each.textContent);
+    const beneath = [...drawing.querySelectorAll("p.said, p.reading")].map((each) =>
+      each.textContent.replace(/[^.]$/, "$&."),
+    );
     return standalone(svgs(), figure.title, conditions, [figure.reading, ...beneath].join(" "), paper(), ink());
   };
   const element = h(
@@ -70,7 +74,7 @@ export function frame(figure: Figure, conditions: string[]): { element: HTMLElem
       ["CSV", () => save(`${name}.csv`, "text/csv", csv(figure.table()))],
     ]),
     figure.controls ?? null,
-    h("p", { class: "reading" }, ...hinted(figure.reading)),
+    h("p", { class: "reading" }, ...hinted(figure.reading), figure.asks ? ` ${figure.asks}` : ""),
     drawing,
     data,
   );

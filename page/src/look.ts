@@ -1,7 +1,7 @@
 // How figures look: colours that colour-blind people tell apart in light and in dark, with a symbol and a dash for each.
 
 import * as Plot from "@observablehq/plot";
-import { axisUnit, duration, logTicks, trimmed } from "./format";
+import { axisUnit, duration, evenTicksTo, logTicks, trimmed } from "./format";
 
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
 const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
@@ -14,7 +14,7 @@ export const SYMBOLS: Plot.SymbolType[] = [
   "star",
   "cross",
   "wye",
-  "asterisk",
+  "hexagon",
 ];
 export const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
 
@@ -35,6 +35,8 @@ export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 export const accent = () => colours()[0] ?? "currentColor";
 export const warn = () => colours()[1] ?? "currentColor";
+/** What the host took: no series has this colour. */
+export const stolen = () => (isDark() ? "#f87171" : "#7f1d1d");
 
 /** What all plots share. One class, so that the style element which Plot writes has one text, which the policy names. */
 export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
@@ -51,6 +53,8 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   const drawn = Plot.plot(options(width, more));
   if (!(drawn instanceof SVGSVGElement)) throw new Error("figures have no legend of Plot's own");
   drawn.setAttribute("role", "img");
+  // By a click Plot pins a tip, which then stays above what it hides, whatever is clicked next.
+  drawn.addEventListener("pointerdown", (event) => event.stopImmediatePropagation(), { capture: true });
   // A drawing is one image with one label; Plot names its layers as well, which no reader could use.
   for (const layer of drawn.querySelectorAll("g[aria-label]")) layer.removeAttribute("aria-label");
   return drawn;
@@ -60,16 +64,24 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
 export const heading = (text: string, left: number, dy: number): Plot.Markish =>
   Plot.text([text], { frameAnchor: "top-left", dx: 4 - left, dy, textAnchor: "start", fontWeight: 600, fill: ink() });
 
+/** Fewer points than this are no curve: a line between two would tell what lies between them, which nobody measured. */
+export const CURVE_LEAST = 3;
+
 /** At most so many of a kind in one picture: more can no longer be told apart. */
 export const SERIES_MAX = SYMBOLS.length;
 
-/** A linear axis from 0 in a unit that suits its values; the unit belongs into the panel's title. */
-export function fromZero(unit: string, most: number): { axis: Plot.ScaleOptions; name: string } {
+/**
+ * A linear axis from 0 in a unit that suits its values, to a tick that none of them is above, with so many steps at most; the
+ * unit belongs into the panel's title.
+ */
+export function fromZero(unit: string, most: number, room = 6): { axis: Plot.ScaleOptions; name: string } {
   const { name, divisor } = axisUnit(unit, most);
+  const ticks = evenTicksTo(most / divisor, room);
   const axis: Plot.ScaleOptions = {
     // Not a number where there is none: null divided would be drawn at 0.
     transform: (value: number | null) => (value == null ? Number.NaN : value / divisor),
-    domain: [0, (most / divisor) * 1.03 || 1],
+    domain: [0, ticks.at(-1) ?? 1],
+    ticks,
     grid: true,
     label: null,
     labelArrow: "none",
@@ -109,30 +121,39 @@ export function logarithmic(ticks: number[], named: (value: number) => string, r
   };
 }
 
+/** A logarithmic axis of values from `low` to `top`, from a round tick to a round tick. */
+export function logAxis(
+  low: number,
+  top: number,
+  named: (value: number) => string,
+  room: number,
+  /** Of the unit in which ticks are round. */
+  divisor = 1,
+): Plot.ScaleOptions {
+  const ticks = logTicks(low / divisor, top / divisor, room).map((tick) => tick * divisor);
+  const ends = [ticks[0] ?? low, ticks.at(-1) ?? top].map((end) => Math.log2(end));
+  return { ...logarithmic(ticks, named, room + 1), domain: ends, grid: true, label: null };
+}
+
 /** An axis for values of a unit: from 0, but logarithmic for those that lie far apart, since the largest would flatten the rest. */
 export function valueAxis(
   unit: string,
   low: number,
   top: number,
+  room = 6,
 ): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
   if (unit !== "share" && low > 0 && top / low > FAR_APART) {
     // Times have a unit each; of all else the title has one, in which ticks are round.
     const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
-    const ticks = logTicks(low / divisor, top / divisor).map((tick) => tick * divisor);
-    const axis: Plot.ScaleOptions = {
-      ...logarithmic(ticks, (value) => (unit === "ns" ? duration(value) : trimmed(value / divisor)), 9),
-      domain: [Math.log2(low) - 0.2, Math.log2(top) + 0.2],
-      grid: true,
-      label: null,
-    };
+    const shown = (value: number) => (unit === "ns" ? duration(value) : trimmed(value / divisor));
     return {
-      axis,
+      axis: logAxis(low, top, shown, room + 2, divisor),
       name: [name, "log scale"].filter((part) => part).join(", "),
       place: (value) => Math.log2(known(value)),
     };
   }
-  return { ...fromZero(unit, top), place: known };
+  return { ...fromZero(unit, top, room), place: known };
 }
 
 const FAR_APART = 20;

@@ -4,7 +4,7 @@
 import "./style.css";
 import { answers, doubt, signOf } from "./answers";
 import { beside as besideOthers } from "./beside";
-import { candidates, madeAt, read, readBetween } from "./data";
+import { candidates, common, madeAt, nothingMeasured, read, readBetween } from "./data";
 import { h } from "./dom";
 import { capital, counted, duration } from "./format";
 import { type Figure, frame, type Lacking, lacking, select } from "./frame";
@@ -75,7 +75,9 @@ function start(): void {
       answers(view, (group) => state.openGroup(group)),
       ...(others ? [others] : []),
     );
-    beside.replaceChildren(...[notes(view), environment(view), missing(view)].filter((each) => each != null));
+    beside.replaceChildren(
+      ...[notes(view), environment(view), nothingMeasured(view) ? null : missing(view)].filter((each) => each != null),
+    );
     showEvidence();
   }
 
@@ -84,6 +86,19 @@ function start(): void {
     if (!looking) {
       evidence.replaceChildren(
         h("p", { class: "nothing" }, "This session has no group of cells: there is no evidence to show."),
+      );
+      return;
+    }
+    if (nothingMeasured(state.view)) {
+      const told = missing(state.view);
+      evidence.replaceChildren(
+        h("h2", { id: "evidence-title" }, "The evidence"),
+        h(
+          "p",
+          { class: "nothing" },
+          "Nothing was measured, so there is no figure: every cell is listed with what became of it.",
+        ),
+        ...(told ? [told] : []),
       );
       return;
     }
@@ -111,7 +126,7 @@ function start(): void {
         place.replaceChildren(...(figure ? [lacking(figure)] : []));
         return false;
       }
-      const framed = frame(figure, conditions(looking, figure));
+      const framed = frame(figure, conditions(looking, figure), prefix(looking, figure));
       place.replaceChildren(framed.element);
       redraws.set(place, framed.redraw);
       return true;
@@ -148,10 +163,17 @@ function start(): void {
   show();
 }
 
-/** Under which conditions a figure holds, for whoever sees it elsewhere. */
+/** Under which conditions a figure holds, for whoever sees it elsewhere: those of its group, or those that all groups share. */
 function conditions({ view, group }: Looking, { holds }: Figure): string[] {
-  const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, holds ?? (group.label || group.id)];
+  const own = holds == null ? group.label || group.id : [common(view.groups.map(({ label }) => label)), holds];
+  const parts = [`bytegauge ${view.plan.name}`, `session ${view.session}`, own].flat();
   return [parts.filter((part) => part !== "").join(" · "), madeAt(view)];
+}
+
+/** What the names of files begin with: `bytegauge-stream-session12-g3`; of all groups none is named. */
+function prefix({ view, group }: Looking, { holds }: Figure): string {
+  const plan = view.plan.name.replaceAll(/[^\w-]+/g, "-");
+  return ["bytegauge", plan, `session${view.session}`, ...(holds == null ? [group.id] : [])].join("-");
 }
 
 /** Name of the session, choice of the session, light and dark. */
@@ -227,6 +249,16 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
   };
   const known = doubt(view, group.id);
   const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
+  const [young, old] = (group.age_ns ?? []) as number[];
+  const facts = [
+    `${counted(measured, "cell")} measured`,
+    view.status === "imported"
+      ? `${counted(group.blocks.used, "trial")} of each, by somebody else`
+      : `${counted(group.blocks.used, "block")} of confirmation`,
+    group.warmup_ns != null && `${duration(group.warmup_ns)} of warm-up`,
+    young != null && old != null && `connections ${duration(young)} to ${duration(old)} after they opened`,
+    group.look && `judgement ${group.look.done} of ${group.look.of}`,
+  ];
   return h(
     "div",
     { class: "picker" },
@@ -254,13 +286,7 @@ function picker(state: State, { view, group }: Looking): HTMLElement {
         " ",
         ...hinted(known.text),
       ),
-    h(
-      "p",
-      { class: "reading" },
-      ...hinted(
-        `${counted(measured, "cell")} measured, ${counted(group.blocks.used, "block")} of confirmation${group.warmup_ns == null ? "" : `, ${duration(group.warmup_ns)} of warm-up`}${group.look ? `, judgement ${group.look.done} of ${group.look.of}` : ""}.`,
-      ),
-    ),
+    h("p", { class: "reading" }, ...hinted(`${facts.filter((part) => part).join(", ")}.`)),
   );
 }
 

@@ -1,7 +1,7 @@
 // What can be drawn of a cell: its rate, the other estimates that it has, CPU time.
 
 import type { CellView, Interval } from "./data";
-import { quantity } from "./format";
+import { quantity, size } from "./format";
 
 export interface Measure {
   key: string;
@@ -24,7 +24,8 @@ export const RATES: Record<string, string> = {
 
 function rate(cells: CellView[]): Measure {
   const estimate = cells[0]?.estimate;
-  const label = RATES[estimate?.metric ?? ""] ?? estimate?.metric ?? "rate";
+  const both = cells.some((cell) => cell.more["to_bytes_per_second"]) ? ", both directions together" : "";
+  const label = `${RATES[estimate?.metric ?? ""] ?? estimate?.metric ?? "rate"}${both}`;
   const of = (cell: CellView) => interval(cell.estimate.median, cell.estimate.lower, cell.estimate.upper);
   return { key: "rate", label, unit: estimate?.unit ?? "", less: false, of };
 }
@@ -35,15 +36,14 @@ function mean(cells: CellView[]): Measure {
   return { ...rate(cells), key: "mean", label: `${rate(cells).label}, mean ± sd`, of };
 }
 
-const CPU: Measure[] = [
-  {
-    key: "cpu",
-    label: "CPU time of both ends",
-    unit: "s/GiB",
-    less: true,
-    of: (cell) => interval(cell.cpu.ends_s_per_gib),
-  },
-];
+/** A device is read by one end: what it costs is that one's. */
+const cpu = (cells: CellView[]): Measure => ({
+  key: "cpu",
+  label: `CPU time of ${cells.some(({ cpu: { source, sink } }) => sink && !source) ? "the reader" : "both ends"}`,
+  unit: "s/GiB",
+  less: true,
+  of: (cell) => interval(cell.cpu.ends_s_per_gib),
+});
 
 /** A name of the document for people: `total_p99_9_ns` → `latency p99.9`. */
 export function nameOf(key: string): string {
@@ -56,6 +56,7 @@ export function nameOf(key: string): string {
     .replace(/^total_mean_ns$/, "latency mean")
     .replace(/(^|_)ns_per_/, "$1time per ")
     .replace(/_ns$/, "")
+    .replace(/_s_per_gib$/, "_time")
     .replaceAll("_", " ")
     .replace("cpu", "CPU")
     .replace(/\bnop\b/, "NOP");
@@ -74,7 +75,7 @@ export function measures(cells: CellView[]): Measure[] {
     };
     return { key, label: nameOf(key), unit, less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"), of };
   });
-  const all = [rate(cells), ...more, mean(cells), ...CPU];
+  const all = [rate(cells), ...more, mean(cells), cpu(cells)];
   return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));
 }
 
@@ -83,6 +84,30 @@ export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
   const wanted = ["server_cpu_ns_per_call", "cpu_ns_per_nop", "cpu"];
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
+}
+
+/** Calls that carry so many times as much are not compared by their time. */
+const CARRIED = 1.5;
+
+/** How much calls move whose time is shown, where that is not the same: a longer one may carry more. */
+export function carried(cells: CellView[], { key }: Measure): string | false {
+  if (key !== "ns_per_call") return false;
+  const sizes = cells.flatMap(({ counters }) => counters.bytes_per_read ?? counters.bytes_per_write ?? []);
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  return (
+    most > CARRIED * least &&
+    `Calls move from ${size(least)} to ${size(most)} each: their times tell choices apart only where that is the same.`
+  );
+}
+
+/** How many cells have a rate and not this measure, and why; nothing where none. */
+export function lacks(cells: CellView[], measure: Measure): string | false {
+  const without = cells.filter((cell) => cell.estimate.median != null && measure.of(cell) == null);
+  if (without.length === 0 || without.length === cells.length) return false;
+  const why = measure.key.includes("cpu")
+    ? "their ends were counted at moments so different that what both used for a byte cannot be added"
+    : "too few trials, or too short ones";
+  return `${without.length === 1 ? "One has" : `${without.length} have`} no ${measure.label}: ${why}.`;
 }
 
 const NAMED_MAX = 3;

@@ -29,7 +29,7 @@ export const percentOf = (share: number, end: End): string => perCent(rounded(sh
 const digitsOf = (share: number): number => (Math.abs(share) >= 0.1 ? 3 : 2);
 
 /** From here on a bound says that nothing is known, and its number would say more. */
-const BOUND_MAX = 9;
+export const BOUND_MAX = 9;
 
 /** A share that something is at most: what is not within 5 % does not read so. */
 export function atMost(share: number): string {

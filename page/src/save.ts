@@ -51,6 +51,8 @@ export function standalone(
     const [x, y] = [16 + (boxes[at]?.left ?? left) - left, HEAD + LINE * lines.length + (boxes[at]?.top ?? top) - top];
     const copy = each.drawing.cloneNode(true) as SVGSVGElement;
     copy.removeAttribute("style");
+    // What a finger left standing.
+    for (const tip of copy.querySelectorAll('[aria-label="tip"]')) tip.remove();
     copy.setAttribute("x", String(x));
     copy.setAttribute("y", String(y));
     copy.setAttribute("width", String(each.width));

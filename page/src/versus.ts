@@ -131,10 +131,12 @@ export function versus({ view }: Looking): Figure | null {
     id: "versus",
     holds: "",
     title: `Which of the two ${verb} ${more}, and how much`,
-    reading: `For the same work. Right of the middle b ${verb} ${more}, left of it a does; a number is ${told}, and the same lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
+    reading: `For the same work. a is ${found.a.words}, b is ${found.b.words}. Right of the middle b ${verb} ${more}, left of it a does; a number is ${told}, and the same lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
     table: () => ({
-      columns: ["b_longer", "lower", "upper", "level", "margin", "blocks", "verdict"],
-      rows: [[longer, lower, upper, level, margin, blocks, found.verdict]],
+      columns: ["a", "b", "b_takes_times_a", "lower", "upper", "level", "margin", "blocks", "verdict"],
+      rows: [
+        [found.a.words, found.b.words, ...[longer, lower, upper].map(timesOf), level, margin, blocks, found.verdict],
+      ],
     }),
     draw: (width) => [
       differences(
@@ -148,6 +150,10 @@ export function versus({ view }: Looking): Figure | null {
     ],
   };
 }
+
+/** How many times as much the one takes as the other, of how much longer the slower of the two does, left of 0 the other. */
+export const timesOf = (longer: number | null): number | null =>
+  longer == null ? null : longer < 0 ? 1 / (1 - longer) : 1 + longer;
 
 /** From twice as fast on, gains are told as times. */
 const MANY = 1;

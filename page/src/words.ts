@@ -126,6 +126,19 @@ export const WORDS: readonly Word[] = [
     forms: ["NOPs"],
     meaning: "an io_uring operation that does nothing: submitted, completed, and taken",
   },
+  {
+    word: "ceiling",
+    meaning: "of NOPs: completions are only counted, the least that can be done with one: no real program is faster",
+  },
+  {
+    word: "checked",
+    meaning: "of NOPs: every completion is compared with what was submitted, as a real program has to",
+  },
+  {
+    word: "cc",
+    forms: ["TCP_CONGESTION", "congestion control"],
+    meaning: "by which rule TCP decides how much it may send, such as cubic or bbr",
+  },
   { word: "relay", forms: ["relays"], meaning: "a program between the two ends that passes bytes on" },
   { word: "session", forms: ["sessions"], meaning: "one execution of a plan, as it is kept and reported" },
   { word: "steal", meaning: "time in which a CPU of this machine had work, and the host let others run on it" },
@@ -157,9 +170,18 @@ export function pieces(text: string, told: Told = new Set()): { text: string; me
   return [...found, { text: text.slice(from) }].filter((piece) => piece.text !== "");
 }
 
+/** A text in which no line ends within a flag: what is left of it at the end of a line reads as a dash. */
+const flagged = (text: string): (Node | string)[] =>
+  text
+    .split(/(--[a-z][\w-]*)/)
+    .filter((part) => part !== "")
+    .map((part) => (part.startsWith("--") ? h("span", { class: "flag" }, part) : part));
+
 /** A text whose words say what they mean when they are pointed at; the list says it to everybody. */
 export function hinted(text: string, told?: Told): (Node | string)[] {
-  return pieces(text, told).map(({ text, meaning }) => (meaning == null ? text : h("abbr", { title: meaning }, text)));
+  return pieces(text, told).flatMap(({ text, meaning }) =>
+    meaning == null ? flagged(text) : [h("abbr", { title: meaning }, text)],
+  );
 }
 
 /** All of them, folded away. */

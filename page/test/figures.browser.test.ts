@@ -5,6 +5,32 @@ import { fileOf, inBrowser, open, PATIENCE_MS } from "./browser";
 import { cell, grid, long, overTime, session } from "./planted";
 
 inBrowser("the figures in a browser", () => {
+  test("two points are no curve", async () => {
+    const lines = async (sizes: number) => {
+      const sized = Array.from({ length: sizes }, (_, at) =>
+        cell({ id: `c${at}`, factors: { read_size: 1024 << at }, bound: [0, 0.1] }),
+      );
+      const { page } = await open(fileOf([session(sized, { varied: ["read_size"] })]));
+      return page.locator('#sweep .side g[stroke-linejoin="round"] path').count();
+    };
+    expect(await lines(2)).toBe(0);
+    expect(await lines(3)).toBeGreaterThan(0);
+  });
+
+  test("what relays reach stands beside the path without one", async () => {
+    const relay = (id: string, rate: number) => cell({ id, label: `relay ${id}`, factors: { relay: id }, rate });
+    const view = session([relay("copy", 4e8), relay("splice", 5e8)], { varied: ["relay"] });
+    view.cells.push({ ...relay("none", 2 ** 30), kind: "ceiling" });
+    const { page, trouble } = await open(fileOf([view]));
+    for (const id of ["forest", "sweep"]) {
+      const said = ((await page.locator(`#${id} .reading`).textContent()) ?? "").replaceAll("\u00a0", " ");
+      expect(said, id).toContain("The dashed line is the path without a relay: 1 GiB/s.");
+      expect(await page.locator(`#${id} svg [stroke-dasharray="4 3"]`).count(), id).toBeGreaterThan(0);
+    }
+    expect(await page.locator("#sweep svg").textContent()).toContain("without a relay");
+    expect(trouble).toEqual([]);
+  });
+
   test("a click and the arrow keys change the slices", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
     const said = () => page.locator("#heatmap .said").textContent();
@@ -42,14 +68,17 @@ inBrowser("the figures in a browser", () => {
           tiles.some(({ left, right, top, bottom }) => {
             return box.left >= left && box.right <= right && box.top >= top - 2 && box.bottom <= bottom + 2;
           });
-        return [...drawing.querySelectorAll("g[stroke-width] text")].map((each) => {
-          const own = each as SVGTextElement;
-          return {
-            text: own.textContent ?? "",
-            within: within(own.getBoundingClientRect()),
-            size: Number.parseFloat(getComputedStyle(own).fontSize),
-          };
-        });
+        const texts = [...drawing.querySelectorAll("g[stroke-width] text")];
+        return texts
+          .filter((each) => each.textContent !== "▸")
+          .map((each) => {
+            const own = each as SVGTextElement;
+            return {
+              text: own.textContent ?? "",
+              within: within(own.getBoundingClientRect()),
+              size: Number.parseFloat(getComputedStyle(own).fontSize),
+            };
+          });
       });
       expect(found.length, `${across} across`).toBe(across * down);
       for (const { text: number, within, size } of found) {
@@ -197,7 +226,9 @@ inBrowser("the figures in a browser", () => {
       for (const { cost_model: model } of view.groups)
         for (const each of model.reader?.breaks ?? []) each.at_bytes = at_bytes;
       const { page } = await open(fileOf([view]));
-      return (await page.locator("#cost svg text").allTextContents()).filter((text) => text.startsWith("break at"));
+      return (await page.locator("#cost svg text").allTextContents()).filter((text) =>
+        text.startsWith("a break between"),
+      );
     };
     expect(await broken(2048)).toHaveLength(1);
     expect(await broken(1 << 20)).toEqual([]);
@@ -349,25 +380,67 @@ inBrowser("the figures in a browser", () => {
     expect(texts.filter(({ out }) => out).map(({ name }) => name)).toEqual([]);
   });
 
-  test("where contours run along one edge the closest is seen", async () => {
-    const { page } = await open(
-      fileOf([
-        session(
-          [1, 2, 3, 4].map((at) =>
-            cell({
-              id: `c${at}`,
-              factors: { transport: "unix", read_size: 1024 * (1 + (at % 2)), write_size: 1024 * (1 + (at >> 1)) },
-              rate: at === 1 ? 9e9 : 1e9,
-            }),
-          ),
-        ),
-      ]),
+  test("a map marks what is named, what may be the best and what to avoid, and surrounds nothing else", async () => {
+    const planted = (id: string, at: number, more: Parameters<typeof cell>[0] | object = {}) =>
+      cell({
+        id,
+        factors: { transport: "unix", read_size: 1024 * (1 + (at % 2)), write_size: 1024 * (1 + (at >> 1)) },
+        ...more,
+      });
+    const cells = [
+      planted("a", 0, { rate: 8e8, bound: [0, 0.03] }),
+      planted("b", 1, { rate: 9e9, stage: "screen" }),
+      planted("c", 2, { rate: 5e8, bound: [0.4, 0.9] }),
+      planted("d", 3, { rate: 7e8, bound: [0, 0.3] }),
+    ];
+    const { page, trouble } = await open(fileOf([session(cells, { best: ["a"] })]));
+    const map = page.locator("#heatmap .board svg").first();
+    // The brightest was screened alone: neither line nor dot is about it.
+    expect(await page.locator("#heatmap .contours").count()).toBe(0);
+    expect(await map.locator("text", { hasText: "▸" }).count()).toBe(1);
+    expect(await map.locator("path[stroke='#b42318'], g[stroke='#b42318'] path").count(), "one to avoid").toBe(1);
+    expect(await map.locator("circle").count(), "one may be the best").toBe(1);
+    const key = (await page.locator("#heatmap svg.key text").allTextContents()).map((text) =>
+      text.replaceAll("\u00a0", " "),
     );
-    const dashes = await page
-      .locator("#heatmap .contours path")
-      .evaluateAll((all) => all.map((each) => each.getAttribute("stroke-dasharray")));
-    expect(dashes.at(-1), "the last one lies above").toBe(null);
-    expect(new Set(dashes).size).toBe(3);
+    for (const meaning of ["may be the best", "the one named above", "shown to take over 5 % more", "looked at"])
+      expect(key).toContain(meaning);
+    expect(key.join(" ")).not.toContain("≤");
+    expect(trouble).toEqual([]);
+  });
+
+  test("no line joins what was screened to what was confirmed", async () => {
+    const cells = [1, 2, 4, 8].map((size, at) =>
+      cell({
+        id: `c${size}`,
+        factors: { transport: "unix", read_size: size * 1024 },
+        stage: at < 2 ? "screen" : "confirm",
+        bound: at < 2 ? null : [0, 0.1],
+      }),
+    );
+    const { page } = await open(fileOf([session(cells, { varied: ["read_size"], recommended: "c4" })]));
+    const lines = await page
+      .locator("#sweep .drawing svg path[d]")
+      .evaluateAll((all) =>
+        all.map((each) => each.getAttribute("d") ?? "").filter((d) => /^M[\d.,]+(L[\d.,]+)+$/.test(d)),
+      );
+    expect(lines.length).toBeGreaterThan(1);
+    for (const d of lines) expect(d.split("L"), d).toHaveLength(2);
+    expect(await page.locator("#sweep .reading").textContent()).toContain("before the others");
+  });
+
+  test("a click leaves no tip behind", async () => {
+    const { page } = await open(fileOf([grid(5, 4)]));
+    const map = page.locator("#heatmap .board svg").first();
+    await map.scrollIntoViewIfNeeded();
+    const box = await map.boundingBox();
+    if (!box) throw new Error("a heat map has a place");
+    const tips = () => map.locator('[aria-label="tip"] text').count();
+    await page.mouse.move(box.x + box.width - 40, box.y + 40);
+    await expect.poll(tips).toBeGreaterThan(0);
+    await page.mouse.click(box.x + box.width - 30, box.y + 40);
+    await page.mouse.move(2, 2);
+    await expect.poll(tips).toBe(0);
   });
 
   test("marks at the ends of their axes are seen whole", async () => {

@@ -7,6 +7,7 @@ import {
   counted,
   digits,
   duration,
+  evenTicksTo,
   logTicks,
   percent,
   quantity,
@@ -110,10 +111,16 @@ describe("axes", () => {
     expect(axisUnit("s/GiB", 0.4)).toEqual({ name: "s/GiB", divisor: 1 });
   });
   test("logarithmic ticks lie within, and become fewer over many decades", () => {
-    expect(logTicks(8, 900)).toEqual([10, 20, 50, 100, 200, 500]);
-    expect(logTicks(8, 35)).toEqual([10, 15, 20, 30]);
-    expect(logTicks(52_000, 95_000), "a short stretch has even steps").toEqual([60_000, 70_000, 80_000, 90_000]);
-    expect(logTicks(5, 5)).toEqual([5]);
+    expect(logTicks(8, 900), "no value lies beyond the last one").toEqual([5, 10, 20, 50, 100, 200, 500, 1000]);
+    expect(logTicks(8, 35)).toEqual([7, 10, 15, 20, 30, 40]);
+    expect(logTicks(52_000, 95_000)).toEqual([50_000, 70_000, 100_000]);
+    expect(logTicks(5, 5), "one value has room about it").toEqual([4, 5, 7]);
     expect(logTicks(1, 1e6)).toEqual([1, 10, 100, 1000, 1e4, 1e5, 1e6]);
+  });
+  test("from 0 go as far as the largest", () => {
+    expect(evenTicksTo(690, 4)).toEqual([0, 200, 400, 600, 800]);
+    expect(evenTicksTo(5.32, 3)).toEqual([0, 2, 4, 6]);
+    expect(evenTicksTo(1)).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
+    expect(evenTicksTo(0)).toEqual([0, 1]);
   });
 });

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { marked, noteOf, secondTrials, summary } from "../src/answers";
+import { became, marked, noteOf, secondTrials, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
-import { type CellView, madeAt, pivot, type View } from "../src/data";
+import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
 import { course } from "../src/figures/course";
 import { alarmed, repeated, twins, verdict as again } from "../src/figures/twins";
-import { cleared, drawn, edges, near } from "../src/figures/contours";
+import { edges } from "../src/figures/marks";
 import { fitted } from "../src/figures/cost";
 import { type Difference, domainOf, reachOf } from "../src/figures/differences";
 import { explained } from "../src/figures/errors";
-import { failing, flat, mayBeBest, merged, notTheFirst, ranked } from "../src/figures/facts";
+import { failing, flat, mayBeBest, merged, notTheFirst, ranked, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { ownLoads, percentileOf } from "../src/figures/percentiles";
@@ -19,7 +19,7 @@ import { bounds, halves, rootTicks } from "../src/figures/forest";
 import type { Figure } from "../src/frame";
 import { inLines, logarithmic, valueAxis } from "../src/look";
 import { placing } from "../src/figures/heatmap";
-import { atRates, costOf, measures, nameOf } from "../src/measure";
+import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
 import { places, seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
@@ -383,32 +383,14 @@ test("what a table does not state, the question knows", () => {
   expect(same([one, table], one.cells, question, 1)[0]?.found.map((each) => each?.id)).toEqual(["c1", "t7"]);
 });
 
-describe("contours", () => {
-  test("of many small tiles what is nearest to the best is no line", () => {
-    expect(drawn(false).map(({ share }) => share)).toEqual([0.05, 0.25, 1]);
-    expect(drawn(true).map(({ share }) => share)).toEqual([0.25, 1]);
-  });
-  test("of many small tiles single ones have no line of their own", () => {
-    const speck = Array.from({ length: 5 }, (_, row) => Array.from({ length: 5 }, (_, at) => row === 2 && at === 2));
-    expect(edges(cleared(speck))).toEqual([]);
-    const half = Array.from({ length: 3 }, () => [true, true, false, null]);
-    expect(edges(cleared(half)), "a border stays where it is").toEqual(edges(half));
-  });
-  test("run along the tiles where one is near the best and its neighbour is not", () => {
-    const inside = near(
-      [
-        [10, 9.8, 5],
-        [10, 9.9, null],
-      ],
-      false,
-      0.05,
-    );
-    expect(inside).toEqual([
-      [true, true, false],
-      [true, true, null],
-    ]);
-    expect(edges(inside), "nothing towards what was not measured").toEqual([[2, 0, 2, 1]]);
-    expect(near([[10, 10.4, 12]], true, 0.05)).toEqual([[true, true, false]]);
+describe("the line around what was confirmed", () => {
+  test("runs along tiles, and not towards what was not measured", () => {
+    expect(
+      edges([
+        [true, true, false],
+        [true, true, null],
+      ]),
+    ).toEqual([[2, 0, 2, 1]]);
   });
   test("neighbouring pieces are one line", () => {
     expect(
@@ -422,20 +404,6 @@ describe("contours", () => {
       [1, 2, 2, 2],
     ]);
     expect(edges([])).toEqual([]);
-  });
-  test("of values that are all alike there are none", () => {
-    expect(
-      edges(
-        near(
-          [
-            [0, 0],
-            [0, 0],
-          ],
-          false,
-          0.05,
-        ),
-      ),
-    ).toEqual([]);
   });
 });
 
@@ -577,7 +545,47 @@ test("calls at knees of their own were made under different loads", () => {
   expect(ownLoads([cell({ id: "a", factors: {} })])).toBe("");
 });
 
+describe("a session in which nothing was measured", () => {
+  const failed = (id: string, outcome: "failed" | "skipped" = "failed") =>
+    cell({ id, factors: {}, rate: null, outcome, bound: null });
+  test("is told from one that goes on, and from one that measured a choice", () => {
+    const view = session([failed("a"), failed("b")], { recommended: null });
+    expect(nothingMeasured(view)).toBe(true);
+    expect(nothingMeasured({ ...view, status: "running" })).toBe(false);
+    expect(nothingMeasured(session([failed("a"), cell({ id: "b", factors: {} })]))).toBe(false);
+  });
+  test("says what became of the choices", () => {
+    expect(became([failed("a")])).toBe("The one choice failed");
+    expect(became([failed("a"), failed("b")])).toBe("Both choices failed");
+    expect(became([failed("a", "skipped"), failed("b", "skipped"), failed("c", "skipped")])).toBe(
+      "All 3 choices were skipped",
+    );
+    expect(became([failed("a"), failed("b", "skipped"), failed("c")])).toBe("Of 3 choices 2 failed, 1 was skipped");
+  });
+});
+
+test("cells of one name are told apart by what they are there for", () => {
+  const own = cell({ id: "a", factors: {}, label: "flows 4 (moves nothing)" });
+  expect(withRole(own)).toBe("flows 4 (moves nothing)");
+  expect(withRole({ ...own, label: "flows 4", kind: "twin" })).toBe("flows 4 (second trials)");
+  expect(withRole({ ...own, kind: "floor" })).toMatch(/^flows 4 \(null engine, which moves no byte on purpose/);
+});
+
+test("what has no number of a measure is told with its reason", () => {
+  const known = cell({ id: "a", factors: {} });
+  const cpu = costOf([known])!;
+  const without = { ...cell({ id: "b", factors: {} }), cpu: {} } as CellView;
+  expect(lacks([known], cpu)).toBe(false);
+  expect(lacks([known, without], cpu)).toMatch(/^One has no CPU time of both ends: their ends were counted/);
+});
+
 describe("an axis of values", () => {
+  test("has a tick beyond the largest value", () => {
+    for (const top of [580, 691, 1001])
+      expect((valueAxis("runs", 1e2, top).axis.domain as number[])[1]).toBeGreaterThanOrEqual(top);
+    const [low, end] = valueAxis("runs", 3, 691).axis.domain as [number, number];
+    expect([low <= Math.log2(3), end >= Math.log2(691)]).toEqual([true, true]);
+  });
   test("is logarithmic where the largest is more than 20 times the smallest, in round numbers of one unit", () => {
     const far = valueAxis("bytes/s", 0.04 * 2 ** 30, 3 * 2 ** 30);
     expect(far.name).toBe("GiB/s, log scale");
@@ -593,7 +601,10 @@ describe("a saved picture", () => {
   test("says where and when it was measured", () => {
     const view = session([]);
     Object.assign(view.environment, { cpu: { model: "EPYC", online: 2 }, kernel_release: "6.1" });
-    expect(madeAt(view)).toBe("EPYC, 2 CPUs · Linux 6.1 · began 2026-01-01T00:00:00Z · bytegauge 0.1.0");
+    const made = "EPYC, 2 CPUs · Linux 6.1 · began 2026-01-01T00:00:00Z · bytegauge 0.1.0";
+    expect(madeAt(view)).toBe(made);
+    view.environment.foreign_cpus = 1.24;
+    expect(madeAt(view)).toBe(`${made} · other programs used 1.2 CPUs`);
   });
   test("its caption stands in lines that have room", () => {
     expect(wrapped("one two three incomprehensibilities", 9)).toEqual(["one two", "three", "incomprehensibilities"]);
@@ -605,11 +616,15 @@ test("which of two: its text speaks of multiples only where its axis does, and n
   const view = session([]);
   const planted = (longer: number) => {
     const found = { longer, lower: longer - 0.1, upper: longer + 0.1, margin: 0.05, level: 0.95, blocks: 20 };
-    view.versus = { ...found, verdict: "better", cost: "time" } as unknown as View["versus"];
+    const sides = { a: { words: "stream --read-size 16K" }, b: { words: "stream --read-size 64K" } };
+    view.versus = { ...found, ...sides, verdict: "better", cost: "time" } as unknown as View["versus"];
     return (versus({ view } as Looking) as Figure).reading;
   };
   expect(planted(-0.5)).not.toContain("×");
   expect(planted(-2)).toContain("×");
+  expect(planted(-2), "whoever sees it elsewhere").toContain(
+    "a is stream --read-size 16K, b is stream --read-size 64K",
+  );
 });
 
 test("bounds beside each other are told in one way: percentages, or multiples as in an answer that is none yet", () => {

@@ -110,6 +110,7 @@ export function session(
       level: 0.95,
       budget_ns: 6e10,
       audit_share: null,
+      answered_share: 0.95,
       ends: null,
       varied,
       factors: FACTORS,

@@ -3,9 +3,9 @@
 import * as Plot from "@observablehq/plot";
 import { candidates, type CellView, type GroupView, type Slice } from "../data";
 import { h } from "../dom";
-import { bytes, capital, digits, duration, logTicks, percent, trimmed } from "../format";
+import { bytes, capital, digits, duration, percent, size, trimmed } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { accent, draw, faint, heading, logarithmic, warn } from "../look";
+import { accent, draw, faint, heading, logarithmic, logAxis, warn } from "../look";
 import type { Looking } from "../state";
 
 let end: "reader" | "writer" = "reader";
@@ -39,7 +39,10 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
   }));
   const metric = model.metric === "on_cpu_ns_per_call" ? "CPU time a call" : "time a call";
   const pieces = model.segments
-    .map((piece, at) => `${at === 0 ? "" : `from ${bytes(piece.from_bytes)} `}${digits(piece.per_byte_ns)} ns a byte`)
+    .map(
+      (piece, at) =>
+        `${at === 0 ? "" : `from about ${roughly(piece.from_bytes)} on `}${digits(piece.per_byte_ns)} ns a byte`,
+    )
     .join(", ");
   return {
     id: "cost",
@@ -95,21 +98,32 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
           marginBottom: 30,
           x: { ...x, label: null },
           y: {
-            ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 7),
-            grid: true,
-            label: null,
+            ...logAxis(Math.min(...times), Math.max(...times), duration, 7),
             inset: 6,
           },
           marks: [
             heading(`${capital(metric)}: the trials, and the curve`, 62, -36),
-            Plot.ruleX(breaks, { x: (each) => Math.log2(each.at_bytes), stroke: warn(), strokeDasharray: "4 3" }),
-            Plot.text(breaks, {
-              x: (each) => Math.log2(each.at_bytes),
-              frameAnchor: "top",
-              dy: -10,
-              text: (each) => `break at ${bytes(each.at_bytes)}`,
+            // Where it is between these is not known.
+            Plot.rectX(breaks, {
+              x1: (each) => Math.log2(Math.max(each.lower_bytes, first * 0.85)),
+              x2: (each) => Math.log2(Math.min(each.upper_bytes, last)),
               fill: warn(),
+              fillOpacity: 0.14,
             }),
+            // From the end of its interval that has more room beside it.
+            ...[true, false].map((early) =>
+              Plot.text(
+                breaks.filter(({ at_bytes: at }) => at < Math.sqrt(first * last) === early),
+                {
+                  x: (each) => Math.log2(early ? Math.max(each.lower_bytes, first) : Math.min(each.upper_bytes, last)),
+                  frameAnchor: "top",
+                  textAnchor: early ? "start" : "end",
+                  dy: -10,
+                  text: (each) => `a break between ${roughly(each.lower_bytes)} and ${roughly(each.upper_bytes)}`,
+                  fill: warn(),
+                },
+              ),
+            ),
             Plot.dot(points, {
               x: (point) => Math.log2(point.size),
               y: (point) => Math.log2(point.ns ?? 1),
@@ -159,6 +173,10 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     },
   };
 }
+
+/** A size that was worked out, and not measured: in two digits. */
+export const roughly = (value: number): string =>
+  size(value).replace(/[\d.]+/, (text) => trimmed(Number(Number(text).toPrecision(2))));
 
 /** Bytes that a call of an end really moved, by cell. */
 function sizesOf(

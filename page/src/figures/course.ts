@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, SYMBOLS, valueAxis, warn } from "../look";
+import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, stolen, SYMBOLS, valueAxis } from "../look";
 import { RATES } from "../measure";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
@@ -100,7 +100,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           marginTop: 26,
           marginBottom: most > 0 ? 26 : 40,
           x: { ...x, ...(most > 0 ? { label: null } : since) },
-          y: { ticks: 5, ...axis },
+          y: axis,
           marks: [
             heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -20),
             ...cells.flatMap((one, s) => {
@@ -162,7 +162,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
                 x: "at",
                 y1: 0,
                 y2: "share",
-                stroke: warn(),
+                stroke: stolen(),
                 strokeWidth: Math.min(10, Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3)),
               }),
               Plot.ruleY([0], { stroke: ink() }),

@@ -34,7 +34,8 @@ function panel(id: string, title: string, reading: string, table: Table): HTMLEl
 
 /** Options of the cell that is looked at. */
 export function options({ view, cell }: Looking): HTMLElement | null {
-  if (!cell) return null;
+  // Of what was not measured the kernel said nothing.
+  if (!cell || !isMeasured(cell)) return null;
   const rows = Object.entries(cell.counters.options).map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
@@ -57,18 +58,38 @@ export function options({ view, cell }: Looking): HTMLElement | null {
   );
 }
 
+/** What a cell is there for, where it is no choice: two of one name would otherwise stand beside each other. */
+const ROLES: Partial<Record<CellView["kind"], string>> = {
+  twin: "second trials",
+  floor: "null engine, which moves no byte on purpose: the harness's own cost",
+  ceiling: "without a relay",
+};
+
+/** A cell by its name and by what it is there for. */
+export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | "id">): string {
+  const own = (kind === "floor" ? label.replace(" (moves nothing)", "") : label) || id;
+  const role = ROLES[kind];
+  return role == null ? own : `${own} (${role})`;
+}
+
 /** Cells that were not measured, and why. */
 export function missing(view: View): HTMLElement | null {
+  const several = view.groups.length > 1;
   const rows = view.cells
     .filter((cell) => cell.outcome !== "measured")
     .map((cell) => [
       cell.id,
-      view.groups.find((group) => group.id === cell.group)?.label ?? cell.group,
-      cell.label,
+      ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
+      withRole(cell),
       cell.outcome,
       cell.reason ?? "",
     ]);
-  return panel("missing", "Not measured", "", { columns: ["cell", "group", "label", "outcome", "reason"], rows });
+  const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
+  const reading = floors === rows.length ? "No choice is missing here: what failed measures the harness alone." : "";
+  return panel("missing", "Not measured", reading, {
+    columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"],
+    rows,
+  });
 }
 
 /** Whether a cell may be the best of its group: not known where the group compared nothing, nor of what was not confirmed. */
@@ -123,34 +144,45 @@ export function cells(looking: Looking): HTMLElement | null {
   const all = candidates(view, group);
   // What all of them are needs no column.
   const differ = all.some((cell) => cell.outcome !== "measured");
+  // Of two the verdict stands above, by their pairs.
+  const compared = !view.versus && all.length > 1;
   const known = all.flatMap((cell) => cell.estimate.median ?? []);
   const { name, divisor } = axisUnit(all[0]?.estimate.unit ?? "", Math.max(...known, 0));
   const one = (value: number) => digits(value / divisor);
+  // A table that was imported knows of no stages.
+  const staged = view.status !== "imported";
   const row = (cell: CellView) => {
     const { id, label, outcome, stage, trials, estimate, limit } = cell;
     return [
       (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
       ...(differ ? [outcome] : []),
-      stage ?? "–",
+      ...(staged ? [stage ?? "–"] : []),
       trials,
       estimate.median == null ? "–" : one(estimate.median),
       estimate.lower == null || estimate.upper == null ? "–" : ends(estimate.lower / divisor, estimate.upper / divisor),
-      cell.above_best_upper == null ? "–" : range(cell.above_best_lower, cell.above_best_upper),
-      mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
-      limitName(limit.name),
-      limit.sentence,
+      ...(compared
+        ? [
+            cell.above_best_upper == null
+              ? "–"
+              : cell.above_best_upper <= 0
+                ? "none: all others take more"
+                : range(cell.above_best_lower, cell.above_best_upper),
+            mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
+          ]
+        : []),
+      // Why it was not measured is all that is known of it.
+      ...(estimate.median == null ? ["–", cell.reason ?? limit.sentence] : [limitName(limit.name), limit.sentence]),
     ];
   };
   return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", {
     columns: [
       "cell",
       ...(differ ? ["outcome"] : []),
-      "stage",
+      ...(staged ? ["stage"] : []),
       "trials",
       `rate, ${name}`,
       `interval, ${name}`,
-      `${moreOf(group.cost)} than the best`,
-      "may be the best",
+      ...(compared ? [`${moreOf(group.cost)} than the best`, "may be the best"] : []),
       "limited by",
       "evidence",
     ],

@@ -1,14 +1,15 @@
 // Methods ranked: how much more than the best confirmed each may take, beside its rate and what it costs in CPU time.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, cellOf, limitName } from "../data";
-import { axisUnit, capital, costName, digits, percent, trimmed } from "../format";
-import { atLeast, manyTimes, range, rounded, upTo, withInterval } from "../outward";
+import { type CellView, cellOf, limitName, withoutRelay } from "../data";
+import { axisUnit, capital, costName, digits, percent, quantity, trimmed } from "../format";
+import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
+import { doubt } from "../answers";
 import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
 import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis, warn } from "../look";
-import { costOf, measures } from "../measure";
+import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
 
 const ROWS_MAX = 30;
@@ -25,7 +26,11 @@ export function forest(looking: Looking): Figure | null {
   const cells = all.slice(0, ROWS_MAX);
   const rate = measures(cells)[0];
   const cost = costOf(cells);
-  const compared = cells.some((cell) => cell.above_best_upper != null);
+  // Of two the verdict stands above, by their pairs: the same by another count beside it would be another number.
+  const alone = all.length === 1;
+  const compared = !view.versus && !alone && cells.some((cell) => cell.above_best_upper != null);
+  const single = cells.every((cell) => cell.trials <= 1);
+  const relayless = withoutRelay(view, group);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
   const rooted = reach > ROOTED * margin;
@@ -38,12 +43,14 @@ export function forest(looking: Looking): Figure | null {
     return share == null ? "" : `${percent(share)} of its calls fail`;
   };
   const mark = (cell: CellView) =>
-    `${cell.id === group.recommendation.cell ? "▸ " : ""}${[cell.label, fails(cell)].filter((part) => part !== "").join(", ")}`;
+    `${cell.id === group.recommendation.cell && !view.versus ? "▸ " : ""}${[cell.label, fails(cell)].filter((part) => part !== "").join(", ")}`;
   const offered = group.cost.startsWith("cpu")
     ? " Under an offered load it is the CPU time that is compared: the rate is what was offered, for whoever keeps up."
     : "";
   const named = cellOf(view, group.recommendation.cell);
-  const leads = `${group.recommendation.proven ? "▸ is what to use" : compared ? "▸ has the smallest bound, and is not shown to be good" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
+  const bounded = named?.above_best_upper != null && named.above_best_upper < BOUND_MAX;
+  const known = doubt(view, group.id);
+  const leads = `${group.recommendation.proven ? `▸ is what to use${known?.mark === "contested" ? `. ${known.text.replace(/\.$/, "")}` : ""}` : compared && !bounded ? "▸ leads so far: nothing bounds yet how much more it may take" : compared ? "▸ has the smallest bound, and is not shown to be good" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>
@@ -109,12 +116,29 @@ export function forest(looking: Looking): Figure | null {
 
   return {
     id: "forest",
-    title: compared
-      ? "The confirmed choices, ranked by how much more than the best they may take"
-      : "The confirmed choices, the fastest first: not compared yet",
-    reading: compared
-      ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
-      : `Too few blocks stand behind these to say how far they are apart: squares are ${cells.every((cell) => cell.trials <= 1) ? "one trial each" : "medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+    title: alone
+      ? "What it reaches and what it costs: one choice, so nothing to compare it with"
+      : view.versus
+        ? "What both reach and what they cost"
+        : compared
+          ? "The confirmed choices, ranked by how much more than the best they may take"
+          : single
+            ? "The choices, the fastest first: one trial each, so not compared"
+            : "The choices, the fastest first: not compared yet",
+    reading: [
+      view.versus
+        ? "How they compare stands above, by pairs of trials: of medians beside each other it cannot be read."
+        : alone
+          ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
+          : compared
+            ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
+            : `${single ? "Squares are one trial each, which nothing confirms" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+      relayless &&
+        `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
+      cost && lacks(cells, cost),
+    ]
+      .filter((line) => line)
+      .join(" "),
     table: () => ({
       columns: [
         "cell",
@@ -202,7 +226,8 @@ export function forest(looking: Looking): Figure | null {
           {
             x: reach,
             y: "id",
-            text: (cell: CellView) => `▶ ${told.least(cell.above_best_lower ?? 0)}`,
+            text: (cell: CellView) =>
+              `▶ ${(cell.above_best_lower ?? 0) > 0 ? told.least(cell.above_best_lower ?? 0) : "no bound"}`,
             textAnchor: "start",
             dx: -2,
             fill: ink(),
@@ -217,6 +242,10 @@ export function forest(looking: Looking): Figure | null {
         ),
       ];
       const rates = () => [
+        Plot.ruleX(relayless ? [speed.place(relayless.estimate.median ?? null)] : [], {
+          stroke: ink(),
+          strokeDasharray: "4 3",
+        }),
         Plot.ruleY(cells, {
           y: "id",
           x1: (cell: CellView) => speed.place(cell.estimate.lower ?? null),
@@ -261,9 +290,11 @@ export function forest(looking: Looking): Figure | null {
           : [];
       const dearest = Math.max(...cells.map((cell) => cost?.of(cell)?.mid ?? 0));
       const reached = cells.flatMap(({ estimate: { lower, median, upper } }) => [lower, median, upper]);
-      const known = reached.filter((value): value is number => value != null);
-      const speed = valueAxis(rate?.unit ?? "", Math.min(...known), Math.max(...known, 0));
-      const price = fromZero(cost?.unit ?? "", dearest);
+      const known = [...reached, relayless?.estimate.median].filter((value): value is number => value != null);
+      const speedOf = (room?: number) => valueAxis(rate?.unit ?? "", Math.min(...known), Math.max(...known, 0), room);
+      const priceOf = (room?: number) => fromZero(cost?.unit ?? "", dearest, room);
+      const [speed, price] = [speedOf(), priceOf()];
+      const labels = (plot: number) => Math.max(2, Math.floor(plot / LABEL));
       type Panel = { title: string; marks(): Plot.Markish[]; x(plot: number): Plot.ScaleOptions };
       const panels: Panel[] = [];
       if (compared)
@@ -276,11 +307,13 @@ export function forest(looking: Looking): Figure | null {
             ...(rooted ? { type: "sqrt", ticks: rootTicks(reach, (share) => plot * Math.sqrt(share / end)) } : {}),
           }),
         });
-      if (rate) panels.push({ title: `${rate.label}, ${speed.name}`, marks: rates, x: () => speed.axis });
-      if (cost) panels.push({ title: `${cost.label}, ${price.name}`, marks: costs, x: () => price.axis });
+      if (rate)
+        panels.push({ title: `${rate.label}, ${speed.name}`, marks: rates, x: (plot) => speedOf(labels(plot)).axis });
+      if (cost)
+        panels.push({ title: `${cost.label}, ${price.name}`, marks: costs, x: (plot) => priceOf(labels(plot)).axis });
       if (panels.length === 0) return [nothing("No cell of this group was compared.")];
       const key = meaning(
-        cells.some((cell) => cell.above_best_upper != null) ? [...new Set(cells.map(verdict))] : [],
+        compared ? [...new Set(cells.map(verdict))] : [],
         compared && best.size > 0 ? [...new Set(cells.map((cell) => best.has(cell.id)))] : [],
         margin,
         width,
@@ -336,6 +369,8 @@ export function rootTicks(reach: number, place: (share: number) => number): numb
   }
   return found;
 }
+/** What a label of an axis takes, pixels. */
+const LABEL = 46;
 /** From which share of the longest bar on a bar has room for its number. */
 const ROOMY = 0.25;
 /** How much farther than its farthest end a scale goes. */

@@ -1,5 +1,5 @@
 // Two choices against each other on band axes, and the two lines through the cell that is looked at. Cells that only were
-// screened are hatched: what is known of them is little. The best set is outlined and dotted.
+// screened are hatched: what is known of them is little. What is shown of the others has a mark (marks.ts).
 
 import * as Plot from "@observablehq/plot";
 import {
@@ -18,12 +18,12 @@ import { axisUnit, capital, digits, moreOf } from "../format";
 import { atMost, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, isDark, NARROW, paper, thinned } from "../look";
-import { atRates, type Measure, measures } from "../measure";
+import { draw, faint, ink, NARROW, paper, thinned } from "../look";
+import { atRates, carried, lacks, type Measure, measures } from "../measure";
 import type { Looking, State } from "../state";
-import { contourKey, contours, outline } from "./contours";
 import { mayBeBest } from "./facts";
 import { colourKey } from "./key";
+import { crosses, hatching, isDear, looked, markKey, outline, type Sign } from "./marks";
 import { slice } from "./slice";
 
 /** What the reader chose in this figure. Kept while the page is open, group by group. */
@@ -33,6 +33,8 @@ interface Wish {
   measure: string;
 }
 const wishes = new Map<string, Wish>();
+/** What the reader coloured by last, in whichever group: another group begins with it. */
+let lastMeasure = "rate";
 
 /**
  * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
@@ -71,11 +73,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     ["write_size", "rcvbuf"].filter((name) => name !== x0),
     [second, first].find((name) => name !== x0) ?? second,
   );
-  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: "rate" };
+  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: lastMeasure };
   const choose = (change: Partial<Wish>) => {
     const next = { ...wish, ...change };
     if (next.x === next.y) Object.assign(next, change.x ? { y: wish.x } : { x: wish.y });
     wishes.set(group.id, next);
+    lastMeasure = next.measure;
     redraw();
   };
   const fx = factorOf(view, wish.x);
@@ -84,6 +87,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   const measure = known.find((each) => each.key === wish.measure) ?? known[0];
   if (!measure) return null;
   const best = new Set(group.best_set.filter((id) => all.some((cell) => cell.id === id && hasPlace(cell, wish))));
+  const isNamed = (cell: CellView) => cell.id === group.recommendation.cell;
   const { placed, placeless, start } = placing(all, wish, looking.cell, measure);
   if (!start) return null;
   let chosen = start;
@@ -155,19 +159,19 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     id: "heatmap",
     title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
     reading: [
-      `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}.`,
-      best.size > 0 && "Outlined with a dot: may be the best.",
+      `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}, a median with no bound of its own: what is shown to be close to the best stands in the ranking, and here by its mark.`,
       screened &&
         (dense
           ? "Framed: confirmed; all others were screened only, so roughly known."
           : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
-        "Of many that were tried briefly the brightest is so partly by luck: compare those that were confirmed.",
-      `Lines surround what comes close to the brightest of this map, as far as it was seen${dense ? ", but for single tiles" : ""}.`,
-      "Click a cell, or use the arrow keys, to see the two lines through it.",
+        "What was screened was measured before the rest and in other trials: compare those that were confirmed with each other alone. Of many that were tried briefly the brightest is so partly by luck.",
+      lacks(placed.filter(isMeasured), measure),
+      carried(all, measure),
     ]
       .filter((line) => line)
       .join(" "),
+    asks: "Click a cell, or use the arrow keys, to see the two lines through it.",
     controls,
     table: () => ({
       columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
@@ -289,6 +293,28 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
               stroke: "#000",
             } as Plot.DotOptions,
           ),
+          Plot.text(cells.filter(isNamed), {
+            ...place,
+            text: () => "▸",
+            fontSize: roomy ? 14 : 11,
+            dx: -tile / 2 + (roomy ? 9 : 6),
+            dy: writing ? -high / 2 + (roomy ? 9 : 6) : 0,
+            fill: "#111111",
+            stroke: "#ffffff",
+            strokeWidth: 3,
+          } as Plot.TextOptions),
+          ...crosses().map((cross) =>
+            Plot.dot(
+              cells.filter((cell) => isDear(cell, group)),
+              {
+                ...place,
+                ...cross,
+                ...(roomy ? {} : { r: 3 }),
+                dx: writing ? tile / 2 - (roomy ? 9 : 6) : 0,
+                dy: writing ? high / 2 - (roomy ? 9 : 6) : 0,
+              } as Plot.DotOptions,
+            ),
+          ),
           cells.length <= CELLS_WITH_TIP
             ? Plot.tip(
                 cells,
@@ -302,18 +328,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             : null,
         ],
       });
-      const paint = isDark() ? "#000" : "#fff";
-      drawing.prepend(
-        svg(
-          "defs",
-          {},
-          svg(
-            "pattern",
-            { id: hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-            svg("rect", { width: 2.2, height: 6, fill: paint, "fill-opacity": 0.38 }),
-          ),
-        ),
-      );
+      drawing.prepend(hatching(hatch));
       const scaleX = drawing && scaleOf(drawing, "x");
       const scaleY = drawing && scaleOf(drawing, "y");
       const above = cells.length <= CELLS_WITH_TIP ? drawing.lastElementChild : null;
@@ -323,14 +338,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const gap = starts.length > 1 ? ((starts[1] ?? 0) - (starts[0] ?? 0) - size) / 2 : 0;
         return [...starts.map((start) => start - gap), (starts.at(-1) ?? 0) + size + gap];
       };
-      const valueAt = (x: Level, y: Level) => {
-        const cell = tiles.get(JSON.stringify([x, y]));
-        return cell && isMeasured(cell) ? (measure.of(cell)?.mid ?? null) : null;
-      };
       const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
-      const shown = ys.map((y) => xs.map((x) => valueAt(x, y)));
       const [across, down] = [corners(xs, scaleX), corners(ys, scaleY)];
-      drawing.insertBefore(contours(shown, measure.less, across, down, dense), above);
       if (dense && screened) {
         const sure = ys.map((y) =>
           xs.map((x) => {
@@ -344,7 +353,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         fill: "none",
         class: "chosen",
         "stroke-width": 3,
-        stroke: isDark() ? "#fff" : "#d6006c",
+        stroke: looked(),
         rx: 3,
         "pointer-events": "none",
       });
@@ -435,12 +444,21 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       show();
       const apart = h("p", { class: "reading" }, absent(placeless));
       apart.style.maxWidth = `${wide}px`;
+      const signs: Sign[] = [
+        best.size > 0 && ("best" as const),
+        cells.some(isNamed) && ("use" as const),
+        cells.some((cell) => isDear(cell, group)) && ("avoid" as const),
+        "looked" as const,
+        dense && screened && ("confirmed" as const),
+        !dense && uncertain.length > 0 && ("screened" as const),
+        measured.length < cells.length && ("untold" as const),
+      ].filter((sign) => sign !== false);
       const map = h(
         "div",
         {},
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
-        contourKey(measure, wide, dense, { best: best.size > 0, framed: dense && screened }),
+        markKey(signs, group.recommendation.margin, wide, `${hatch}-key`),
         placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.

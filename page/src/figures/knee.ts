@@ -3,10 +3,10 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, factorOf, isMeasured, level } from "../data";
 import { h } from "../dom";
-import { duration, logTicks, quantity } from "../format";
+import { duration, quantity } from "../format";
 import type { Figure } from "../frame";
 import { follows, named, varying } from "../levels";
-import { accent, draw, faint, heading, ink, logarithmic, NARROW, paper, rows as laidOut, warn } from "../look";
+import { accent, draw, faint, heading, ink, logAxis, NARROW, paper, rows as laidOut, warn } from "../look";
 import type { Looking } from "../state";
 
 export function knee({ view }: Looking): Figure | null {
@@ -171,10 +171,8 @@ function searched({ name, each, knee }: Row, width: number, top: number, [low, h
       tickFormat: (value: number) => quantity(value, null),
     },
     y: {
-      ...logarithmic(logTicks(low, high), duration, 7),
-      domain: [Math.log2(low) - 0.3, Math.log2(high) + 0.3],
-      grid: true,
-      label: null,
+      ...logAxis(low, high, duration, 7),
+      inset: 6,
     },
     marks: [
       heading(`${name}: ${knee.percentile} of every probe`, 62, -24),

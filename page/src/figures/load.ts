@@ -9,6 +9,7 @@ import { type Figure, select } from "../frame";
 import { along, follows, held, levels, named, varying } from "../levels";
 import {
   colours,
+  CURVE_LEAST,
   DASHES,
   draw,
   type Entry,
@@ -30,8 +31,6 @@ import { percentileOf } from "./percentiles";
 
 let percentile = "total_p99_ns";
 
-/** A load is answered when no more of it is missing. */
-const SHORT = 0.02;
 /** From here on three panels stand beside each other; pixels. */
 const WIDE = 840;
 
@@ -51,7 +50,6 @@ interface Panel {
   of(point: Point): Interval | null;
 }
 
-const late = (point: Point) => point.reached < point.offered * (1 - SHORT);
 const short = (key: string) => nameOf(key).replace("latency ", "");
 
 export function load({ view, cell }: Looking, redraw: () => void): Figure | null {
@@ -81,6 +79,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   });
   points.sort((a, b) => a.offered - b.offered);
   const cost = costOf(near);
+  const answered = view.plan.answered_share;
+  const late = (point: Point) => point.reached < point.offered * answered;
   const panels = [
     cost && { title: cost.label, unit: cost.unit, of: ({ cell }: Point) => cost.of(cell) },
     keys.length > 0 && {
@@ -110,9 +110,10 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     holds: held(view, calls, cell, ["call_rate", colour]),
     title: colour ? `Which ${axisName(factor)} under which offered load` : "What an offered load costs",
     reading: [
-      bars && "Vertical lines are intervals.",
+      bars &&
+        `Vertical lines are intervals at ${percent(view.plan.level)}; a mark without one has too few trials for it.`,
       points.some(late) &&
-        `Where less than ${percent(1 - SHORT)} of a load was answered its latency is crossed: calls queue there, and it is mostly waiting.`,
+        `Where less than ${percent(answered)} of a load was answered its latency is crossed: calls queue there, and it is mostly waiting.`,
       without > 0 && `${without} of the ${points.length} marks are missing where too few calls were made.`,
     ]
       .filter((line) => line)
@@ -158,9 +159,9 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
           ? [{ name: "what to use there", look: ring("shown") }]
           : []),
         ...(points.some(({ chosen }) => chosen === "leads")
-          ? [{ name: "named there, not shown", look: ring("leads") }]
+          ? [{ name: "leads there, not shown to be good", look: ring("leads") }]
           : []),
-        ...(points.some(late) ? [{ name: `answered less than ${percent(1 - SHORT)}`, look: cross() }] : []),
+        ...(points.some(late) ? [{ name: `answered less than ${percent(answered)}`, look: cross() }] : []),
       ];
       return [
         h("div", { class: "side" }, ...panels.map((panel) => drawn(panel, each))),
@@ -197,7 +198,6 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         inset: 14,
       },
       y: {
-        ticks: 5,
         ...axis,
         ...(unit === "share" ? { tickFormat: (share: number) => percent(share) } : {}),
         insetTop: 8,
@@ -210,7 +210,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
           const look = places[at] ?? at;
           const stroke = tone[look % tone.length] ?? ink();
           return [
-            Plot.line(own, {
+            Plot.line(own.length < CURVE_LEAST ? [] : own, {
               x,
               y,
               stroke,

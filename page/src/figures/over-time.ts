@@ -76,7 +76,7 @@ export function overTime({ view, group }: Looking): Figure | null {
             labelArrow: "none",
             labelAnchor: "center",
           },
-          y: { ...axis, ticks: 5 },
+          y: axis,
           marks: [
             heading(capital(`${title}, ${name}`), 66, -24),
             warm ? Plot.rectX([warmup], { x1: 0, x2: warmup, fill: faint(), fillOpacity: 0.16 }) : null,

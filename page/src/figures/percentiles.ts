@@ -3,9 +3,22 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
-import { capital, duration, logTicks, quantity } from "../format";
+import { capital, duration, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
-import { colours, DASHES, draw, heading, ink, legend, logarithmic, paper, SERIES_MAX, SYMBOLS } from "../look";
+import {
+  colours,
+  CURVE_LEAST,
+  DASHES,
+  draw,
+  heading,
+  ink,
+  legend,
+  logarithmic,
+  logAxis,
+  paper,
+  SERIES_MAX,
+  SYMBOLS,
+} from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
@@ -47,6 +60,16 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     .sort((a, b) => order(a) - order(b))
     .slice(0, LINES_MAX);
   const series = seriesOf(view, cells);
+  const names = (all: CellView[]) => all.map((each) => each.label || each.id).join(", ");
+  const measured = candidates(view, group).filter(isMeasured);
+  const untimed = measured.filter((each) => !timed(each));
+  const others = measured.filter((each) => timed(each) && !cells.includes(each));
+  const absent = [
+    untimed.length > 0 && ` Without a line, with too few calls for any percentile: ${names(untimed)}.`,
+    others.length > 0 && ` Not drawn, so that the others can be told apart: ${names(others)}.`,
+  ]
+    .filter((line) => line)
+    .join("");
   const points = cells.flatMap((each, at) =>
     Object.entries(each.more)
       .map(([key, estimate]) => ({
@@ -62,13 +85,14 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   );
   const tail = (p: number) => Math.log2(1 / (1 - p));
   const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
+  const two = cells.some((each) => points.filter((point) => point.each === each).length < CURVE_LEAST);
   const bars = points.some((point) => point.lower != null);
   const single = cells.every((each) => each.trials <= 1);
   const name = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
   return {
     id: "percentiles",
     title: "How long calls take",
-    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? ", with an interval where trials are enough for one" : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.${ownLoads(cells)}`,
+    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? `, with an interval at ${percent(view.plan.level)} where trials are enough for one` : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.${two ? " Two percentiles are no curve: without a line." : ""}${ownLoads(cells)}${absent}`,
     controls:
       parts.length > 1
         ? h(
@@ -101,16 +125,13 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         const own = points.filter((point) => point.each === each);
         const stroke = tone[s % tone.length] ?? ink();
         return [
-          Plot.areaY(
-            own.filter((point) => point.lower != null),
-            {
-              x: (point) => tail(point.p),
-              y1: (point) => Math.log2(point.lower ?? point.mid),
-              y2: (point) => Math.log2(point.upper ?? point.mid),
-              fill: stroke,
-              fillOpacity: 0.12,
-            },
-          ),
+          Plot.areaY(own.length < CURVE_LEAST ? [] : own.filter((point) => point.lower != null), {
+            x: (point) => tail(point.p),
+            y1: (point) => Math.log2(point.lower ?? point.mid),
+            y2: (point) => Math.log2(point.upper ?? point.mid),
+            fill: stroke,
+            fillOpacity: 0.12,
+          }),
           Plot.ruleX(
             own.filter((point) => point.lower != null),
             {
@@ -120,7 +141,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
               stroke,
             },
           ),
-          Plot.line(own, {
+          Plot.line(own.length < CURVE_LEAST ? [] : own, {
             x: (point) => tail(point.p),
             y: (point) => Math.log2(point.mid),
             stroke,
@@ -153,9 +174,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           inset: INSET,
         },
         y: {
-          ...logarithmic(logTicks(Math.min(...times), Math.max(...times)), duration, 8),
-          grid: true,
-          label: null,
+          ...logAxis(Math.min(...times), Math.max(...times), duration, 8),
           inset: INSET,
         },
         marks: [
@@ -180,7 +199,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
             drawing,
             legend(
               "",
-              cells.map((each, at) => ({ name: each.label, series: series[at] ?? at })),
+              cells.map((each, at) => ({ name: each.label, series: series[at] ?? at, loose: two })),
               width,
             ),
           ]
@@ -200,8 +219,10 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
       before = Math.max(Math.log(point.mid), before + least);
       return { ...point, at: Math.exp(before) };
     });
+    // Beyond the end of the longest line: no other one runs through it.
+    const end = Math.max(...last.map((point) => tail(point.p)));
     return Plot.text(placed, {
-      x: (point) => tail(point.p),
+      x: () => end,
       y: (point) => Math.log2(point.at),
       dx: 10,
       text: (point: (typeof placed)[number]) => point.each.label,

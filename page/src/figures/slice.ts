@@ -6,7 +6,7 @@ import { capital } from "../format";
 import { withInterval as told } from "../outward";
 import { nothing } from "../frame";
 import { named } from "../levels";
-import { accent, draw, heading, ink, logarithmic, paper, thinned, valueAxis } from "../look";
+import { accent, CURVE_LEAST, draw, heading, ink, logarithmic, paper, thinned, valueAxis } from "../look";
 import type { Measure } from "../measure";
 
 /** More marks than this on a line are small. */
@@ -39,6 +39,7 @@ export function slice(
   );
   const y = (point: (typeof points)[number]) => place(point.mid);
   const [y1, y2] = (["lower", "upper"] as const).map((end) => (point: (typeof points)[number]) => place(point[end]));
+  const curve = <Mark>(own: Mark[]) => (own.length < CURVE_LEAST ? [] : own);
   const unit = name ? `, ${name}` : "";
   const whole = capital(`${measure.label} at ${title}${unit}`);
   // A name that is longer than its drawing stands in two lines.
@@ -71,13 +72,21 @@ export function slice(
       label: axisName(factor),
       inset: 12,
     } as Plot.ScaleOptions,
-    y: { ticks: 5, ...axis },
+    y: axis,
     marks: [
       heading(lines.join("\n"), LEFT, -24 - above),
-      numeric && withInterval.length > 1
-        ? Plot.areaY(points, { x: at, y1: y1!, y2: y2!, fill: accent(), fillOpacity: 0.2 })
+      numeric && withInterval.length >= CURVE_LEAST
+        ? Plot.areaY(withInterval, { x: at, y1: y1!, y2: y2!, fill: accent(), fillOpacity: 0.2 })
         : null,
-      Plot.line(points, { x: at, y, stroke: accent(), strokeOpacity: numeric ? 1 : 0 }),
+      // Each kind by itself: what was screened was measured at another time, in other trials.
+      ...[true, false].map((sure) =>
+        Plot.line(curve(points.filter((point) => isConfirmed(point.cell) === sure)), {
+          x: at,
+          y,
+          stroke: accent(),
+          strokeOpacity: numeric ? (sure ? 1 : 0.35) : 0,
+        }),
+      ),
       Plot.ruleX(withInterval, { x: at, y1: y1!, y2: y2!, stroke: accent(), strokeWidth: 1.5 }),
       Plot.dot(points, {
         x: at,
@@ -96,7 +105,7 @@ export function slice(
           x: at,
           y,
           title: (point) =>
-            `${named(point.x, factor)}: ${told(point, measure.unit)}${point.lower == null ? ", screened" : ""}`,
+            `${named(point.x, factor)}: ${told(point, measure.unit)}${isConfirmed(point.cell) ? "" : ", screened only"}`,
           fill: paper(),
           lineHeight: 1.3,
         }),

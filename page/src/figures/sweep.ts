@@ -1,14 +1,26 @@
 // Any measure against any factor, with another one by colour and a third by panel: one-factor sweeps, clients by message size.
 
 import * as Plot from "@observablehq/plot";
-import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level } from "../data";
+import {
+  axisName,
+  type CellView,
+  factorOf,
+  type GroupView,
+  isConfirmed,
+  isMeasured,
+  type Level,
+  level,
+  type View,
+  withoutRelay,
+} from "../data";
 import { h } from "../dom";
-import { capital, count, percent } from "../format";
+import { capital, count, percent, quantity } from "../format";
 import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, partsOf, varying } from "../levels";
 import {
   colours,
+  CURVE_LEAST,
   DASHES,
   draw,
   faint,
@@ -21,7 +33,7 @@ import {
   SYMBOLS,
   valueAxis,
 } from "../look";
-import { atRates, type Measure, measures } from "../measure";
+import { atRates, carried, type Measure, measures } from "../measure";
 import { seriesOfLevels } from "../series";
 import type { Looking } from "../state";
 
@@ -63,6 +75,16 @@ export function topOf(values: { mid: number; upper: number | null }[]): number {
   return far > FAR_OUT * others ? 1.2 * others : far;
 }
 
+/** Groups that no factor tells from another one, as tables of two machines: of those alike the one looked at is drawn, or the first. */
+export function indistinct({ groups }: Pick<View, "groups">, looked: GroupView): GroupView[] {
+  const key = ({ factors }: GroupView) => JSON.stringify(Object.entries(factors).sort());
+  return groups.filter((one, at) =>
+    groups.some(
+      (other, place) => one !== looked && other !== one && key(other) === key(one) && (other === looked || place < at),
+    ),
+  );
+}
+
 /** Factors in the order in which they make good axes: many numeric levels first. */
 export function axes(cells: CellView[], factors: string[]): string[] {
   const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
@@ -73,7 +95,8 @@ export function axes(cells: CellView[], factors: string[]): string[] {
 }
 
 export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
-  const all = view.cells.filter((each) => each.kind === "candidate");
+  const apart = indistinct(view, group);
+  const all = view.cells.filter((each) => each.kind === "candidate" && !apart.some(({ id }) => id === each.group));
   const order = axes(all, view.plan.varied);
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
   const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
@@ -118,19 +141,25 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const parts = partsOf(view, all, used).map((factor) => factorOf(view, factor).heading);
   const placeless = cells.filter((each) => level(each, wish.x) == null);
 
+  // Of one path alone: under other conditions it reaches something else.
+  const reference = cells.every((each) => each.group === group.id) ? withoutRelay(view, group) : undefined;
+  const relayless = reference && first.of(reference) ? reference : undefined;
   // One trial each says nothing of how they follow on each other.
   const single = cells.length > 0 && cells.every((each) => each.trials <= 1);
   const bars = cells.some((each) => shown.some((measure) => measure.of(each)?.lower != null));
+  const loose = cells.some((each) => shown.some((measure) => measure.of(each) && measure.of(each)?.lower == null));
   return {
     id: "sweep",
     holds: fixed,
     title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
     reading: [
       bars &&
-        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}.`,
+        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}${loose ? "; a mark without one has too few trials for it" : ""}.`,
+      ...shown.map((measure) => carried(cells, measure)),
       single
         ? "One trial each, so without a line: what lies between them may be chance."
-        : cells.some((each) => !isConfirmed(each)) && "Hollow marks were screened only, so roughly known.",
+        : cells.some((each) => !isConfirmed(each)) &&
+          "Hollow marks were screened only, before the others and in other trials: they are roughly known, and no line joins them to what was confirmed.",
       !bars &&
         !single &&
         "Marks are medians of a few trials each, too few for an interval: what lies between them may be chance.",
@@ -141,6 +170,10 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           `${without === 1 ? "One cell has" : `${without} cells have`} too few trials or calls for ${measure.label}, and no mark there.`
         );
       }),
+      apart.length > 0 &&
+        `Not drawn, since no factor tells it from what is: ${apart.map(({ label, id }) => label || id).join("; ")}.`,
+      relayless &&
+        `The dashed line is the path without a relay: ${quantity(first.of(relayless)?.mid ?? 0, first.unit)}.`,
       fixed && `Held as in the cell looked at: ${fixed}.`,
       parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
       placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
@@ -188,10 +221,11 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       const each = width / columns - (columns > 1 ? 8 : 0);
       const row = h("div", { class: "side" });
       for (const measure of shown) {
+        const all = relayless ? [...cells, relayless] : cells;
         const least = Math.min(
-          ...cells.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
+          ...all.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
         );
-        const most = topOf(cells.flatMap((one) => measure.of(one) ?? []));
+        const most = topOf(all.flatMap((one) => measure.of(one) ?? []));
         for (const panel of panels) {
           const part =
             panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
@@ -217,6 +251,17 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     },
   };
 
+  /** Where a mark stands, each factor once: a cell's own name has those that are compared. */
+  function placed(one: CellView, x: Level, s: number): string {
+    const wanted = [
+      `${fx.heading} ${named(x, fx)}`,
+      ...(series.length > 0 ? [`${fc.heading} ${named(series[s] ?? null, fc)}`] : []),
+    ];
+    const label = one.label.replaceAll("\u00a0", " ");
+    const rest = wanted.filter((part) => !label.includes(part.replaceAll("\u00a0", " ")));
+    return [label, ...rest].filter((part) => part !== "").join(", ");
+  }
+
   function lines(
     part: CellView[],
     measure: Measure,
@@ -238,7 +283,26 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     // Bars of several series at one level stand beside each other.
     const step = Math.min(5, 16 / Math.max(1, series.length - 1));
     const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
+    const reach = (measure: Measure): Plot.Markish[] => {
+      const value = relayless && measure.of(relayless);
+      if (!value) return [];
+      const y = place(value.mid);
+      return [
+        Plot.ruleY([y], { stroke: ink(), strokeDasharray: "4 3" }),
+        Plot.text(["without a relay"], {
+          y: () => y,
+          frameAnchor: "right",
+          textAnchor: "end",
+          dy: -8,
+          fill: ink(),
+          stroke: paper(),
+          strokeWidth: 4,
+        }),
+      ];
+    };
     const tone = colours();
+    // Names have no order: there a line tells no more than which marks belong together.
+    const curve = <Mark>(own: Mark[]) => (numeric && own.length < CURVE_LEAST ? [] : own);
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
@@ -247,7 +311,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       const stroke = tone[look % tone.length] ?? ink();
       marks.push(
         Plot.areaY(
-          numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length > 1 ? own : [],
+          numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length >= CURVE_LEAST
+            ? own
+            : [],
           {
             x: at,
             y1: (point) => place(point.lower),
@@ -257,16 +323,17 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             fillOpacity: 0.13,
           },
         ),
-        Plot.line(single ? [] : own, {
-          x: at,
-          y: (point) => place(point.mid),
-          dx: apart(s),
-          stroke,
-          strokeDasharray: DASHES[look] || undefined,
-          strokeWidth: 2,
-          // Names have no order: a line only tells which marks belong together.
-          strokeOpacity: numeric ? 1 : series.length > 1 ? 0.35 : 0,
-        } as Plot.LineOptions),
+        ...[true, false].map((sure) =>
+          Plot.line(single ? [] : curve(own.filter((point) => isConfirmed(point.one) === sure)), {
+            x: at,
+            y: (point) => place(point.mid),
+            dx: apart(s),
+            stroke,
+            strokeDasharray: DASHES[look] || undefined,
+            strokeWidth: sure ? 2 : 1.2,
+            strokeOpacity: numeric ? (sure ? 1 : 0.45) : series.length > 1 ? 0.35 : 0,
+          } as Plot.LineOptions),
+        ),
         Plot.ruleX(
           own.filter((point) => point.lower != null),
           {
@@ -334,9 +401,10 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx),
         inset: 12,
       } as Plot.ScaleOptions,
-      y: { ticks: 6, ...axis },
+      y: axis,
       marks: [
         heading(capital(name ? `${title}, ${name}` : title), 66, -28),
+        ...reach(measure),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
         Plot.tip(
@@ -345,7 +413,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             x: at,
             y: (point) => place(point.mid),
             title: (point: (typeof points)[number]) =>
-              `${point.one.label}\n${fx.heading} ${named(point.x, fx)}${series.length > 0 ? `, ${fc.heading} ${named(series[point.s] ?? null, fc)}` : ""}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
+              `${placed(point.one, point.x, point.s)}\n${withInterval(point, measure.unit)}${isConfirmed(point.one) ? "" : ", screened only"}${single ? ", one trial" : ""}`,
             fill: paper(),
             lineHeight: 1.3,
           }),

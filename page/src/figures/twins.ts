@@ -4,7 +4,7 @@ import { cellOf, type TwinView, type View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
-import { differences } from "./differences";
+import { differences, reachOf } from "./differences";
 
 /** The question that a group answers, as the first screen asks it: the group's own name may be long. */
 function asked(view: View, id: string): string | undefined {
@@ -27,28 +27,33 @@ export function alarmed({ alarm, lower, upper }: Pick<TwinView, "alarm" | "lower
 /** What was measured twice; nothing where there is one choice alone. */
 export const repeated = (view: View, { cell }: Pick<TwinView, "cell">): string => cellOf(view, cell)?.label ?? "";
 
+/** A share of the first trials as one of whichever took less: twice as long lies as far on either side, as in the texts. */
+export const either = (share: number | null | undefined): number | null =>
+  share == null ? null : share < 0 ? 1 - 1 / (1 + share) : share;
+
 export function twins({ view, group }: Looking): Figure | null {
   const found = view.groups.flatMap(({ id, label, twin }) => (twin?.difference == null ? [] : [{ id, label, twin }]));
   if (found.length === 0) return null;
   const rows = found.map(({ id, label, twin }) => ({
     id,
-    label: `${id === group.id ? "▸ " : ""}${[asked(view, id) ?? label, repeated(view, twin)].filter((part) => part).join(": ")}`,
-    mid: twin.difference ?? null,
-    lower: twin.lower ?? null,
-    upper: twin.upper ?? null,
+    label: `${id === group.id && found.length > 1 ? "▸ " : ""}${[asked(view, id) ?? label, repeated(view, twin)].filter((part) => part).join(": ")}`,
+    mid: either(twin.difference),
+    lower: either(twin.lower),
+    upper: either(twin.upper),
     alarm: twin.alarm,
     word: verdict(twin.lower, twin.upper, twin.alarm),
     more: counted(twin.blocks, "block"),
   }));
   const bars = rows.filter((row) => row.lower != null && row.upper != null).length;
   const reading = [
-    "Every block measured one choice twice, as if it were two (an A/A test): the one that a row names, which was picked before the first block and need not be the one to use. First and second trials differ by chance and disturbance alone.",
+    "Every block measured one choice twice, as if it were two (an A/A test): the one that a row names, which was picked before the first block and need not be the one to use. First and second trials differ by chance and disturbance alone. A number is how much more those trials take, of which it stands on the side.",
     bars > 0 &&
-      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says so.`,
+      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says that it leaves out 0, which by itself is no alarm, so no note has it.`,
     bars < rows.length && "A dot without a bar has too few blocks for one.",
     rows.some((row) => row.alarm) &&
       "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven.",
     `The shade is the margin of ${percent(view.plan.margin)}.`,
+    rows.length > 1 && "▸ is that of the conditions looked at.",
   ];
   return {
     id: "twins",
@@ -70,7 +75,14 @@ export function twins({ view, group }: Looking): Figure | null {
       ]),
     }),
     draw: (width) => [
-      differences(rows, view.plan.margin, `← the second trials take less · they take ${moreOf(group.cost)} →`, width),
+      differences(
+        rows,
+        view.plan.margin,
+        `← the first trials take ${moreOf(group.cost)} · the second ones →`,
+        width,
+        reachOf(rows),
+        "either",
+      ),
     ],
   };
 }

@@ -1,0 +1,89 @@
+// What is read off a figure by itself, and repeated elsewhere: it must say what it is.
+
+import { describe, expect, test } from "vitest";
+import { shownRange } from "../src/answers";
+import { common } from "../src/data";
+import { roughly } from "../src/figures/cost";
+import { forest } from "../src/figures/forest";
+import { indistinct } from "../src/figures/sweep";
+import { either } from "../src/figures/twins";
+import { carried } from "../src/measure";
+import type { Looking } from "../src/state";
+import { timesOf } from "../src/versus";
+import { cell, session } from "./planted";
+
+describe("numbers that are read off by themselves", () => {
+  test("what one of two takes is a multiple of the other's", () => {
+    expect(timesOf(0.5)).toBe(1.5);
+    // a takes a third longer: b takes three quarters of its time.
+    expect(timesOf(-1 / 3)).toBeCloseTo(0.75);
+    expect(timesOf(null)).toBe(null);
+  });
+  test("what lies as far on either side differs by the same factor", () => {
+    expect(either(1)).toBe(1);
+    expect(either(-0.5)).toBe(-1);
+    expect(either(-0.65)).toBeCloseTo(-1.857);
+  });
+  test("what is to be avoided has both its ends", () => {
+    const told = (lower: number, upper: number | null) => shownRange(lower, upper).replaceAll("\u00a0", " ");
+    expect(told(1.28, 41)).toBe("at least 128 %, at most 42 ×");
+    expect(told(0.065, 0.7)).toBe("6.5 % to 70 %");
+    expect(told(0.5, null)).toBe("at least 50 %");
+  });
+  test("groups that no factor tells apart are not drawn as one", () => {
+    const view = session(
+      ["g1", "g2", "g3"].map((group) =>
+        cell({ id: group, group, factors: { transport: group === "g3" ? "unix" : "tcp" } }),
+      ),
+    );
+    const [one, two, three] = view.groups;
+    if (!one || !two || !three) throw new Error("three groups");
+    const left = (looked: typeof one) => indistinct(view, looked).map(({ id }) => id);
+    expect([left(one), left(two), left(three)]).toEqual([["g2"], ["g1"], ["g2"]]);
+  });
+  test("a break that was worked out has two digits", () => {
+    expect([101 * 1024, 68.2 * 1024, 800].map((value) => roughly(value).replaceAll("\u00a0", " "))).toEqual([
+      "100 KiB",
+      "68 KiB",
+      "800 B",
+    ]);
+  });
+  test("conditions that all groups share", () => {
+    expect(common(["tcp · 8 flows · 2 k", "tcp · 8 flows · 5 k"])).toBe("tcp · 8 flows");
+    expect(common([])).toBe("");
+  });
+  test("a call that carries more is said beside its time", () => {
+    const cells = [8192, 65536].map((bytes, at) => {
+      const one = cell({ id: `c${at}`, factors: {} });
+      one.counters.bytes_per_read = bytes;
+      return one;
+    });
+    const measure = (key: string) => ({ key }) as Parameters<typeof carried>[1];
+    expect(carried(cells, measure("ns_per_call"))).toContain("8\u00a0KiB to 64\u00a0KiB");
+    expect(carried(cells.slice(1), measure("ns_per_call"))).toBe(false);
+    expect(carried(cells, measure("rate"))).toBe(false);
+  });
+  test("of one choice, and of two, nothing is said to be within the margin", () => {
+    const looking = (view: ReturnType<typeof session>): Looking => {
+      const [group] = view.groups;
+      if (!group) throw new Error("a group");
+      return { view, group, cell: view.cells[0] };
+    };
+    const alone = forest(looking(session([cell({ id: "a", factors: {} })])));
+    expect(alone?.title).toContain("nothing to compare it with");
+    expect(alone?.reading).not.toContain("margin");
+    const open = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 12] })));
+    for (const group of open.groups) Object.assign(group.recommendation, { proven: false, bound: 12 });
+    const reading = forest(looking(open))?.reading ?? "";
+    expect(reading).toContain("nothing bounds yet");
+    expect(reading).not.toContain("smallest bound, and");
+  });
+  test("what speaks against a choice stands in its ranking as well", () => {
+    const view = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 0.04] })));
+    const [row] = view.answer.use.rows;
+    if (row) row.note = "its second trials do not agree: NOISE";
+    const [group] = view.groups;
+    if (!group) throw new Error("a group");
+    expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("something speaks against it");
+  });
+});
