@@ -2,7 +2,7 @@
 
 use crate::support::{Plan, levels, session};
 use bytegauge_model::unit::count_rate;
-use bytegauge_model::{CellKind, EndRole, Level, SessionId, Stage};
+use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionId, Stage};
 use bytegauge_report::view::document::{Standing, UseRow};
 use bytegauge_report::{AcrossView, SessionData, Settings, View, render};
 
@@ -116,10 +116,15 @@ fn a_twin_of_another_choice_is_told_by_its_name() {
     let twin = data.cells.iter().find_map(|row| row.cell.twin_of.clone()).expect("a twin");
     let is_twin = |cell: &bytegauge_model::CellId| *cell == twin || cell.0 == format!("{twin}t");
     data.trials.iter_mut().filter(|trial| is_twin(&trial.cell)).for_each(|trial| trial.bytes /= 3);
+    let lost = data.cells.iter().map(|row| row.cell.id.clone()).find(|cell| !is_twin(cell)).expect("another choice");
+    let of_lost = data.trials.iter_mut().filter(|trial| trial.cell == lost);
+    of_lost.for_each(|trial| trial.outcome = Outcome::Failed("it stalled".into()));
     let view = view(&data);
     assert_ne!(view.groups[0].recommendation.cell.as_ref(), Some(&twin));
     let note = view.answer.to_use.rows[0].note.clone().expect("a note");
     assert!(note.starts_with("read 1 MiB twice: "), "{note}");
+    // What is certain comes first: a screen cuts the last.
+    assert_eq!(view.answer.noise[0], "1 choice failed: it stalled");
     // One number, whichever of the two is the slower one.
     let noise = view.answer.noise.join("; ");
     let apart = note.strip_prefix("read 1 MiB twice: ").expect("how far");

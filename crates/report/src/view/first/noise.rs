@@ -29,8 +29,10 @@ const RUN_SHORT_NS: f64 = 20e6;
 
 /// What disturbed, and whom.
 pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
-    // What speaks against an answer comes before what only may have disturbed: a screen cuts the last.
-    let mut said: Vec<String> = once(view, questions, "proven", |group| &group.once_proven).into_iter().collect();
+    // What is certain and asks to be mended comes first, then what speaks against an answer, then what only may have
+    // disturbed: a screen cuts the last.
+    let mut said = misbehaved(view);
+    said.extend(once(view, questions, "proven", |group| &group.once_proven));
     said.extend(twins(view, questions));
     said.extend(weakened(view, questions));
     said.extend(all_trials(view, questions));
@@ -55,9 +57,27 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
         said.push(format!("bytegauge itself takes {} of the shortest real call", percent(share)));
     }
+    said.extend(short_runs(view));
+    if said.is_empty() {
+        let reach = view.environment.twin_reach;
+        let nothing = match told_above {
+            _ if view.status == SessionStatus::Imported => "what disturbed where it was measured is not known",
+            true => "nothing beside the other programs that are named above",
+            false => "nothing was noticed",
+        };
+        said.push(match reach {
+            Some(reach) => format!("{nothing}; the same choice {}", measured_twice(reach)),
+            None => nothing.into(),
+        });
+    }
+    said
+}
+
+/// What programs and choices did that they should not have done.
+fn misbehaved(view: &View) -> Vec<String> {
+    let mut said = Vec::new();
     if let Some(check) = &view.check {
         let runs = |count: usize, what: &str| (count > 0).then(|| format!("after {} {what}", counted(count, "run")));
-        said.extend(short_runs(view));
         said.extend(runs(check.left_behind, "processes were left behind, and ended"));
         said.extend(runs(check.stopped_by_force, "the server did not heed its signal, and was killed (--stop)"));
     }
@@ -76,18 +96,6 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
             None => counted(failed.count(), "choice"),
         };
         said.push(format!("{which} failed: {reason}"));
-    }
-    if said.is_empty() {
-        let reach = view.environment.twin_reach;
-        let nothing = match told_above {
-            _ if view.status == SessionStatus::Imported => "what disturbed where it was measured is not known",
-            true => "nothing beside the other programs that are named above",
-            false => "nothing was noticed",
-        };
-        said.push(match reach {
-            Some(reach) => format!("{nothing}; the same choice {}", measured_twice(reach)),
-            None => nothing.into(),
-        });
     }
     said
 }
@@ -110,6 +118,7 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
 
 /// Runs that are hardly longer than it takes to start a program, which a shell and a dynamic linker do in milliseconds.
 fn short_runs(view: &View) -> Option<String> {
+    view.check.as_ref()?;
     let run_ns = |cell: &CellView| cell.more.get("ns_per_run").and_then(|estimate| estimate.median);
     let shortest_ns = view.cells.iter().filter_map(run_ns).reduce(f64::min)?;
     (shortest_ns < RUN_SHORT_NS).then(|| {
