@@ -17,7 +17,8 @@ import {
 import { h, table } from "./dom";
 import { capital, costName, digits, duration, moreOf, percent, sentence } from "./format";
 import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo } from "./outward";
-import { withRole } from "./figures/facts";
+import { nothing } from "./nothing";
+import { following, showing, stolen, told } from "./told";
 import { hinted, type Told, WORDS, words } from "./words";
 
 type Mark = UseRow["standing"] | "contested";
@@ -75,76 +76,8 @@ export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: numbe
 const isSingle = ({ cells, status }: View): boolean =>
   status === "imported" && cells.every(({ kind, trials }) => kind !== "candidate" || trials <= 1);
 
-/** So many reasons are told at the top; all of them stand at the end of the page. */
-const REASONS_MAX = 6;
-
-/** That nothing was measured: what became of the choices, why, and what to do next. */
-function nothing(view: View, explained: Told): HTMLElement {
-  const cells = view.cells.filter((cell) => cell.kind === "candidate");
-  const several = view.groups.length > 1;
-  const reasons = new Map<string, string[]>();
-  for (const cell of cells) {
-    const group = groupOf(view, cell.group)?.label ?? cell.group;
-    const reason = cell.reason ?? "it was not reached";
-    reasons.set(reason, [...(reasons.get(reason) ?? []), several ? `${withRole(cell)} (${group})` : withRole(cell)]);
-  }
-  const lines = [...reasons].map(([reason, names]) => {
-    const more = names.length - NAMED_MAX;
-    return `${names.slice(0, NAMED_MAX).join("; ")}${more > 0 ? ` and ${more} more` : ""}: ${reason}`;
-  });
-  const { next, more, holds, noise } = view.answer;
-  const rest = lines.length - REASONS_MAX;
-  return h(
-    "section",
-    { id: "answers", "aria-labelledby": "answers-title" },
-    h("h2", { id: "answers-title" }, "Nothing was measured"),
-    h(
-      "p",
-      { class: "summary" },
-      ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
-    ),
-    words(),
-    told(
-      "Why",
-      rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,
-      explained,
-    ),
-    next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
-    h(
-      "div",
-      { class: "told-grid" },
-      told("What was asked", holds, explained),
-      told("Noise", [...noise, ...stolen(view)], explained, "noise"),
-    ),
-    more.length > 0 &&
-      h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command))),
-  );
-}
-
-/** So many choices of one reason are named. */
-const NAMED_MAX = 4;
-
-/** What became of choices of which none was measured: `both choices failed`, `3 choices were skipped and 1 failed`. */
-export function became(cells: Pick<CellView, "outcome">[]): string {
-  const of = (outcome: string) => cells.filter((cell) => cell.outcome === outcome).length;
-  const [failed, skipped] = [of("failed"), of("skipped")];
-  const others = cells.length - failed - skipped;
-  const were = (many: number) => (many === 1 ? "was" : "were");
-  const parts = [
-    failed > 0 && `${failed} failed`,
-    skipped > 0 && `${skipped} ${were(skipped)} skipped`,
-    others > 0 && `${others} ${were(others)} not reached`,
-  ].filter((part) => part !== false);
-  const [first = "", ...rest] = parts;
-  const all =
-    cells.length === 1 ? "The one choice" : cells.length === 2 ? "Both choices" : `All ${cells.length} choices`;
-  return rest.length === 0
-    ? `${all} ${first.replace(/^\d+ /, "").replace("was ", cells.length === 1 ? "was " : "were ")}`
-    : `Of ${cells.length} choices ${parts.join(", ")}`;
-}
-
 export function answers(view: View, open: (group: string) => void): HTMLElement {
-  if (nothingMeasured(view)) return nothing(view, new Set());
+  if (nothingMeasured(view)) return nothing(view);
   const { use, lever, avoid, why, holds, audit, noise, next, more, relays = [] } = view.answer;
   const bounded = use.rows.some((row) => row.within != null || row.times != null);
   const costs = [...new Set(view.groups.map((group) => costName(group.cost)))].join(", or ");
@@ -234,9 +167,8 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
       told("Audit in long trials", audit, explained, "audit-told"),
       told("Noise", [...noise, ...stolen(view)], explained, "noise"),
     ),
-    next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next)),
-    more.length > 0 &&
-      h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command))),
+    following(next),
+    showing(more),
   );
 }
 
@@ -244,12 +176,6 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
 const FEW = 4;
 /** Pixels; as in the style sheet. */
 const PHONE = 560;
-
-/** How much the host took, where it took something: how many trials it hit says nothing of it. */
-function stolen({ environment: { steal_share: mean, steal_share_worst: worst } }: View): string[] {
-  if (mean == null || worst == null || worst <= 0) return [];
-  return [`the host took ${percent(mean)} of the CPU time on average, and ${percent(worst)} in the worst block`];
-}
 
 /** What is long: behind a line of its own on a phone. */
 function folded(long: boolean, summary: string, content: HTMLElement): HTMLElement {
@@ -271,30 +197,6 @@ function unfold(question: string): HTMLElement {
     { type: "button", class: "unfold", "aria-expanded": "false", "aria-label": name, onclick: turn },
     "more",
   );
-}
-
-function told(heading: string, lines: string[], explained: Told, id?: string): HTMLElement | false {
-  return (
-    lines.length > 0 &&
-    h(
-      "section",
-      { class: "told", ...(id ? { id } : {}) },
-      h("h3", {}, ...hinted(heading, explained)),
-      ...lines.map((line) => h("p", {}, ...hinted(sentence(line), explained))),
-    )
-  );
-}
-
-/** A command as it is typed, on a line by itself that is never broken: one click takes all of it. */
-function command(words: string): HTMLElement {
-  return h("pre", { class: "command", tabindex: 0 }, h("code", {}, words));
-}
-
-/** What to do, in its order: commands, and what each brings; or a sentence. */
-function steps(next: string[]): Node[] {
-  const typed = (line: string) => line.startsWith("bytegauge ");
-  if (!next.some(typed)) return [h("p", {}, sentence(next.join("; ")))];
-  return next.map((line) => (typed(line) ? command(line) : h("p", {}, sentence(line))));
 }
 
 /** What to avoid: by how much each level is shown to take more, and than what. */

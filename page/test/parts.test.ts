@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { became, marked, noteOf, secondTrials, summary } from "../src/answers";
+import { marked, noteOf, secondTrials, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
@@ -11,6 +11,7 @@ import { type Difference, domainOf, reachOf } from "../src/figures/differences";
 import { explained } from "../src/figures/errors";
 import { failing, flat, mayBeBest, merged, notTheFirst, ranked, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
+import { became } from "../src/nothing";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { ownLoads, percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";

@@ -1,0 +1,75 @@
+// The first screen where nothing was measured: what became of the choices, why, and what to do next.
+
+import { type CellView, groupOf, type View } from "./data";
+import { h } from "./dom";
+import { withRole } from "./figures/facts";
+import { following, showing, stolen, told } from "./told";
+import { hinted, type Told, words } from "./words";
+
+/** So many reasons are told at the top; all of them stand at the end of the page. */
+const REASONS_MAX = 6;
+
+/** That nothing was measured: what became of the choices, why, and what to do next. */
+export function nothing(view: View): HTMLElement {
+  const explained: Told = new Set();
+  const cells = view.cells.filter((cell) => cell.kind === "candidate");
+  const several = view.groups.length > 1;
+  const reasons = new Map<string, string[]>();
+  for (const cell of cells) {
+    const group = groupOf(view, cell.group)?.label ?? cell.group;
+    const reason = cell.reason ?? "it was not reached";
+    reasons.set(reason, [...(reasons.get(reason) ?? []), several ? `${withRole(cell)} (${group})` : withRole(cell)]);
+  }
+  const lines = [...reasons].map(([reason, names]) => {
+    const more = names.length - NAMED_MAX;
+    return `${names.slice(0, NAMED_MAX).join("; ")}${more > 0 ? ` and ${more} more` : ""}: ${reason}`;
+  });
+  const { next, more, holds, noise } = view.answer;
+  const rest = lines.length - REASONS_MAX;
+  return h(
+    "section",
+    { id: "answers", "aria-labelledby": "answers-title" },
+    h("h2", { id: "answers-title" }, "Nothing was measured"),
+    h(
+      "p",
+      { class: "summary" },
+      ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
+    ),
+    words(),
+    told(
+      "Why",
+      rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,
+      explained,
+    ),
+    following(next),
+    h(
+      "div",
+      { class: "told-grid" },
+      told("What was asked", holds, explained),
+      told("Noise", [...noise, ...stolen(view)], explained, "noise"),
+    ),
+    showing(more),
+  );
+}
+
+/** So many choices of one reason are named. */
+const NAMED_MAX = 4;
+
+/** What became of choices of which none was measured: `both choices failed`, `3 choices were skipped and 1 failed`. */
+export function became(cells: Pick<CellView, "outcome">[]): string {
+  const of = (outcome: string) => cells.filter((cell) => cell.outcome === outcome).length;
+  const [failed, skipped] = [of("failed"), of("skipped")];
+  const others = cells.length - failed - skipped;
+  const were = (many: number) => (many === 1 ? "was" : "were");
+  const parts = [
+    failed > 0 && `${failed} failed`,
+    skipped > 0 && `${skipped} ${were(skipped)} skipped`,
+    others > 0 && `${others} ${were(others)} not reached`,
+  ].filter((part) => part !== false);
+  const [first = "", ...rest] = parts;
+  const all =
+    cells.length === 1 ? "The one choice" : cells.length === 2 ? "Both choices" : `All ${cells.length} choices`;
+  return rest.length === 0
+    ? `${all} ${first.replace(/^\d+ /, "").replace("was ", cells.length === 1 ? "was " : "were ")}`
+    : `Of ${cells.length} choices ${parts.join(", ")}`;
+}
