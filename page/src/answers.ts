@@ -2,6 +2,7 @@
 
 import { inWords, picture, scale, shownDearer } from "./bound";
 import {
+  candidates,
   type CellView,
   cellOf,
   factorOf,
@@ -155,6 +156,8 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
         use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
           h("li", {}, "(size) is the peer's choice: the answer is for a peer with that one"),
         use.rows.some((row) => row.rough) && h("li", {}, "(rate) is only roughly known"),
+        use.rows.some((row) => row.rate_all != null) &&
+          h("li", {}, "all trials: their rate together, slow ones in full, where the median above it tells less"),
       ),
     use.one && use.one.length > 0 ? told("With one constant", use.one, explained) : null,
     avoid.length > 0 && toAvoid(view, open, explained),
@@ -275,6 +278,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
     const { heading, unit } = factorOf(view, factor);
     return unit && levels.every((level) => /^\d+$/.test(level)) ? `${heading} (${unit})` : heading;
   };
+  const { down, across } = { down: alike(grid.down.levels), across: alike(grid.across.levels) };
   const place = (at: number | null): HTMLElement => {
     const row = at == null ? undefined : use.rows[at];
     const group = row?.groups[0];
@@ -294,13 +298,19 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
     );
   };
   const rows = grid.cells.map((cells, at) =>
-    h("tr", {}, h("th", { scope: "row" }, grid.down.levels[at] ?? ""), ...cells.map(place)),
+    h("tr", {}, h("th", { scope: "row" }, down[at] ?? ""), ...cells.map(place)),
   );
-  return table("The answers by two conditions", ["", ...grid.across.levels], rows, {
+  return table("The answers by two conditions", ["", ...across], rows, {
     kind: "grid",
     caption: `${heading(grid.down)} down, ${heading(grid.across)} across`,
   });
 }
+
+/** Levels of one kind: where one is in bytes, sizes are as the questions below say them, `64 B` and `1 KiB`. */
+export const alike = (levels: string[]): string[] =>
+  levels.some((level) => / B$/.test(level))
+    ? levels.map((level) => level.replace(/^(\d+)([KMG])$/, "$1\u00a0$2iB"))
+    : levels;
 
 function answer(
   view: View,
@@ -333,7 +343,7 @@ function answer(
     .map((choice, at) => [choice.heading, left(row.shown[at] ?? "", choice.auto)] as const)
     .filter(([, level]) => level !== "" && level !== "–");
   const link = group
-    ? h("a", { href: "#evidence", onclick: () => open(group), title: "See the evidence" }, row.question)
+    ? h("a", { href: "#evidence", onclick: () => open(group), title: "See the evidence" }, unparted(row.question))
     : h("span", {}, row.question);
   const peers = row.peer_code ?? [];
   const asked = groupOf(view, group);
@@ -398,6 +408,9 @@ function answer(
   );
 }
 
+/** A question in which no line ends between a number and its unit. */
+const unparted = (question: string): string => question.replace(/(\d) (?=(?:[KMG]i)?B\b)/g, "$1\u00a0");
+
 /** What a mode of a ring asks of it, in short. */
 function meaningOf(mode: unknown): string | null {
   const meaning = WORDS.find(({ word }) => word === mode)?.meaning;
@@ -415,11 +428,16 @@ function apart(view: View, row: UseRow): string {
     .join(" · ");
 }
 
-/** The cell that an answer names; where there is one alone, that one. */
+/** The cell that an answer names: the recommended, the one alone, or of what was not confirmed the one with its levels. */
 function named(view: View, row: UseRow, group: GroupView | undefined): CellView | undefined {
-  return (
-    cellOf(view, group?.recommendation.cell) ?? (group && row.standing === "alone" ? pivot(view, group) : undefined)
+  const recommended = cellOf(view, group?.recommendation.cell);
+  if (recommended || !group) return recommended;
+  if (row.standing === "alone") return pivot(view, group);
+  const levels = Object.entries(row.choice ?? {});
+  const fitting = candidates(view, group).filter((cell) =>
+    levels.every(([factor, value]) => level(cell, factor) === value),
   );
+  return levels.length > 0 && fitting.length === 1 ? fitting[0] : undefined;
 }
 
 /** What a choice is that is left to the system: `auto (= bbr here)`. */
@@ -486,6 +504,8 @@ function rates(row: UseRow, divisor: number, unit: string, costUnit: string | nu
   const range =
     row.rate_max != null && row.rate_max !== row.rate ? `${one(row.rate)}–${one(row.rate_max)}` : one(row.rate);
   const parts: (Node | string)[] = [row.rough ? `(${range})` : range, h("span", { class: "unit" }, ` ${unit}`)];
+  // A median that flatters is not told without the rate of all trials.
+  if (row.rate_all != null) parts.push(h("small", {}, `all trials ${digits(row.rate_all / divisor, count)}`));
   if (costUnit && row.cost != null) parts.push(h("small", {}, `${digits(row.cost)} ${costUnit}`));
   if (row.p99_ns != null) parts.push(h("small", {}, `p99 ${duration(row.p99_ns)}`));
   return parts;

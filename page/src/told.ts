@@ -3,7 +3,7 @@
 import type { View } from "./data";
 import { h } from "./dom";
 import { percent, sentence } from "./format";
-import { hinted, type Told } from "./words";
+import { flagged, hinted, type Told } from "./words";
 
 /** Some lines under a heading; nothing where there are none. */
 export function told(heading: string, lines: string[], explained: Told, id?: string): HTMLElement | false {
@@ -20,7 +20,7 @@ export function told(heading: string, lines: string[], explained: Told, id?: str
 
 /** A command as it is typed, on a line by itself that is never broken: one click takes all of it. */
 function command(words: string): HTMLElement {
-  return h("pre", { class: "command", tabindex: 0 }, h("code", {}, words));
+  return h("pre", { class: "command", tabindex: 0 }, h("code", {}, ...flagged(words)));
 }
 
 /** What to do, in its order: commands, and what each brings; or a sentence. */

@@ -171,7 +171,7 @@ export function pieces(text: string, told: Told = new Set()): { text: string; me
 }
 
 /** A text in which no line ends within a flag: what is left of it at the end of a line reads as a dash. */
-const flagged = (text: string): (Node | string)[] =>
+export const flagged = (text: string): (Node | string)[] =>
   text
     .split(/(--[a-z][\w-]*)/)
     .filter((part) => part !== "")

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { marked, noteOf, secondTrials, summary } from "../src/answers";
+import { alike, marked, noteOf, secondTrials, summary } from "../src/answers";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
@@ -635,4 +635,10 @@ test("bounds beside each other are told in one way: percentages, or multiples as
     );
   expect(told(false)).toEqual(["400 %", "≤ 599 %", "at least 237 %"]);
   expect(told(true)).toEqual(["5 ×", "≤ 7 ×", "at least 3.37 ×"]);
+});
+
+test("sizes beside each other are in one form, that of the questions; numbers that are no sizes stay", () => {
+  expect(alike(["64 B", "1K", "16K"])).toEqual(["64 B", "1\u00a0KiB", "16\u00a0KiB"]);
+  expect(alike(["1K", "16K"])).toEqual(["1K", "16K"]);
+  expect(alike(["1", "10"])).toEqual(["1", "10"]);
 });

@@ -296,12 +296,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           Plot.text(cells.filter(isNamed), {
             ...place,
             text: () => "▸",
-            fontSize: roomy ? 14 : 11,
-            dx: -tile / 2 + (roomy ? 9 : 6),
-            dy: writing ? -high / 2 + (roomy ? 9 : 6) : 0,
+            fontSize: roomy ? 14 : 8,
+            dx: -tile / 2 + (roomy ? 9 : 4),
+            dy: writing ? -high / 2 + (roomy ? 9 : 4) : 0,
             fill: "#111111",
             stroke: "#ffffff",
-            strokeWidth: 3,
+            strokeWidth: roomy ? 3 : 2,
           } as Plot.TextOptions),
           ...crosses().map((cross) =>
             Plot.dot(

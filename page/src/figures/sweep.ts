@@ -225,7 +225,13 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         const least = Math.min(
           ...all.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
         );
-        const most = topOf(all.flatMap((one) => measure.of(one) ?? []));
+        const most = topOf(
+          all.flatMap((one) => {
+            const value = measure.of(one);
+            // The line without a relay is drawn without its interval.
+            return value ? [one === relayless ? { mid: value.mid, upper: null } : value] : [];
+          }),
+        );
         for (const panel of panels) {
           const part =
             panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
