@@ -188,7 +188,7 @@ fn one_measures_at_a_time_and_others_hear_until_when() {
     for words in [LONG, LONG_CALLS, LONG_RELAYED] {
         let first = under_way(&bench, words, &place);
         let others: Vec<Running> =
-            (0..12).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
+            (0..6).map(|_| bench.start(&format!("{STREAM} --host {place} --key-file key"))).collect();
         for other in others {
             other.wait().exits(5).complains(&[
                 "the agent is busy until",
@@ -455,9 +455,9 @@ fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
     ran.exits(5).complains(&["--max-duration", "--budget"]);
     stopped(agent);
     for (stream, cap, flags) in [
-        (STREAM, "--max-rate 1M", "--rate 100K,max"),
+        (STREAM, "--max-rate 20M", "--rate 10M,max"),
         (STREAM, "--max-bytes 1K", ""),
-        (DATAGRAMS, "--max-rate 1M", "--rate 100K,max"),
+        (DATAGRAMS, "--max-rate 20M", "--rate 10M,max"),
         (DATAGRAMS, "--max-bytes 1K", "--direction from"),
         (DATAGRAMS, "--max-memory 8M", "--batch 512"),
     ] {
