@@ -87,7 +87,7 @@ export function session(
       survives_exchange: true,
       best: recommended,
       more_blocks: null,
-      more_seconds: null,
+      likely_bound: null,
       text: "Use it.",
     },
     cost_model: { reader: null, writer: null } as GroupView["cost_model"],

@@ -9,6 +9,7 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
+use crate::progress::NARROWS;
 use crate::resume::Begun;
 
 /// A few lines: cells, groups, time, notes.
@@ -55,6 +56,9 @@ pub fn resumed(begun: &Begun) -> String {
         counted(due as usize, "more confirmation block"),
         until - due,
     );
+    if *look > 1 {
+        let _ = writeln!(text, "  likely {NARROWS}; what it proves nobody can tell beforehand");
+    }
     if plan.audit > 0.0 && plan.task.is_none() {
         let _ = writeln!(text, "  then an audit, up to {:.0} % of the time", plan.audit * 100.0);
     }

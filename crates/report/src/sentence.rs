@@ -1,5 +1,5 @@
 //! The answer in words. Every claim carries its level, its margin and its scope; what is not proven says what
-//! would settle it.
+//! going on may bring.
 //!
 //! Only puts together what the view has decided: no rule of evidence stands here.
 //!
@@ -63,8 +63,8 @@ pub enum Answer {
         best: String,
         /// Why, where it is not merely too few blocks.
         why: Option<String>,
-        /// What would settle it.
-        settle: Option<Settle>,
+        /// What going on may bring.
+        outlook: Outlook,
     },
     /// The session goes on, and its first look is not due yet.
     Running {
@@ -114,28 +114,30 @@ pub struct Rate {
     pub latency: Option<String>,
 }
 
-/// What would settle an open verdict.
+/// What going on may bring an open verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settle {
-    /// Further blocks in every group.
-    pub blocks: u64,
-    /// How long the session takes for them, since every group gets more, seconds.
-    pub session_s: Option<f64>,
-    /// The budget to run with, seconds.
-    pub budget_s: Option<f64>,
-    /// Whether the session gets so far.
-    pub goes_on: GoesOn,
-}
-
-/// Whether a session has as many blocks left as it lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GoesOn {
-    /// The looks that it has left are enough.
-    ByLooks,
-    /// They are not.
-    No,
+pub enum Outlook {
+    /// Judgements are left.
+    Left {
+        /// Blocks until the last of them.
+        blocks: u64,
+        /// What the bound likely is then, as a share; `None` where there is none yet.
+        bound: Option<f64>,
+    },
+    /// None is left.
+    Nothing,
     /// It was measured by somebody else, and nobody can go on with it here.
     Elsewhere,
+    /// Estimates lie so, or blocks depend on each other so, that no number of blocks would bring a bound down to the margin.
+    Hopeless,
+}
+
+/// A bound after more blocks as a forecast: it falls with the root of their number.
+///
+/// In a replay of 290 cuts of 37 stored sessions this held in 195 of 250, while of 31 proofs that had been forecast by what
+/// each pair showed only 9 came (docs/statistics.md).
+pub fn likely_bound(bound: f64, blocks_now: f64, blocks_then: f64) -> f64 {
+    bound * (blocks_now / blocks_then).sqrt()
 }
 
 /// What another placement would bring.
@@ -172,17 +174,17 @@ impl Verdict {
                 format!("{choice}. {}.{smaller}", self.claim())
             }
             Answer::Boundary(parts) => self.boundary(parts),
-            Answer::NotProven { best, why, settle } => {
+            Answer::NotProven { best, why, outlook } => {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-                let settle = settle.as_ref().map_or(HOPELESS.into(), settle_text);
+                let outlook = outlook_text(outlook);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
                 // Where none lies within the margin it is the least bound that is named.
                 let open = self.margin..BOUND_MAX;
                 let named =
                     if self.bound.is_some_and(|bound| open.contains(&bound)) { "best bounded" } else { "the best" };
                 match self.bound.is_some_and(excludes_nothing) {
-                    true => format!("no answer yet{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
-                    false => format!("not proven{why}; {named} so far is to {best}{rates}{bound}; {settle}."),
+                    true => format!("no answer yet{why}; {named} so far is to {best}{rates}{bound}; {outlook}."),
+                    false => format!("not proven{why}; {named} so far is to {best}{rates}{bound}; {outlook}."),
                 }
             }
             Answer::Running { choice, blocks, planned } => {
@@ -461,27 +463,18 @@ pub fn aged(from_ns: u64, to_ns: u64) -> String {
 
 const MS: u64 = 1_000_000;
 
-/// Where the estimates lie so that no number of blocks would bring a bound down to the margin.
-const HOPELESS: &str = "more blocks alone would not settle it";
 /// A forecast this far beyond what was measured is no plan.
 pub const FORECAST_MAX_S: f64 = 3600.0;
 
-fn settle_text(settle: &Settle) -> String {
-    if [settle.session_s, settle.budget_s].into_iter().flatten().any(|seconds| seconds > FORECAST_MAX_S) {
-        return "to settle it would take more than an hour".into();
-    }
-    let plural = if settle.blocks == 1 { "block" } else { "blocks" };
-    let blocks = settle.blocks;
-    let more = match settle.session_s {
-        Some(seconds) => format!("{} more ({blocks} {plural})", forecast(seconds)),
-        None => format!("{blocks} more {plural}"),
+fn outlook_text(outlook: &Outlook) -> String {
+    let bring = match outlook {
+        Outlook::Left { bound: Some(bound), .. } => format!("likely bring the bound to {}", at_most(*bound)),
+        Outlook::Left { bound: None, .. } => "may bring a first bound".to_owned(),
+        Outlook::Nothing => return "no judgement of this session is left".into(),
+        Outlook::Elsewhere => return "nobody can go on with it here".into(),
+        Outlook::Hopeless => return "more blocks alone would not settle it".into(),
     };
-    let how = match settle.goes_on {
-        GoesOn::ByLooks => ": go on with --resume --until proven",
-        GoesOn::No => ", which is more than this session has left",
-        GoesOn::Elsewhere => return "nobody can go on with it here".into(),
-    };
-    format!("about {more} may settle it if nothing changes{how}")
+    format!("the judgements that are left {bring}: go on with --resume --until proven")
 }
 
 /// How long something may take, rounded up to two digits: nobody knows it any better.
@@ -598,28 +591,38 @@ mod tests {
     }
 
     #[test]
-    fn not_proven_says_what_would_settle_it() {
-        let settle = Some(Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), goes_on: GoesOn::No });
+    fn not_proven_says_what_going_on_may_bring() {
+        let outlook = Outlook::Left { blocks: 30, bound: Some(0.0085) };
         check(
-            &verdict(Answer::NotProven { best: both(), why: None, settle }, vec![rate("sum", 3.9, 0.06)]),
+            &verdict(Answer::NotProven { best: both(), why: None, outlook }, vec![rate("sum", 3.9, 0.06)]),
             "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
              3.9 GiB/s (3.66 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
-             about 42 s more (30 blocks) may settle it if nothing changes, which is more than this session has left.",
+             the judgements that are left likely bring the bound to 0.9 %: go on with --resume --until proven.",
         );
-        let settle = Settle { blocks: 30, session_s: Some(41.2), budget_s: Some(101.2), goes_on: GoesOn::ByLooks };
-        assert_eq!(
-            settle_text(&settle),
-            "about 42 s more (30 blocks) may settle it if nothing changes: go on with --resume --until proven"
-        );
-        let settle = Some(Settle { blocks: 1, session_s: None, budget_s: None, goes_on: GoesOn::No });
-        let answer = Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), settle };
-        check(
-            &Verdict { bound: None, ..verdict(answer, Vec::new()) },
-            "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best so far is to read with \
-             32 KiB and write with 256 KiB; about 1 more block may settle it if nothing changes, which is more than this session has \
-             left.",
-        );
+        let answer = |outlook| Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), outlook };
+        for (outlook, expected) in [
+            (
+                Outlook::Left { blocks: 1, bound: None },
+                "the judgements that are left may bring a first bound: go on with --resume --until proven",
+            ),
+            (Outlook::Nothing, "no judgement of this session is left"),
+            (Outlook::Elsewhere, "nobody can go on with it here"),
+            (Outlook::Hopeless, "more blocks alone would not settle it"),
+        ] {
+            check(
+                &Verdict { bound: None, ..verdict(answer(outlook), Vec::new()) },
+                &format!(
+                    "Unix sockets, ends on different CPUs: not proven (5 usable blocks); the best so far is to read with \
+                     32 KiB and write with 256 KiB; {expected}."
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn a_bound_is_forecast_by_the_root_of_the_blocks() {
+        assert_eq!(likely_bound(0.46, 6.0, 24.0), 0.23);
     }
 
     #[test]
@@ -640,7 +643,7 @@ mod tests {
     #[test]
     fn an_interval_stands_as_it_is_and_no_bound_is_no_number() {
         let skewed = Rate { interval: Some((0.25 * GIB, 3.58 * GIB)), ..rate("sum", 2.84, 0.0) };
-        let answer = Answer::NotProven { best: both(), why: None, settle: None };
+        let answer = Answer::NotProven { best: both(), why: None, outlook: Outlook::Hopeless };
         let text = Verdict { bound: Some(39.03), ..verdict(answer, vec![skewed]) }.text();
         // Half of a lopsided interval would say ± 58.6 %, where it reaches down by 91 % and up by 26 %.
         assert!(
@@ -652,7 +655,7 @@ mod tests {
 
     #[test]
     fn a_bound_that_does_not_exclude_a_double_is_no_answer() {
-        let answer = || Answer::NotProven { best: both(), why: None, settle: None };
+        let answer = || Answer::NotProven { best: both(), why: None, outlook: Outlook::Hopeless };
         let text = Verdict { bound: Some(1.81), ..verdict(answer(), vec![rate("sum", 3.9, 0.06)]) }.text();
         let said = "no answer yet; best bounded so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
                     it may take up to 2.9 × the time of whichever confirmed choice is best (shown at 95 %";
@@ -681,17 +684,6 @@ mod tests {
         let check = |from_ns: u64, to_ns: u64, expected: &str| assert_eq!(aged(from_ns, to_ns), expected);
         check(50_012_345, 75_702_111, "connections 50 to 76 ms after they opened");
         check(900, 2_540_000, "connections 900 ns to 2.5 ms after they opened");
-    }
-
-    #[test]
-    fn a_forecast_beyond_an_hour_is_no_plan() {
-        let far = Some(Settle { blocks: 300_000, session_s: Some(380_000.0), budget_s: None, goes_on: GoesOn::No });
-        for (settle, expected) in
-            [(far, "to settle it would take more than an hour"), (None, "more blocks alone would not settle it")]
-        {
-            let text = verdict(Answer::NotProven { best: both(), why: None, settle }, Vec::new()).text();
-            assert!(text.ends_with(&format!("; {expected}.")), "{text}");
-        }
     }
 
     #[test]

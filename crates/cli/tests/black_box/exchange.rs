@@ -53,14 +53,16 @@ fn told(bench: &Bench, session: i64) -> Value {
 
 /// Without how to go on, which is said of the original alone.
 fn without_advice(value: &mut Value) {
-    const ADVICE: [&str; 3] = ["; about ", "; nobody can go on with it here", "; to settle it would take"];
+    const ADVICE: [&str; 3] =
+        ["; the judgements that are left", "; no judgement of this", "; nobody can go on with it here"];
     match value {
         Value::String(text) => {
             text.truncate(ADVICE.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len()));
         }
         Value::Array(list) => list.iter_mut().for_each(without_advice),
         Value::Object(keys) => {
-            keys.remove("more_seconds");
+            keys.remove("more_blocks");
+            keys.remove("likely_bound");
             keys.values_mut().for_each(without_advice);
         }
         _ => {}

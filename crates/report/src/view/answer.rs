@@ -14,7 +14,7 @@ use super::document::CellView;
 use super::knee::planned;
 use super::settled::{Blocks, Settled};
 use crate::phrase;
-use crate::sentence::{Answer, GoesOn, Rate, Settle, percent, same_twice};
+use crate::sentence::{Answer, Outlook, Rate, excludes_nothing, likely_bound, percent, same_twice};
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
@@ -33,8 +33,6 @@ pub struct Conditions<'a> {
     pub running: bool,
     /// It was measured here, and may go on here.
     pub resumable: bool,
-    /// The time that the session was given or took, seconds.
-    pub budget_s: Option<f64>,
     /// How confirmation went round by round.
     pub rounds: Rounds,
     /// "Within x of the best", as a share.
@@ -52,26 +50,18 @@ pub struct Rounds {
     most: usize,
     /// How many were fixed before the first of them, where that is known.
     planned: Option<u64>,
-    /// Time of one, seconds.
-    each_s: f64,
 }
 
 impl Rounds {
     /// Of all groups of a session.
     pub fn of<'a>(groups: impl Iterator<Item = &'a Judged<'a>>) -> Rounds {
-        let (mut most, mut planned, mut total_s) = (0, None, 0.0);
+        let (mut most, mut planned) = (0, None);
         for group in groups {
             // One on the side says fewer.
             planned = planned.max(group.row.number("blocks_fixed"));
             most = most.max(group.blocks_done);
-            total_s += group.block_ns.unwrap_or(0) as f64 * group.blocks_done as f64 / 1e9;
         }
-        Rounds { most, planned, each_s: total_s / most.max(1) as f64 }
-    }
-
-    /// Time in which a group that has had `done` blocks gets `more`, seconds; `None` if it had none.
-    fn seconds_for(&self, more: u64, done: usize) -> Option<f64> {
-        (done > 0).then(|| more as f64 * self.most as f64 / done as f64 * self.each_s)
+        Rounds { most, planned }
     }
 }
 
@@ -87,18 +77,26 @@ pub struct Decision {
     pub bound: Option<f64>,
     /// Whether what is proven holds with the twins in their cells' places.
     pub survives_exchange: Option<bool>,
-    /// What would settle it, if it is open.
-    pub settle: Option<Settle>,
+    /// What going on may bring, if it is open.
+    pub outlook: Outlook,
 }
 
 impl Decision {
+    /// Blocks of the judgements that are left, and what the bound likely is after them; `None` where they bring nothing.
+    pub fn left(&self) -> (Option<u64>, Option<f64>) {
+        match self.outlook {
+            Outlook::Left { blocks, bound } => (Some(blocks), bound),
+            Outlook::Nothing | Outlook::Elsewhere | Outlook::Hopeless => (None, None),
+        }
+    }
+
     fn nothing(why: impl Into<String>) -> Decision {
         Decision::unjudged(Answer::Nothing(why.into()), None)
     }
 
     /// An answer that rests on no comparison.
     fn unjudged(answer: Answer, choice: Option<usize>) -> Decision {
-        Decision { answer, choice, proven: false, bound: None, survives_exchange: None, settle: None }
+        Decision { answer, choice, proven: false, bound: None, survives_exchange: None, outlook: Outlook::Nothing }
     }
 }
 
@@ -135,7 +133,8 @@ pub fn decide(
         return Decision::unjudged(answer, recommendation.cell);
     }
     let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
-    let settle = settle(&confirmed, recommendation, conditions);
+    let bound = recommendation.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite());
+    let outlook = outlook(&confirmed, recommendation, bound, conditions);
     let withdrawn = withdrawal(&confirmed, recommendation.cell, conditions).filter(|_| recommendation.proven);
     let proven = recommendation.proven && withdrawn.is_none();
     let answer = match proven {
@@ -145,7 +144,7 @@ pub fn decide(
             Some(parts) => Answer::Boundary(parts),
             None => {
                 let why = withdrawn.or_else(|| why_open(&confirmed, recommendation));
-                Answer::NotProven { best: choice, why, settle: settle.clone() }
+                Answer::NotProven { best: choice, why, outlook: outlook.clone() }
             }
         },
     };
@@ -153,9 +152,9 @@ pub fn decide(
         answer,
         choice: recommendation.cell,
         proven: proven && !(drains && drain_blocks),
-        bound: recommendation.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite()),
+        bound,
         survives_exchange: survives_exchange(&confirmed, recommendation, conditions.margin).filter(|_| proven),
-        settle: settle.filter(|_| !recommendation.proven),
+        outlook: if recommendation.proven { Outlook::Nothing } else { outlook },
     }
 }
 
@@ -298,22 +297,30 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
     }
 }
 
-fn settle(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<Settle> {
-    let needed = recommendation.blocks_more_needed? as u64;
-    let blocks = confirmed.iter().map(|group| group.standing.until_judged(needed)).max().unwrap_or(needed);
-    // A longer session gives every group more blocks, one on the side fewer than the others.
-    let fewest = confirmed.iter().map(|group| group.blocks_done).min().unwrap_or(0);
-    let all = conditions.rounds.seconds_for(blocks, fewest).filter(|_| conditions.resumable);
-    Some(Settle {
-        blocks,
-        session_s: all,
-        budget_s: conditions.budget_s.zip(all).map(|(budget, more)| budget + more),
-        goes_on: match conditions.resumable {
-            false => GoesOn::Elsewhere,
-            true if confirmed.iter().all(|group| group.standing.has_room_for(needed)) => GoesOn::ByLooks,
-            true => GoesOn::No,
-        },
-    })
+/// What going on may bring the bound of a recommendation.
+fn outlook(
+    confirmed: &[&Judged],
+    recommendation: &Recommendation,
+    bound: Option<f64>,
+    conditions: &Conditions,
+) -> Outlook {
+    if recommendation.blocks_more_needed.is_none() {
+        return Outlook::Hopeless;
+    }
+    if !conditions.resumable {
+        return Outlook::Elsewhere;
+    }
+    let looks = confirmed.iter().filter_map(|group| group.standing.view.as_ref());
+    // The groups that are judged together come as far as the one that gains least.
+    let left = looks.filter_map(|look| Some((look, look.left_until()? as f64)));
+    let least =
+        left.max_by(|(a, a_last), (b, b_last)| (a.blocks as f64 / a_last).total_cmp(&(b.blocks as f64 / b_last)));
+    let Some((look, last)) = least else { return Outlook::Nothing };
+    let bound = bound.filter(|bound| !excludes_nothing(*bound) && look.blocks > 0);
+    Outlook::Left {
+        blocks: (last as u64).saturating_sub((look.blocks + look.so_far) as u64),
+        bound: bound.map(|bound| likely_bound(bound, look.blocks as f64, last)),
+    }
 }
 
 /// The rate of a choice in each of the groups that confirmed it.

@@ -43,8 +43,6 @@ pub struct Judged<'a> {
     pub varied: Vec<String>,
     /// The load is offered, so CPU time is compared.
     pub offered: bool,
-    /// Mean length of its confirmation blocks, ns.
-    pub block_ns: Option<u64>,
     /// Whole confirmation blocks that it has had.
     pub blocks_done: usize,
     /// The confirmation blocks as `stats` takes them.
@@ -218,7 +216,6 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         cells,
         twin,
         offered,
-        block_ns: scene.group_blocks.of_group(&row.group.id).mean_ns,
         blocks_done,
         audit,
         input,

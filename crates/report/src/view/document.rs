@@ -661,10 +661,10 @@ pub struct GroupRecommendation {
     pub survives_exchange: Option<bool>,
     /// The confirmed cell that came out best by its estimate, which proves nothing.
     pub best: Option<CellId>,
-    /// Blocks that would probably settle it.
+    /// Blocks of the judgements that are left; `null` where none is, and where no number of blocks would settle it.
     pub more_blocks: Option<u64>,
-    /// How long they would take, seconds, with what the other questions of the session get meanwhile.
-    pub more_seconds: Option<f64>,
+    /// What `bound` likely is after them, as a share: it falls with the root of the blocks. A forecast, and no promise.
+    pub likely_bound: Option<f64>,
     /// The answer in words.
     pub text: String,
 }
@@ -802,10 +802,10 @@ pub struct Recommendation {
     /// Whether the claim holds in every profile with the twin in the place of the cell that it repeats; `null` where
     /// nothing is proven.
     pub survives_exchange: Option<bool>,
-    /// Blocks that would probably settle it.
+    /// Blocks of the judgements that are left; `null` where none is, and where no number of blocks would settle it.
     pub more_blocks: Option<u64>,
-    /// How long they would take, seconds, with what the other questions of the session get meanwhile.
-    pub more_seconds: Option<f64>,
+    /// What `bound` likely is after them, as a share: it falls with the root of the blocks. A forecast, and no promise.
+    pub likely_bound: Option<f64>,
     /// The answer in words.
     pub text: String,
 }

@@ -155,6 +155,7 @@ fn pivot(judged: &Judged, conditions: &Conditions) -> Option<usize> {
 
 fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> GroupRecommendation {
     let decision = decide(&[judged], Some(&judged.alone), &judged.varied, false, conditions);
+    let (more_blocks, likely_bound) = decision.left();
     let id = |choice: Option<usize>| id_of(judged, choice, conditions);
     let rates = match &decision.answer {
         Answer::Single(_) => single(judged, conditions).into_iter().collect(),
@@ -183,8 +184,8 @@ fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Gr
         bound: decision.bound,
         survives_exchange: decision.survives_exchange,
         best: id(judged.verdict.leader()).filter(|_| judged.verdict.present.len() > 1),
-        more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
-        more_seconds: decision.settle.as_ref().and_then(|settle| settle.session_s),
+        more_blocks,
+        likely_bound,
         text: verdict.text(),
     }
 }

@@ -49,23 +49,6 @@ impl Standing {
         let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
         (1..look.done).map(|back| look.blocks >> back).rev().collect()
     }
-
-    /// So many blocks from now on is the look away at which so many behind the last one are judged; where no look that is left
-    /// has as many, those alone. Nothing is settled between looks.
-    pub fn until_judged(&self, needed: u64) -> u64 {
-        let Some(look) = &self.view else { return needed };
-        let (had, total) = ((look.blocks + look.so_far) as u64, look.blocks as u64 + needed);
-        // Each has twice the blocks of the one before.
-        let looks = std::iter::successors(look.next_blocks, |blocks| Some(blocks * 2));
-        let mut left = looks.map(|blocks| blocks as u64).take_while(|blocks| *blocks <= look.last_blocks as u64);
-        left.find(|blocks| *blocks >= total).unwrap_or(total).saturating_sub(had)
-    }
-
-    /// Whether the looks that are left have so many blocks behind the last one.
-    pub fn has_room_for(&self, blocks: u64) -> bool {
-        let left = self.view.as_ref().and_then(|look| Some(look.left_until()? - look.blocks));
-        left.is_some_and(|left| blocks <= left as u64)
-    }
 }
 
 impl Looks {

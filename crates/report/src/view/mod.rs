@@ -131,7 +131,6 @@ impl View {
             unfinished: matches!(status, SessionStatus::Incomplete | SessionStatus::Running),
             running: status == SessionStatus::Running,
             resumable: !record.imported,
-            budget_s: budget_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
             rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
             margin,
             started_unix_ns: record.started_unix_ns,

@@ -25,6 +25,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     let candidates: Vec<usize> = groups.iter().flat_map(|group| group.candidates.iter().copied()).collect();
     let varied = varied_choices(&candidates, conditions.settled);
     let decision = decide(&groups, family.overall.as_ref(), &varied, true, conditions);
+    let (more_blocks, likely_bound) = decision.left();
     let confirmed: Vec<&Judged> = groups.iter().copied().filter(|group| group.is_confirmed()).collect();
     let shown = match decision.answer {
         Answer::Single(_) => groups.iter().filter_map(|group| single(group, conditions)).collect(),
@@ -62,8 +63,8 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
             margin: scope.margin,
             bound: decision.bound,
             survives_exchange: decision.survives_exchange,
-            more_blocks: decision.settle.as_ref().map(|settle| settle.blocks),
-            more_seconds: decision.settle.as_ref().and_then(|settle| settle.session_s),
+            more_blocks,
+            likely_bound,
             text,
         },
     }

@@ -56,26 +56,9 @@ impl Compared {
         Compared { comparison: Some(comparison), verdict, why_open }
     }
 
-    /// Blocks after which the interval is likely to lie on one side of what decides, as many again as there are or more;
-    /// `None` where it lies on top of it.
-    fn blocks_more(&self, margin: f64) -> Option<u64> {
-        let comparison =
-            self.comparison.filter(|_| self.verdict == Verdict::Inconclusive && self.why_open.is_none())?;
-        let reach = (comparison.upper - comparison.lower) / 2.0;
-        let away = (comparison.difference.abs() - margin.ln_1p()).abs();
-        let times = (reach / away).powi(2);
-        let more = ((times - 1.0) * comparison.n as f64).ceil();
-        (more.is_finite() && more < 1e5).then_some(more.max(1.0) as u64)
-    }
-
-    /// Whether more blocks are of no use, or the next look is likely to decide.
-    pub fn progress(&self, next_blocks: Option<usize>, margin: f64) -> (bool, bool) {
-        // Where a side came to nothing more blocks show nothing.
-        let settled = self.verdict != Verdict::Inconclusive || self.comparison.is_none();
-        let n = self.comparison.map_or(0, |comparison| comparison.n);
-        let likely =
-            self.blocks_more(margin).is_some_and(|more| next_blocks.is_some_and(|next| n as u64 + more <= next as u64));
-        (settled, !settled && likely)
+    /// Whether more blocks are of no use. Where a side came to nothing they show nothing.
+    pub fn is_settled(&self) -> bool {
+        self.verdict != Verdict::Inconclusive || self.comparison.is_none()
     }
 }
 
@@ -144,7 +127,6 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
         level: judged_level,
         margin,
         verdict: name(compared.verdict),
-        blocks_more: compared.blocks_more(margin),
         why_open: compared.why_open,
         text,
         a: a_side,

@@ -115,24 +115,20 @@ fn one_forecast_stands_on_all_screens() {
     for seed in 1..=12 {
         let data = with_looks(session(&Plan { seed, transports: vec!["unix"], ..reads(0.12) }), 8);
         let view = view(&data);
-        let Some((_, forecast)) = view.verdicts[0].recommendation.text.split_once("; about ") else { continue };
-        let Some((seconds, rest)) = forecast.split_once(" more (") else { continue };
-        if !rest.contains("go on with --resume") {
-            continue;
-        }
+        let own = &view.groups[0].recommendation;
+        let text = &view.verdicts[0].recommendation.text;
+        let Some((_, rest)) = text.split_once("likely bring the bound to ") else { continue };
+        let likely = rest.split_once(" %:").expect("a share").0;
+        assert_eq!(view.verdicts[0].recommendation.likely_bound, own.likely_bound);
         let next = view.answer.next.join(" ");
-        let group = &view.groups[0];
-        assert!(
-            next.contains(&format!(" in {seconds} if the noise stays")),
-            "{seed}: {seconds}: {next} {:?} {:?} {:?}",
-            group.recommendation,
-            group.look,
-            group.blocks
-        );
-        // It ends with a judgement, and so within the most that is left.
-        let most = next.split_once("at most about ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
-        let seconds: f64 = seconds.split(' ').next().and_then(|number| number.parse().ok()).expect("seconds");
-        assert!(most.is_some_and(|most| most >= seconds), "{seed}: {next}");
+        assert!(next.contains("at most about ") && next.contains("likely brings the bound of "), "{seed}: {next}");
+        assert!(next.ends_with(&format!(" to {likely} %")), "{seed}: {likely}: {next}");
+        // By the root of the blocks, and nothing is promised to be proven.
+        let look = view.groups[0].look.as_ref().expect("looks");
+        let shrinks = (look.blocks as f64 / look.last_blocks as f64).sqrt();
+        assert!(own.bound.zip(own.likely_bound).is_some_and(|(now, then)| (now * shrinks - then).abs() < 1e-9));
+        let full = render::terminal::full(&view, &render::TerminalStyle::default());
+        assert!(!format!("{next} {full}").contains("may prove") && !full.contains("may settle"), "{full}");
         told += 1;
     }
     assert!(told > 0);
@@ -183,14 +179,14 @@ fn what_weakens_a_proof_stands_beside_it() {
 fn what_was_imported_has_no_forecast_and_its_noise_is_not_known() {
     let mut told = 0;
     for seed in 1..=6 {
-        let mut data = session(&Plan { seed, ..reads(0.25) });
+        let mut data = with_looks(session(&Plan { seed, ..reads(0.12) }), 8);
         let here = view(&data);
         data.record.status = SessionStatus::Imported;
         data.record.imported = true;
         let view = view(&data);
         let text = render::terminal::full(&view, &render::TerminalStyle::default());
-        assert!(!text.contains("may settle it") && !text.contains("nothing was noticed"), "{text}");
-        told += usize::from(here.verdicts[0].recommendation.text.contains("may settle it"));
+        assert!(!text.contains("likely bring") && !text.contains("nothing was noticed"), "{text}");
+        told += usize::from(here.verdicts[0].recommendation.text.contains("likely bring"));
     }
     assert!(told > 0);
 }

@@ -59,7 +59,10 @@ fn next_says_what_the_report_says_of_more_time() {
         view.answer.holds
     );
     assert!(!next.contains("--until proven") && !next.contains("near the margin"), "{next}");
-    let forecast = next.split(" | ").find(|line| line.starts_with("about ")).expect("a forecast");
+    let forecast =
+        next.split("; ").find(|part| part.starts_with("likely narrows the interval from ")).expect("a forecast");
+    let forecast = forecast.split(" | ").next().expect("a part");
+    assert!(!next.contains("may decide"), "{next}");
     let markdown = render::markdown::render(&view);
     assert!(markdown.contains(forecast), "{forecast}: {markdown}");
     assert!(
@@ -79,7 +82,7 @@ fn a_session_of_two_that_was_cut_off_forecasts_nothing() {
     data.record.status = SessionStatus::Incomplete;
     let view = view(&data);
     assert!(next(&view).contains("ab --resume 12"), "{}", next(&view));
-    assert!(!view.groups[0].recommendation.text.contains("may decide it"), "{}", view.groups[0].recommendation.text);
+    assert!(!view.groups[0].recommendation.text.contains("likely"), "{}", view.groups[0].recommendation.text);
 }
 
 #[test]

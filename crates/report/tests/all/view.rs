@@ -411,15 +411,22 @@ fn what_moves_no_more_than_the_choices_is_no_lever() {
 }
 
 #[test]
-fn what_would_settle_it() {
-    let view = view(&session(&Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() }));
-    let verdict = only_verdict(&view);
+fn what_going_on_likely_brings() {
+    let plan = Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() };
+    let mut data = session(&plan);
+    let once = view(&data);
+    let verdict = only_verdict(&once);
     assert!(!verdict.recommendation.proven, "{}", verdict.recommendation.text);
-    let blocks = verdict.recommendation.more_blocks.expect("a forecast");
-    let seconds = verdict.recommendation.more_seconds.expect("a forecast");
-    assert!((seconds - 0.42 * blocks as f64).abs() < 1e-6);
     let text = &verdict.recommendation.text;
-    assert!(text.contains(&format!(" s more ({blocks} block")) && !text.contains("--budget"), "{text}");
+    assert!(text.contains("no judgement of this session is left") && !text.contains("--budget"), "{text}");
+    assert_eq!(verdict.recommendation.more_blocks, None);
+    data.groups
+        .iter_mut()
+        .for_each(|row| row.facts.extend([("looks".into(), json!(3)), ("blocks_fixed".into(), json!(8))]));
+    let view = view(&data);
+    let own = &only_verdict(&view).recommendation;
+    // Looks double: 24 more, and a quarter of the blocks behind twice the bound.
+    assert_eq!((own.more_blocks, own.likely_bound), (Some(24), own.bound.map(|bound| bound / 2.0)));
 }
 
 #[test]

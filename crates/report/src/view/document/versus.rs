@@ -37,8 +37,6 @@ pub struct VersusView {
     pub verdict: &'static str,
     /// Why it is open, where more blocks would not decide it.
     pub why_open: Option<String>,
-    /// Blocks that would likely decide it, if it is open and estimates stay as they are.
-    pub blocks_more: Option<u64>,
     /// The same in words.
     pub text: String,
 }

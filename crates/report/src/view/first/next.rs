@@ -3,14 +3,13 @@
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
-use super::super::document::{GroupView, Standing, UseView, View};
+use super::super::document::{GroupRecommendation, GroupView, LookView, Standing, UseView, View};
 use super::crowd;
-use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast};
+use crate::outward::at_most;
+use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast, likely_bound};
 
-/// How much longer a new session is worth a try.
+/// So many times as long is a new session, which brings half of the bounds.
 const LONGER: f64 = 4.0;
-/// What a forecast may fall short by.
-const SPARE: f64 = 1.25;
 
 /// Said of a session that is being measured.
 pub const GOES_ON: &str = "the session goes on; nothing is proven before the moment at which it is judged";
@@ -71,10 +70,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let says = "what disturbs: measure again while other programs rest";
         let doctor = "bytegauge doctor".to_owned();
         // Those of others cannot be ended.
-        return match rest_of_looks(view, &open, imported) {
+        return match rest_of_looks(view, &open) {
             None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => {
                 let says = format!("{says}, and longer: so few blocks bound nothing");
-                [doctor, says].into_iter().chain(longer(view, &open, imported).into_iter().flatten().take(1)).collect()
+                [doctor, says].into_iter().chain(longer(view, &open).into_iter().flatten().take(1)).collect()
             }
             None => {
                 let says = format!("{says}, which helps more than time does");
@@ -83,114 +82,77 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             Some([command, may]) => vec![doctor, format!("{says}; if they cannot:"), command, may],
         };
     }
-    longer(view, &open, imported).unwrap_or_else(|| {
+    longer(view, &open).unwrap_or_else(|| {
         let less = match view.check {
             Some(_) => "less at once (fewer --values), or give a run more to do",
             None => "less at once (one --transport, one --placement, fewer levels)",
         };
-        let forecasts = open.iter().filter_map(|group| group.recommendation.more_seconds);
-        let soonest = forecasts.filter(|seconds| *seconds <= FORECAST_MAX_S).reduce(f64::min);
-        let more = match soonest {
-            Some(seconds) => format!(
-                "more time hardly pays: to prove {} may take {} more",
-                if open.len() == 1 { "it" } else { "one of them" },
-                forecast(seconds)
-            ),
-            None => "more time alone would hardly prove more".to_owned(),
-        };
         let is_bounded = |group: &&GroupView| group.recommendation.bound.is_some_and(|bound| !excludes_nothing(bound));
         let take = if open.iter().all(is_bounded) { "take the choice with its bound, or " } else { "" };
-        vec![format!("{more}: {take}ask {less}")]
+        vec![format!("more time alone hardly pays: {take}ask {less}")]
     })
 }
 
-/// How many of the open groups are settled by so many times as many blocks, as far as can be told.
-fn within(open: &[&GroupView], factor: f64) -> usize {
-    times(open).filter(|times| *times <= factor).count()
-}
-
-/// So many times as many blocks settle each of the open groups of which it can be told. Every group gets blocks in
-/// proportion.
-fn times<'a>(open: &'a [&GroupView]) -> impl Iterator<Item = f64> + 'a {
-    open.iter().filter_map(|group| {
-        let more = group.recommendation.more_blocks? as f64;
-        Some((had(group) + more) / had(group))
-    })
-}
-
-/// The blocks that a group has had, judged or not.
-fn had(group: &GroupView) -> f64 {
-    let waiting = group.look.as_ref().map_or(0, |look| look.so_far);
-    (group.blocks.used + waiting).max(1) as f64
-}
-
-/// How long the blocks of the looks that are left take, with their audits, seconds.
-fn rest_s(view: &View) -> f64 {
-    let of_group = |group: &GroupView| {
-        let left = group.look.as_ref()?.left_until()? as f64 - had(group);
-        Some(left.max(0.0) * group.blocks.mean_ns? as f64 / 1e9)
-    };
-    let blocks_s: f64 = view.groups.iter().filter_map(of_group).sum();
-    blocks_s * (1.0 + view.plan.audit_share.unwrap_or(0.0))
-}
-
-/// So many times as many blocks the looks that are left end with; `None` where none is left.
-fn blocks_left(open: &[&GroupView]) -> Option<f64> {
-    open.iter().filter_map(|group| looks_left(group)).reduce(f64::max)
-}
-
-/// The command for the looks that are left, how long they take, and what they may bring; `None` where none is left here.
-fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
-    let factor = blocks_left(open).filter(|_| !imported)?;
+/// How long the blocks of the looks that are left take, with their audits, seconds; `None` where none is left.
+pub fn rest_s(view: &View) -> Option<f64> {
+    let had = |group: &GroupView, look: &LookView| (group.blocks.used + look.so_far).max(1) as f64;
+    let left = view.groups.iter().filter_map(|group| {
+        let look = group.look.as_ref()?;
+        Some((group, had(group, look), look.left_until()? as f64))
+    });
+    let left: Vec<_> = left.collect();
+    let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
+    let of_group =
+        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) * group.blocks.mean_ns? as f64 / 1e9);
+    let blocks_s: f64 = left.iter().filter_map(of_group).sum::<f64>() * (1.0 + view.plan.audit_share.unwrap_or(0.0));
     // Without the lengths of blocks there is still that of the session.
-    let rest_s = Some(rest_s(view)).filter(|seconds| *seconds > 0.0);
-    let rest_s = rest_s.or_else(|| Some(view.elapsed_ns? as f64 / 1e9 * (factor - 1.0)))?;
-    let (settled, all) = (within(open, factor), open.len());
-    // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
-    let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
-    // The same forecast as stands with the answers themselves.
-    let of_answers = view.verdicts.iter().filter(|verdict| !verdict.recommendation.proven);
-    let soonest = of_answers.filter_map(|verdict| verdict.recommendation.more_seconds).reduce(f64::min);
-    let soonest = soonest.filter(|seconds| *seconds <= rest_s).map(forecast);
-    let within = |first: &str| soonest.as_ref().map_or_else(String::new, |soonest| format!("{first}in {soonest}"));
-    let (one, first) = (within(" "), if settled == 1 { within(" ") } else { within(", first ") });
-    let what = match (settled, 2 * unbounded > all) {
-        (0, _) => "narrows bounds, hardly proves more".to_owned(),
-        (_, true) if all == 1 => format!("may give the open one a first bound{one}"),
-        (_, true) => format!("may give {settled} of {all} open a first bound{first}"),
-        (_, false) if all == 1 => format!("may prove the open one{one} if the noise stays"),
-        (_, false) => format!("may prove {settled} of {all} open{first} if the noise stays"),
-    };
-    Some([format!("{} --until proven", resume(view)), format!("at most about {}; {what}", forecast(rest_s))])
+    let by_session = || view.elapsed_ns.map(|ns| ns as f64 / 1e9 * (factor - 1.0));
+    if blocks_s > 0.0 { Some(blocks_s) } else { by_session() }
 }
 
-/// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
-fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
-    let elapsed_s = view.elapsed_ns? as f64 / 1e9;
-    if blocks_left(open).is_some_and(|factor| within(open, factor) > 0)
-        && let Some(steps) = rest_of_looks(view, open, imported)
-    {
-        return Some(steps.to_vec());
-    }
-    // Long enough for what this session forecasts of the one that is settled soonest, and a little more.
-    let soonest = times(open).reduce(f64::min).map_or(0.0, |times| elapsed_s * times * SPARE);
-    let budget_s = (view.plan.budget_ns.map_or(elapsed_s, |ns| ns as f64 / 1e9) * LONGER).max(soonest);
-    if within(open, 2.0 * LONGER) == 0 || budget_s > FORECAST_MAX_S {
+/// The command for the looks that are left, how long they take, and what they likely bring; `None` where none is left here,
+/// or where nothing that is open gains by them.
+fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<[String; 2]> {
+    let gains: Vec<&GroupRecommendation> =
+        open.iter().map(|group| &group.recommendation).filter(|open| open.more_blocks.is_some()).collect();
+    if gains.is_empty() {
         return None;
     }
-    let judged = match blocks_left(open) {
-        Some(_) => "what is left of this session would not settle it",
-        None => "this session was judged as often as its 95 % allow",
-    };
-    let anew = format!("{judged}; a new one takes no proof over from it, and may or may not prove more");
-    let command = again_with(view, Some(&budget(budget_s)));
-    let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {}", budget(budget_s)));
-    Some(vec![how, anew])
+    let bounds: Vec<(f64, f64)> = gains.iter().filter_map(|open| open.bound.zip(open.likely_bound)).collect();
+    let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
+    let time = forecast(rest_s(view)?);
+    Some([format!("{} --until proven", resume(view)), format!("at most about {time}; {what}")])
 }
 
-/// How many times as many blocks as now a group has after the last of its looks.
-fn looks_left(group: &GroupView) -> Option<f64> {
-    Some(group.look.as_ref()?.left_until()? as f64 / had(group))
+/// `likely brings bounds of 9.3–46 % to 4.6–23 %`, of bounds as they are and as they are forecast; `None` of none.
+fn brings(bounds: &[(f64, f64)]) -> Option<String> {
+    let span = |bounds: &mut dyn Iterator<Item = f64>| {
+        let (low, high) = bounds.fold((f64::INFINITY, 0.0), |(low, high), bound| (bound.min(low), bound.max(high)));
+        let [low, high] = [low, high].map(at_most);
+        if low == high { high } else { format!("{}–{high}", low.trim_end_matches(" %")) }
+    };
+    let (now, then) = (span(&mut bounds.iter().map(|both| both.0)), span(&mut bounds.iter().map(|both| both.1)));
+    let subject = if bounds.len() == 1 { "the bound" } else { "bounds" };
+    (!bounds.is_empty()).then(|| format!("likely brings {subject} of {now} to {then}"))
+}
+
+/// The looks that are left; else a longer session, which begins anew.
+fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
+    if let Some(steps) = rest_of_looks(view, open) {
+        return Some(steps.to_vec());
+    }
+    let own_s = view.plan.budget_ns.or(view.elapsed_ns)? as f64 / 1e9;
+    let bounds = open.iter().filter_map(|group| group.recommendation.bound).filter(|bound| !excludes_nothing(*bound));
+    let bounds: Vec<(f64, f64)> = bounds.map(|bound| (bound, likely_bound(bound, 1.0, LONGER))).collect();
+    let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
+    if own_s * LONGER > FORECAST_MAX_S || (bounds.is_empty() && !is_short) {
+        return None;
+    }
+    let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
+    let budget = budget(own_s * LONGER);
+    let command = again_with(view, Some(&budget));
+    let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {budget}"));
+    Some(vec![how, format!("a new session, which takes nothing over from this one; {what}")])
 }
 
 /// The command that goes on with a session. It needs no flags: what is asked stands in the store.

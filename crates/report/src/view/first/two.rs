@@ -5,8 +5,9 @@ use bytegauge_model::{SessionStatus, session};
 
 use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, View};
 use super::{Questions, head, holds, next, noise, rows};
+use crate::outward::at_most;
 use crate::phrase;
-use crate::sentence::{FORECAST_MAX_S, budget, forecast, measured_twice, percent};
+use crate::sentence::{FORECAST_MAX_S, budget, forecast, likely_bound, measured_twice, percent};
 
 /// Everything that the first screen says of two.
 pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
@@ -75,91 +76,63 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
             "take either: no more than {} lies between them, which does not count (--margin)",
             percent(versus.margin)
         )],
-        _ => {
-            let outlook = outlook(view, versus);
-            let last = looks(view).and_then(LookView::left_until).filter(|_| !imported);
-            let how = match (&outlook, last) {
-                (Some(outlook), _) if outlook.is_far => format!(
-                    "say what difference counts for you (--margin, {} here), or give a run more to do",
-                    percent(versus.margin)
-                ),
-                (Some(outlook), Some(last)) if outlook.blocks <= last as u64 => decided(view),
-                // Of what has no forecast yet the next look tells more.
-                (None, Some(_)) => decided(view),
-                _ => longer(view, outlook.as_ref()),
-            };
-            [Some(how), outlook.map(|outlook| outlook.text), why_ended(view)].into_iter().flatten().collect()
-        }
+        _ => [further(view, versus, imported), why_ended(view).into_iter().collect()].concat(),
     }
 }
 
-/// The command that goes on to the looks that are left.
-fn decided(view: &View) -> String {
-    format!("{} --until decided", next::resume(view))
+/// How to go on where it is open, and what that likely brings.
+fn further(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
+    let narrows = narrows(view, versus);
+    let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
+    let more = match next::rest_s(view).filter(|_| !imported) {
+        Some(rest_s) => {
+            let time = format!("at most about {}", forecast(rest_s));
+            let what = [Some(time), narrows].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            vec![format!("{} --until decided", next::resume(view)), what]
+        }
+        None if own_s * LONGER > FORECAST_MAX_S => vec!["give a run more to do".to_owned()],
+        None => {
+            let wanted = budget(own_s * LONGER);
+            let again = next::again_with(view, Some(&wanted));
+            [Some(again.unwrap_or_else(|| format!("measure again with --budget {wanted}"))), narrows]
+                .into_iter()
+                .flatten()
+                .collect()
+        }
+    };
+    let near = versus.longer.filter(|longer| versus.why_open.is_none() && is_near(*longer, versus.margin)).map(|_| {
+        let margin = percent(versus.margin);
+        format!("the difference lies so near {margin}, from which on it counts (--margin), that no time may decide it")
+    });
+    more.into_iter().chain(near).collect()
 }
 
-/// The command for a session that is long enough by the outlook, or four times as long as this one.
-fn longer(view: &View, outlook: Option<&Outlook>) -> String {
-    let elapsed_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
-    let wanted = budget(outlook.and_then(|outlook| outlook.seconds).map_or(4.0 * elapsed_s, |more| elapsed_s + more));
-    next::again_with(view, Some(&wanted)).unwrap_or_else(|| format!("measure again with --budget {wanted}"))
-}
+/// So many times as long is a new session, which brings half of the interval.
+const LONGER: f64 = 4.0;
 
 fn looks(view: &View) -> Option<&LookView> {
     view.groups.iter().find_map(|group| group.look.as_ref())
 }
 
-/// What more time may bring, where it is not decided.
-struct Outlook {
-    /// Blocks that would likely decide it, those that there are included.
-    blocks: u64,
-    /// And how long those take that there are not yet.
-    seconds: Option<f64>,
-    /// More than anybody waits for.
-    is_far: bool,
-    text: String,
+/// What the looks that are left, or a longer session, likely make of the interval; `None` where it is decided, and where more
+/// pairs remove no reason.
+fn narrows(view: &View, versus: &VersusView) -> Option<String> {
+    let (lower, upper) =
+        versus.lower.zip(versus.upper).filter(|_| versus.verdict == "open" && versus.why_open.is_none())?;
+    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
+    let then = looks(view).and_then(LookView::left_until).map_or(used * LONGER, |last| last as f64);
+    // Ends say how much longer the slower of the two takes.
+    let ln = |end: f64| end.abs().ln_1p().copysign(end);
+    let now = ln(upper) - ln(lower);
+    let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
+    Some(format!("likely narrows the interval from {now} to {then}"))
 }
 
-/// By the estimates as they are; `None` where it is decided, and where nothing can be told: too few blocks, or a reason that
-/// more of them would not remove.
-fn outlook(view: &View, versus: &VersusView) -> Option<Outlook> {
-    if versus.verdict != "open" || versus.why_open.is_some() || versus.longer.is_none() {
-        return None;
-    }
-    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used).max(1) as f64;
-    // Of neighbours that were merged each counts.
-    let more = versus.blocks_more.map(|more| (more as f64 * used / versus.blocks.max(1) as f64).ceil());
-    let seconds = |more: f64| view.elapsed_ns.unwrap_or(0) as f64 / 1e9 * more / used;
-    Some(match more.filter(|more| seconds(*more) <= FORECAST_MAX_S) {
-        Some(more) => Outlook {
-            blocks: (used + more) as u64,
-            seconds: Some(seconds(more)),
-            is_far: false,
-            text: format!(
-                "about {} more ({more} pairs, {used} so far) may decide it if nothing changes",
-                forecast(seconds(more))
-            ),
-        },
-        None => Outlook {
-            blocks: u64::MAX,
-            seconds: None,
-            is_far: true,
-            text: format!("{} that to decide it would take more than an hour", hard(versus.longer, versus.margin)),
-        },
-    })
+/// Whether a difference lies so near the margin that hardly any number of pairs tells on which side: no more than half of the
+/// margin is between them.
+fn is_near(longer: f64, margin: f64) -> bool {
+    (longer.abs().ln_1p() - margin.ln_1p()).abs() <= margin.ln_1p() / 2.0
 }
-
-/// What makes it hard to decide: a difference beside the margin, or trials that differ by far more than lies between them.
-fn hard(longer: Option<f64>, margin: f64) -> String {
-    let away = longer.map_or(0.0, |longer| (longer.abs().ln_1p() - margin.ln_1p()).abs());
-    match away <= margin.ln_1p() / NEAR {
-        true => format!("the difference lies so near {}, from which on it counts,", percent(margin)),
-        false => "the trials of each differ so much among themselves".to_owned(),
-    }
-}
-
-/// A difference lies near the margin where no more than such a part of the margin is between them.
-const NEAR: f64 = 2.0;
 
 /// Why a session that was to go on until it is decided went no further.
 fn why_ended(view: &View) -> Option<String> {
@@ -169,9 +142,13 @@ fn why_ended(view: &View) -> Option<String> {
 
 /// What is said of two wherever a recommendation stands: the verdict, and what more time may bring.
 pub fn recommendation(view: &View, versus: &VersusView) -> String {
-    let complete = view.status == SessionStatus::Complete;
-    let outlook = outlook(view, versus).filter(|_| complete).map(|outlook| outlook.text);
-    [Some(versus.text.clone()), outlook].into_iter().flatten().collect::<Vec<_>>().join("; ") + "."
+    let more = narrows(view, versus).filter(|_| view.status == SessionStatus::Complete);
+    [Some(versus.text.clone()), more.map(|more| format!("more time {more}"))]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
+        + "."
 }
 
 /// CPU time of a unit of a workload, for people.
@@ -190,12 +167,11 @@ mod tests {
 
     #[test]
     fn only_what_lies_beside_the_margin_is_said_to() {
-        let says = |longer: f64| hard(Some(longer), 0.05);
         for near in [0.05, -0.05, 0.04, -0.07] {
-            assert!(says(near).contains("so near 5 %"), "{near}: {}", says(near));
+            assert!(is_near(near, 0.05), "{near}");
         }
         for far in [-0.096, 0.0, 0.3] {
-            assert!(says(far).starts_with("the trials of each differ"), "{far}: {}", says(far));
+            assert!(!is_near(far, 0.05), "{far}");
         }
     }
 }
