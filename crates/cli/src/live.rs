@@ -79,7 +79,6 @@ fn describe(event: &Event<'_>) -> Value {
             "of": of,
             "groups": judgement.groups,
             "settled": judgement.settled,
-            "likely": judgement.likely,
             "next_ns": next_ns,
         }),
         Event::Note(text) => json!({"event": "note", "text": text}),

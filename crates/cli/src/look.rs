@@ -21,6 +21,6 @@ impl Judge for ByReport {
 }
 
 fn judged(data: &SessionData) -> Judgement {
-    let Progress { groups, settled, likely } = Progress::of(data, &Settings::default());
-    Judgement { groups, settled, likely }
+    let Progress { groups, settled } = Progress::of(data, &Settings::default());
+    Judgement { groups, settled }
 }

@@ -163,24 +163,16 @@ impl Observer for Bar {
                 self.bar.set_message(self.message(&left(*left_ns, *further_ns)));
             }
             Event::Look { look, of, judgement, next_ns } => {
-                let Judgement { groups, settled, likely } = judgement;
+                let Judgement { groups, settled } = judgement;
                 let next = format!("{:.0} s", (*next_ns as f64 / 1e9).ceil().max(1.0));
                 let forecast = match judgement.is_settled() {
                     true => String::new(),
-                    false => format!("; the next takes about {next}, {}", may_settle(*likely)),
+                    false => format!("; the next takes about {next}"),
                 };
                 self.say(&format!("judgement {look} of {of}: {settled} of {groups} questions settled{forecast}"));
             }
             Event::Note(text) => self.say(text),
         }
-    }
-}
-
-/// What the next judgement may bring: noise that changes, as it does on a shared machine, brings less.
-fn may_settle(likely: usize) -> String {
-    match likely {
-        0 => "and hardly settles more".to_owned(),
-        likely => format!("and may settle {likely} more if the noise stays as it is"),
     }
 }
 
@@ -222,12 +214,6 @@ mod tests {
         assert_eq!(left(57_900_000_000, 0), "57 s left");
         assert_eq!(left(57_900_000_000, 115_000_000_000), "57 s left, then 115 s more where something stays open");
         assert_eq!(left(900_000_000, 0), "less than a second left");
-    }
-
-    #[test]
-    fn a_forecast_promises_no_more_than_the_noise_allows() {
-        assert_eq!(may_settle(0), "and hardly settles more");
-        assert_eq!(may_settle(2), "and may settle 2 more if the noise stays as it is");
     }
 
     #[test]

@@ -10,8 +10,6 @@ pub struct Judgement {
     pub groups: usize,
     /// Those in which something is proven, or nothing ever will be by more blocks.
     pub settled: usize,
-    /// Further ones that the next look is likely to settle.
-    pub likely: usize,
 }
 
 impl Judgement {
@@ -54,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_is_settled_needs_no_look() {
-        assert!(Judgement { groups: 0, settled: 0, likely: 0 }.is_settled());
-        assert!(!Judgement { groups: 3, settled: 2, likely: 1 }.is_settled());
+        assert!(Judgement { groups: 0, settled: 0 }.is_settled());
+        assert!(!Judgement { groups: 3, settled: 2 }.is_settled());
     }
 }

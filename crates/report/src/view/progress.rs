@@ -1,8 +1,6 @@
-//! How far a session has come at a look: which questions are settled, which the next look is likely to settle, and whose
-//! answers are to be audited.
+//! How far a session has come at a look: which questions are settled, and whose answers are to be audited.
 
 use bytegauge_model::Cell;
-use bytegauge_stats::budget::more_blocks;
 use bytegauge_stats::group::Method;
 use bytegauge_stats::looks;
 
@@ -22,8 +20,6 @@ pub struct Progress {
     pub groups: usize,
     /// Those of which more blocks would be of no use: something is proven, or nothing ever will be.
     pub settled: usize,
-    /// Further ones in which something is likely to be proven at the next look, if the estimates stay as they are.
-    pub likely: usize,
 }
 
 impl Progress {
@@ -31,12 +27,11 @@ impl Progress {
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
         compared(session, settings, |families, all, method| {
-            let mut progress = Progress { groups: 0, settled: 0, likely: 0 };
+            let mut progress = Progress { groups: 0, settled: 0 };
             if let Some(two) = two(session) {
                 let judged: Vec<&Judged> = families.iter().flat_map(|family| &family.groups).collect();
-                let next = judged.iter().find_map(|group| group.standing.view.as_ref()?.next_blocks);
-                let (settled, likely) = Compared::of(&two, &judged, all, method.margin).progress(next, method.margin);
-                return Progress { groups: 1, settled: usize::from(settled), likely: usize::from(likely) };
+                let settled = Compared::of(&two, &judged, all, method.margin).is_settled();
+                return Progress { groups: 1, settled: usize::from(settled) };
             }
             let compares = |group: &&Judged| group.verdict.present.len() > 1;
             for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
@@ -44,8 +39,6 @@ impl Progress {
                 progress.groups += 1;
                 if looks::settled(std::slice::from_ref(&group.verdict), &method) {
                     progress.settled += 1;
-                } else if is_likely(group, &method) {
-                    progress.likely += 1;
                 }
             }
             progress
@@ -82,12 +75,4 @@ pub fn compared<T>(
         looks: &looks,
     };
     then(&families(session, &scene), &settled, &method)
-}
-
-/// Whether the blocks until the next look would prove something, as far as can be told.
-fn is_likely(group: &Judged, method: &Method) -> bool {
-    let cells = group.verdict.present.iter();
-    let Some(more) = cells.filter_map(|cell| more_blocks(&group.verdict, *cell, method)).min() else { return false };
-    let next = group.standing.view.as_ref().and_then(|look| look.next_blocks);
-    next.is_some_and(|next| group.input.blocks.len() + more <= next)
 }

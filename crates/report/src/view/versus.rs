@@ -68,14 +68,9 @@ impl Compared {
         (more.is_finite() && more < 1e5).then_some(more.max(1.0) as u64)
     }
 
-    /// Whether more blocks are of no use, or the next look is likely to decide.
-    pub fn progress(&self, next_blocks: Option<usize>, margin: f64) -> (bool, bool) {
-        // Where a side came to nothing more blocks show nothing.
-        let settled = self.verdict != Verdict::Inconclusive || self.comparison.is_none();
-        let n = self.comparison.map_or(0, |comparison| comparison.n);
-        let likely =
-            self.blocks_more(margin).is_some_and(|more| next_blocks.is_some_and(|next| n as u64 + more <= next as u64));
-        (settled, !settled && likely)
+    /// Whether more blocks are of no use: it is decided, or a side came to nothing.
+    pub fn is_settled(&self) -> bool {
+        self.verdict != Verdict::Inconclusive || self.comparison.is_none()
     }
 }
 

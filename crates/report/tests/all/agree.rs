@@ -121,14 +121,15 @@ fn one_forecast_stands_on_all_screens() {
             continue;
         }
         let next = view.answer.next.join(" ");
-        let group = &view.groups[0];
-        assert!(
-            next.contains(&format!(" in {seconds} if the noise stays")),
-            "{seed}: {seconds}: {next} {:?} {:?} {:?}",
-            group.recommendation,
-            group.look,
-            group.blocks
-        );
+        // The bound that NEXT sets out from is the one of the row; after two more looks it is half of it.
+        let bounds = next.split_once("; likely brings the bound of ").expect("a forecast").1;
+        let (now, then) = bounds.split_once(" % to ").expect("two bounds");
+        let [now, then] =
+            [now, then.trim_end_matches(" %")].map(|share| share.parse::<f64>().expect("a share") / 100.0);
+        let within = view.answer.to_use.rows[0].within.expect("a bound");
+        assert!((now - within).abs() < 0.01 && now >= within, "{seed}: {now} {within}");
+        assert!((then - within / 2.0).abs() < 0.01, "{seed}: {then} {within}");
+        assert!(!next.contains("prove 1"), "{next}");
         // It ends with a judgement, and so within the most that is left.
         let most = next.split_once("at most about ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
         let seconds: f64 = seconds.split(' ').next().and_then(|number| number.parse().ok()).expect("seconds");

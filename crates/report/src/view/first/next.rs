@@ -3,8 +3,9 @@
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
-use super::super::document::{GroupView, Standing, UseView, View};
+use super::super::document::{GroupView, LookView, Standing, UseRow, UseView, View};
 use super::crowd;
+use crate::outward::at_most;
 use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast};
 
 /// How much longer a new session is worth a try.
@@ -71,10 +72,13 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let says = "what disturbs: measure again while other programs rest";
         let doctor = "bytegauge doctor".to_owned();
         // Those of others cannot be ended.
-        return match rest_of_looks(view, &open, imported) {
+        return match rest_of_looks(view, to_use, &open, imported) {
             None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => {
                 let says = format!("{says}, and longer: so few blocks bound nothing");
-                [doctor, says].into_iter().chain(longer(view, &open, imported).into_iter().flatten().take(1)).collect()
+                [doctor, says]
+                    .into_iter()
+                    .chain(longer(view, to_use, &open, imported).into_iter().flatten().take(1))
+                    .collect()
             }
             None => {
                 let says = format!("{says}, which helps more than time does");
@@ -83,7 +87,7 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             Some([command, may]) => vec![doctor, format!("{says}; if they cannot:"), command, may],
         };
     }
-    longer(view, &open, imported).unwrap_or_else(|| {
+    longer(view, to_use, &open, imported).unwrap_or_else(|| {
         let less = match view.check {
             Some(_) => "less at once (fewer --values), or give a run more to do",
             None => "less at once (one --transport, one --placement, fewer levels)",
@@ -140,35 +144,47 @@ fn blocks_left(open: &[&GroupView]) -> Option<f64> {
 }
 
 /// The command for the looks that are left, how long they take, and what they may bring; `None` where none is left here.
-fn rest_of_looks(view: &View, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
+fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView], imported: bool) -> Option<[String; 2]> {
     let factor = blocks_left(open).filter(|_| !imported)?;
     // Without the lengths of blocks there is still that of the session.
     let rest_s = Some(rest_s(view)).filter(|seconds| *seconds > 0.0);
     let rest_s = rest_s.or_else(|| Some(view.elapsed_ns? as f64 / 1e9 * (factor - 1.0)))?;
-    let (settled, all) = (within(open, factor), open.len());
-    // Where too few blocks were measured for any bound, the forecast is of the first one, not of a proof.
-    let unbounded = open.iter().filter(|group| group.recommendation.bound.is_none()).count();
-    // The same forecast as stands with the answers themselves.
-    let of_answers = view.verdicts.iter().filter(|verdict| !verdict.recommendation.proven);
-    let soonest = of_answers.filter_map(|verdict| verdict.recommendation.more_seconds).reduce(f64::min);
-    let soonest = soonest.filter(|seconds| *seconds <= rest_s).map(forecast);
-    let within = |first: &str| soonest.as_ref().map_or_else(String::new, |soonest| format!("{first}in {soonest}"));
-    let (one, first) = (within(" "), if settled == 1 { within(" ") } else { within(", first ") });
-    let what = match (settled, 2 * unbounded > all) {
-        (0, _) => "narrows bounds, hardly proves more".to_owned(),
-        (_, true) if all == 1 => format!("may give the open one a first bound{one}"),
-        (_, true) => format!("may give {settled} of {all} open a first bound{first}"),
-        (_, false) if all == 1 => format!("may prove the open one{one} if the noise stays"),
-        (_, false) => format!("may prove {settled} of {all} open{first} if the noise stays"),
+    let what = match narrowed(view, to_use) {
+        Some(bounds) => format!("likely brings {bounds}"),
+        None if open.len() == 1 => "may give the open one a first bound".to_owned(),
+        None => "may give the open ones first bounds".to_owned(),
     };
     Some([format!("{} --until proven", resume(view)), format!("at most about {}; {what}", forecast(rest_s))])
 }
 
+/// The bounds of the open answers now and after the looks that are left, which narrow them by the root of the blocks; `None`
+/// where none has a bound. No proof is promised (docs/statistics.md, "What more time brings").
+fn narrowed(view: &View, to_use: &UseView) -> Option<String> {
+    let of_row = |row: &UseRow| {
+        let groups = row.groups.iter().filter_map(|id| view.groups.iter().find(|group| group.id == *id));
+        let times = groups.map(|group| {
+            let left = group.look.as_ref().and_then(LookView::left_until);
+            left.map_or(1.0, |left| (left as f64 / group.blocks.used.max(1) as f64).max(1.0))
+        });
+        let now = row.within?;
+        Some((now, now / times.reduce(f64::min)?.sqrt()))
+    };
+    let open = to_use.rows.iter().filter(|row| row.standing == Standing::Open && !row.one_for_all);
+    let (now, then): (Vec<f64>, Vec<f64>) = open.filter_map(of_row).unzip();
+    let range = |bounds: &[f64]| {
+        let [least, most] = [f64::min, f64::max].map(|end| bounds.iter().copied().reduce(end).map(at_most));
+        let (least, most) = least.zip(most)?;
+        Some(if least == most { most } else { format!("{}–{most}", least.trim_end_matches(" %")) })
+    };
+    let several = if now.len() == 1 { "the bound of" } else { "bounds of" };
+    Some(format!("{several} {} to {}", range(&now)?, range(&then)?))
+}
+
 /// The looks that are left, where they may prove something; else a longer session, of which nothing is known yet.
-fn longer(view: &View, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
+fn longer(view: &View, to_use: &UseView, open: &[&GroupView], imported: bool) -> Option<Vec<String>> {
     let elapsed_s = view.elapsed_ns? as f64 / 1e9;
     if blocks_left(open).is_some_and(|factor| within(open, factor) > 0)
-        && let Some(steps) = rest_of_looks(view, open, imported)
+        && let Some(steps) = rest_of_looks(view, to_use, open, imported)
     {
         return Some(steps.to_vec());
     }
