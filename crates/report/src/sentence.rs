@@ -215,7 +215,7 @@ impl Verdict {
             }
             Answer::Single(choice) => {
                 let choice = if choice.is_empty() { String::new() } else { format!("{choice}, ") };
-                format!("{choice}{}. One cell was measured, so there is nothing to compare.", self.rates_text())
+                format!("{choice}{}. No other choice was confirmed, so there is nothing to compare.", self.rates_text())
             }
             Answer::Nothing(why) => format!("nothing is recommended: {why}."),
         }

@@ -50,7 +50,8 @@ impl Drop for Running {
 /// An address of this host at which nobody listens, and which no socket is given by chance (`ip_local_port_range`).
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() % 7000) as u16;
+    // Far from those of a process that was started just before or after.
+    let first = (std::process::id() % 7000 * 97 % 7000) as u16;
     let mut ports = (0..7000).map(|_| 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 7000);
     let address = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok());
     address.expect("a port that nobody has")

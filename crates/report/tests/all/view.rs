@@ -488,7 +488,7 @@ fn one_cell_leaves_nothing_to_compare() {
         Plan { read_sizes: vec![65_536], write_sizes: vec![65_536], profiles: vec!["sum"], finalists: 1, ..small() };
     let view = view(&session(&plan));
     let verdict = only_verdict(&view);
-    assert!(verdict.recommendation.text.contains("One cell was measured, so there is nothing to compare."));
+    assert!(verdict.recommendation.text.contains("No other choice was confirmed, so there is nothing to compare."));
     assert_eq!((verdict.recommendation.proven, &group(&view, "g1").recommendation.cell), (false, &None));
 }
 

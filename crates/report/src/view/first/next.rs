@@ -3,7 +3,7 @@
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
-use super::super::document::{GroupRecommendation, GroupView, LookView, Standing, UseView, View};
+use super::super::document::{GroupView, LookView, Standing, UseRow, UseView, View};
 use super::crowd;
 use crate::outward::at_most;
 use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast, likely_bound};
@@ -70,10 +70,10 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let says = "what disturbs: measure again while other programs rest";
         let doctor = "bytegauge doctor".to_owned();
         // Those of others cannot be ended.
-        return match rest_of_looks(view, &open) {
+        return match rest_of_looks(view, to_use, &open) {
             None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => {
                 let says = format!("{says}, and longer: so few blocks bound nothing");
-                [doctor, says].into_iter().chain(longer(view, &open).into_iter().flatten().take(1)).collect()
+                [doctor, says].into_iter().chain(longer(view, to_use, &open).into_iter().flatten().take(1)).collect()
             }
             None => {
                 let says = format!("{says}, which helps more than time does");
@@ -82,7 +82,7 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             Some([command, may]) => vec![doctor, format!("{says}; if they cannot:"), command, may],
         };
     }
-    longer(view, &open).unwrap_or_else(|| {
+    longer(view, to_use, &open).unwrap_or_else(|| {
         let less = match view.check {
             Some(_) => "less at once (fewer --values), or give a run more to do",
             None => "less at once (one --transport, one --placement, fewer levels)",
@@ -112,13 +112,19 @@ pub fn rest_s(view: &View) -> Option<f64> {
 
 /// The command for the looks that are left, how long they take, and what they likely bring; `None` where none is left here,
 /// or where nothing that is open gains by them.
-fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<[String; 2]> {
-    let gains: Vec<&GroupRecommendation> =
-        open.iter().map(|group| &group.recommendation).filter(|open| open.more_blocks.is_some()).collect();
+fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[String; 2]> {
+    let gains: Vec<&GroupView> =
+        open.iter().copied().filter(|group| group.recommendation.more_blocks.is_some()).collect();
     if gains.is_empty() {
         return None;
     }
-    let bounds: Vec<(f64, f64)> = gains.iter().filter_map(|open| open.bound.zip(open.likely_bound)).collect();
+    // The bounds of the rows above, for those are what is read.
+    let of_row = |row: &UseRow| {
+        let own = gains.iter().filter(|group| row.groups.contains(&group.id)).map(|group| &group.recommendation);
+        let shrinks = own.filter_map(|own| Some(own.likely_bound? / own.bound?)).reduce(f64::max)?;
+        Some((row.within?, row.within? * shrinks))
+    };
+    let bounds: Vec<(f64, f64)> = to_use.rows.iter().filter(|row| !row.one_for_all).filter_map(of_row).collect();
     let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
     let time = forecast(rest_s(view)?);
     Some([format!("{} --until proven", resume(view)), format!("at most about {time}; {what}")])
@@ -137,8 +143,8 @@ fn brings(bounds: &[(f64, f64)]) -> Option<String> {
 }
 
 /// The looks that are left; else a longer session, which begins anew.
-fn longer(view: &View, open: &[&GroupView]) -> Option<Vec<String>> {
-    if let Some(steps) = rest_of_looks(view, open) {
+fn longer(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<Vec<String>> {
+    if let Some(steps) = rest_of_looks(view, to_use, open) {
         return Some(steps.to_vec());
     }
     let own_s = view.plan.budget_ns.or(view.elapsed_ns)? as f64 / 1e9;

@@ -1,7 +1,7 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
 use bytegauge_model::unit::{significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, GroupId, Level, factor};
+use bytegauge_model::{CellKind, GroupId, Level, Levels, factor};
 
 use super::super::document::{
     AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, Standing, UseView, View,
@@ -73,19 +73,27 @@ fn buffer(view: &View, group: &GroupView, found: &AvoidView) -> String {
         .map_or_else(String::new, |bytes| format!(" ({})", phrase::compact("read_size", &Level::Number(bytes.0))))
 }
 
-/// ` with read 4K and read 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
+/// ` with read 4K and 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
 fn with(others: &[Factors]) -> String {
-    let one = |factors: &Factors| {
-        let said = super::levels(factors);
-        let named = |name, level| format!("{} {}", phrase::in_code(name), phrase::compact(name, level));
-        said.present().map(|(factor, level)| named(factor.name, level)).collect::<Vec<_>>().join(", ")
+    let each: Vec<Levels> = others.iter().map(super::levels).collect();
+    let names = || each.iter().flat_map(Levels::present).map(|(factor, _)| factor.name);
+    let first = names().next();
+    // What differs in one factor alone names it once.
+    let only = first.filter(|first| names().all(|name| name == *first));
+    let one = |levels: &Levels| {
+        let named = |name, level| match only {
+            Some(_) => phrase::compact(name, level),
+            None => format!("{} {}", phrase::in_code(name), phrase::compact(name, level)),
+        };
+        levels.present().map(|(factor, level)| named(factor.name, level)).collect::<Vec<_>>().join(", ")
     };
-    let mut texts: Vec<String> = others.iter().map(one).collect();
+    let mut texts: Vec<String> = each.iter().map(one).collect();
     texts.dedup();
+    let name = only.map_or_else(String::new, |name| format!("{} ", phrase::in_code(name)));
     match texts.len() {
         0 => String::new(),
         many if many > WITH_MAX => format!(" with {many} of its choices"),
-        _ => format!(" with {}", texts.join(" and ")),
+        _ => format!(" with {name}{}", phrase::join(&texts, "and")),
     }
 }
 
@@ -213,4 +221,26 @@ pub fn relays(view: &View, questions: &Questions) -> Vec<String> {
         (!lines.is_empty()).then(|| label + &lines.join("; "))
     };
     view.groups.iter().filter_map(told).chain(relays::held(view)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_level_was_confirmed_with_names_a_factor_once() {
+        let of = |pairs: &[(&str, u64)]| -> Factors {
+            pairs.iter().map(|(name, number)| ((*name).to_owned(), json!(number))).collect()
+        };
+        let reads: Vec<Factors> = [4096, 65_536, 1_048_576].map(|size| of(&[("read_size", size)])).into();
+        assert_eq!(with(&[]), "");
+        assert_eq!(with(&reads[..1]), " with read 4K");
+        assert_eq!(with(&reads), " with read 4K, 64K and 1M");
+        let both =
+            [of(&[("read_size", 4096), ("write_size", 1024)]), of(&[("read_size", 65_536), ("write_size", 1024)])];
+        assert_eq!(with(&both), " with read 4K, write 1K and read 64K, write 1K");
+        assert_eq!(with(&[&reads[..], &both[..1]].concat()), " with 4 of its choices");
+    }
 }
