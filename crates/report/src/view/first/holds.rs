@@ -47,8 +47,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
-    let [of_machine, of_time] = scopes(view);
-    said.push(of_time);
+    said.push(when(view));
     said.extend(ages(view, questions));
     let not_asked = not_asked(view);
     if !not_asked.is_empty() {
@@ -63,8 +62,6 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             all - screened
         ));
     }
-    // Whoever reads this sits at that machine more often than not: the first to go where there is no room.
-    said.push(of_machine);
     said.retain(|part| !part.is_empty());
     said
 }
@@ -156,12 +153,6 @@ pub fn is_loopback(levels: &Levels) -> bool {
     is_ours && phrase::subject(levels).contains(" over loopback")
 }
 
-/// All that it holds for: the machine, and the time.
-pub fn scope(view: &View) -> String {
-    let [of_machine, of_time] = scopes(view);
-    [of_time, of_machine].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-}
-
 /// The ages of connections where questions differ in them: one range for all would be true of none.
 fn ages(view: &View, questions: &Questions) -> Option<String> {
     let [young, old] = of_two_ages(view)?.map(|(group, (from, to))| {
@@ -184,7 +175,8 @@ fn of_two_ages(view: &View) -> Option<[(&GroupView, (u64, u64)); 2]> {
     differ.then_some([young, old])
 }
 
-fn scopes(view: &View) -> [String; 2] {
+/// The time and the connections that it was measured in.
+pub fn when(view: &View) -> String {
     let ages = view.groups.iter().filter_map(|group| group.age_ns);
     let age = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).filter(|_| of_two_ages(view).is_none());
     let seconds = view.judged_ns.or(view.elapsed_ns).map(|ns| format!("these {}", seconds(ns)));
@@ -192,14 +184,7 @@ fn scopes(view: &View) -> [String; 2] {
         SessionStatus::Imported => Some("these trials alone".to_owned()),
         _ => seconds,
     };
-    let cpus = view.environment.allowed_cpus().map(|n| counted(n, "CPU"));
-    let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
-    let of_time = [
-        seconds,
-        Some(view.started.get(..10).unwrap_or(&view.started).to_owned()),
-        age.map(|(from, to)| aged(from, to)),
-    ];
-    let of_machine = [cpus, kernel.map(|kernel| format!("Linux {kernel}"))];
-    let joined = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
-    [joined(&of_machine), joined(&of_time)]
+    let day = view.started.get(..10).unwrap_or(&view.started).to_owned();
+    let age = age.map(|(from, to)| aged(from, to));
+    [seconds, Some(day), age].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

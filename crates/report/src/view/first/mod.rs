@@ -13,7 +13,7 @@ mod ties;
 mod told;
 mod two;
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{GroupId, Level, Levels, SessionStatus};
 
 pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
@@ -186,6 +186,8 @@ fn crowd(view: &View) -> Option<(f64, usize)> {
     (busy >= CROWDED * cpus as f64).then_some((busy, cpus))
 }
 
+/// What was run, and on which machine: without it an answer is of no use to whom it is passed on. Parts at the end give way
+/// where the line is full.
 fn head(view: &View) -> String {
     let took = view.elapsed_ns.filter(|ns| *ns >= 1_000_000_000).map(seconds);
     let status = match view.status {
@@ -196,7 +198,13 @@ fn head(view: &View) -> String {
     let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
     let crowd = crowd(view).map(|(busy, cpus)| format!("other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
-    let parts = [program, Some(format!("session {}", view.session)), took, status, crowd.or(steal)];
+    // Of a crowd the CPUs are told already.
+    let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));
+    let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
+    let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
+    let machine = [cpus, kernel].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let machine = Some(machine).filter(|machine| !machine.is_empty());
+    let parts = [program, Some(format!("session {}", view.session)), took, status, machine, crowd.or(steal)];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

@@ -50,7 +50,7 @@ fn shown(view: &View, versus: &VersusView) -> Vec<String> {
         format!("shown at {level} by {pairs} of a and b{merged}, not by the medians{}", judged.unwrap_or_default())
     });
     let twin = group.and_then(|group| group.twin_reach).map(measured_twice);
-    [by_pairs, twin, Some(holds::scope(view))].into_iter().flatten().collect()
+    [by_pairs, twin, Some(holds::when(view))].into_iter().flatten().collect()
 }
 
 fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
