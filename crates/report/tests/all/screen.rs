@@ -228,7 +228,7 @@ fn what_is_to_be_done_next_can_be_done() {
     // They may be somebody else's: then the looks that are left are all that there is.
     assert!(view.answer.next.iter().any(|step| step == "bytegauge stream --resume 12 --until proven"), "{said}");
     fits(&view);
-    assert!(view.answer.head.ends_with("other programs used 1.4 of 2 CPUs"), "{}", view.answer.head);
+    assert!(view.answer.head.contains(" · others used 1.4 of 2 CPUs"), "{}", view.answer.head);
 }
 
 #[test]
@@ -538,7 +538,7 @@ fn other_programs_that_the_head_tells_of_are_not_nothing() {
         block.surroundings.foreign_cpus = Some(1.8);
     }
     let view = View::of(&data, &Settings::default());
-    assert!(view.answer.head.contains("other programs used 1.8 of 2 CPUs"), "{}", view.answer.head);
+    assert!(view.answer.head.contains("others used 1.8 of 2 CPUs"), "{}", view.answer.head);
     assert!(!view.answer.noise.iter().any(|line| line.contains("nothing was noticed")), "{:?}", view.answer.noise);
 }
 

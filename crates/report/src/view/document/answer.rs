@@ -13,7 +13,7 @@ use serde_json::Value;
 /// What to use, what to avoid, and how far to believe it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AnswerView {
-    /// What was run, when it ended, how long it took, and what the host took meanwhile.
+    /// What was run, how long it took, what others and the host took meanwhile, and on which machine.
     pub head: String,
     /// Settings that move more than the choices below, with how much.
     pub lever: Vec<String>,

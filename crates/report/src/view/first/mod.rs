@@ -195,8 +195,8 @@ fn head(view: &View) -> String {
         other => Some(other.name().to_owned()),
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_TOLD);
-    let steal = steal.map(|share| format!("the host took {} of the CPU", percent(share)));
-    let crowd = crowd(view).map(|(busy, cpus)| format!("other programs used {} of {cpus} CPUs", significant(busy, 2)));
+    let steal = steal.map(|share| format!("steal {}", percent(share)));
+    let crowd = crowd(view).map(|(busy, cpus)| format!("others used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // Of a crowd the CPUs are told already.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));
@@ -204,7 +204,7 @@ fn head(view: &View) -> String {
     let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
     let machine = [cpus, kernel].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let machine = Some(machine).filter(|machine| !machine.is_empty());
-    let parts = [program, Some(format!("session {}", view.session)), took, status, machine, crowd.or(steal)];
+    let parts = [program, Some(format!("session {}", view.session)), took, status, crowd, machine, steal];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }
