@@ -1,6 +1,6 @@
 //! The far host: who comes to an agent without its key, or has it and keeps to no rule, over loopback.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,37 @@ fn strangers_who_say_nothing_lock_nobody_out() {
     check_cells(&ran, &place, ["source", "sink"], &bench);
     drop(silent);
     stopped(agent);
+}
+
+#[test]
+fn strangers_by_the_hundred_do_not_drown_the_log() {
+    const STRANGERS: u64 = 400;
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    // An agent that has heard a stranger out, hangs up.
+    let turned_away = |_| {
+        let mut stream = TcpStream::connect(&place).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let _ = stream.read(&mut [0]);
+    };
+    (0..STRANGERS).for_each(turned_away);
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
+    check_cells(&ran, &place, ["source", "sink"], &bench);
+    let told = stopped(agent).stderr;
+    let rows = |words: &str| told.lines().filter(|row| row.contains(words)).count() as u64;
+    // Who has the key stands there, however many had not.
+    assert_eq!((rows("measures (bytegauge"), rows("trials with")), (1, 1), "{told}");
+    // The first of them in full, and of the others how many there were, whenever that was told: none is lost.
+    let in_full = rows("was turned away: it does not begin as");
+    let more = told.lines().filter_map(|row| {
+        let (count, rest) = row.strip_prefix("agent: ")?.split_once(" more caller")?;
+        assert!(rest.contains("without the key") && rest.contains("the last from 127.0.0.1:"), "{row}");
+        count.parse::<u64>().ok()
+    });
+    assert_eq!(in_full + more.sum::<u64>(), STRANGERS, "{told}");
+    // In full at most so many a minute, however long it took: one in four would be too many of them.
+    assert!(in_full > 0 && in_full < STRANGERS / 4, "{told}");
 }
 
 #[test]

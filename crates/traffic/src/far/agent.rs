@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_wire::Key;
@@ -18,7 +18,8 @@ use serde_json::Value;
 
 use crate::astray;
 use crate::far::limits::Limits;
-use crate::far::session;
+use crate::far::refused::Refused;
+use crate::far::session::{self, Parted};
 use crate::far::slots::Slots;
 use crate::far::standing::Standing;
 use crate::fault::Fault;
@@ -34,6 +35,9 @@ const CALLERS_MAX: usize = 64;
 
 /// How often the agent looks whether it shall stop.
 const LOOK_AFTER_NS: u64 = 250_000_000;
+
+/// How often it is said at most that descriptors have run out.
+const EXHAUSTED_EVERY: Duration = Duration::from_secs(60);
 
 /// What an agent needs of the program that it is.
 #[derive(Clone, Debug)]
@@ -65,6 +69,8 @@ pub(super) struct Office {
     strangers: Mutex<BTreeMap<u64, TcpStream>>,
     /// Who ever called.
     called: AtomicU64,
+    /// Callers without the key, as far as the log tells of them.
+    refused: Mutex<Refused>,
 }
 
 /// An agent that listens.
@@ -100,6 +106,7 @@ impl Agent {
             callers: AtomicUsize::new(0),
             strangers: Mutex::default(),
             called: AtomicU64::new(0),
+            refused: Mutex::default(),
             setup,
         };
         Ok(Agent { listener, office: Arc::new(office) })
@@ -115,14 +122,21 @@ impl Agent {
 
     /// Serves until `stop` is set. Sessions that go on are left to the end of the process.
     pub fn serve(&self, stop: &AtomicBool) {
+        // Descriptors that run out do so for every caller anew.
+        let mut told_of_none: Option<Instant> = None;
         while !stop.load(Ordering::Relaxed) {
-            if !matches!(wait(self.listener.as_fd(), Until::Readable, LOOK_AFTER_NS), Ok(Some(_))) {
+            let comes = matches!(wait(self.listener.as_fd(), Until::Readable, LOOK_AFTER_NS), Ok(Some(_)));
+            self.office.tell_of_refused(|refused| refused.look(Instant::now()));
+            if !comes {
                 continue;
             }
             let (stream, peer) = match self.listener.accept() {
                 Ok(caller) => caller,
                 Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
-                    (self.office.setup.log)(&format!("no caller can be heard ({error}): raise ulimit -n"));
+                    if told_of_none.is_none_or(|told| told.elapsed() >= EXHAUSTED_EVERY) {
+                        told_of_none = Some(Instant::now());
+                        (self.office.setup.log)(&format!("no caller can be heard ({error}): raise ulimit -n"));
+                    }
                     std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
                     continue;
                 }
@@ -131,6 +145,7 @@ impl Agent {
             };
             self.office.hear(stream, peer, Vec::new());
         }
+        self.office.tell_of_refused(|refused| refused.rest(Instant::now()));
     }
 }
 
@@ -147,16 +162,29 @@ impl Office {
     pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: Vec<u8>) {
         let number = self.called.fetch_add(1, Ordering::Relaxed);
         let Some(seat) = Seat::taken(self, number, &stream) else {
-            (self.setup.log)(&format!("{peer} was sent away: {CALLERS_MAX} callers are being heard"));
+            self.refuse(peer, &format!("was sent away: {CALLERS_MAX} callers are being heard"));
             return;
         };
-        let started = std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
-            let left = session::carry(&seat, (stream, &said), peer);
-            (seat.office.setup.log)(&format!("{peer} {left}"));
-        });
+        let started =
+            std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
+                match session::carry(&seat, (stream, &said), peer) {
+                    Parted::Known(did) => (seat.office.setup.log)(&format!("{peer} {did}")),
+                    Parted::Stranger(why) => seat.office.refuse(peer, &why),
+                }
+            });
         if let Err(error) = started {
-            (self.setup.log)(&format!("{peer} was sent away: no thread can be made ({error})"));
+            self.refuse(peer, &format!("was sent away: no thread can be made ({error})"));
         }
+    }
+
+    /// Tells of a caller who has not shown the key, if it is one of the first of a minute.
+    fn refuse(&self, peer: SocketAddr, why: &str) {
+        self.tell_of_refused(|refused| refused.enter(Instant::now(), peer, why));
+    }
+
+    fn tell_of_refused<L: IntoIterator<Item = String>>(&self, lines: impl FnOnce(&mut Refused) -> L) {
+        let due = lines(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        due.into_iter().for_each(|line| (self.setup.log)(&line));
     }
 
     fn strangers(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {

@@ -10,6 +10,7 @@ mod forward;
 mod limits;
 mod link;
 mod post;
+mod refused;
 mod session;
 mod slots;
 mod standing;

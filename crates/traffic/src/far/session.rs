@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
-use bytegauge_wire::{LineError, Receiver, accept};
+use bytegauge_wire::{LineError, Receiver, Sender, accept};
 
 use crate::astray;
 use crate::end::Channel;
@@ -36,28 +36,54 @@ const IDLE: Duration = Duration::from_secs(60);
 /// What is told of the version of a caller's program, bytes.
 const PROGRAM_MAX: usize = 40;
 
-/// Hears a caller out, and lets it measure. What it did, for the log.
-pub(super) fn carry(seat: &Seat, caller: (TcpStream, &[u8]), peer: SocketAddr) -> String {
-    match meet(seat, caller, peer) {
-        Ok(did) => did,
-        Err(reason) => format!("was turned away: {reason}"),
+/// What a caller did or why it was turned away, for the log.
+pub(super) enum Parted {
+    /// It has the key.
+    Known(String),
+    /// It has not shown the key.
+    Stranger(String),
+}
+
+/// A caller that has shown the key.
+struct Caller {
+    sender: Sender,
+    receiver: Receiver,
+    /// The address at which it came in.
+    here: SocketAddr,
+    /// Until when it is to have said what it wants.
+    deadline: Instant,
+}
+
+/// Hears a caller out, and lets it measure.
+pub(super) fn carry(seat: &Seat, caller: (TcpStream, &[u8]), peer: SocketAddr) -> Parted {
+    let turned_away = |reason| format!("was turned away: {reason}");
+    match shows_key(seat, caller) {
+        Ok(caller) => Parted::Known(meet(seat, caller, peer).unwrap_or_else(turned_away)),
+        Err(reason) => Parted::Stranger(turned_away(reason)),
     }
 }
 
-fn meet(seat: &Seat, (stream, began): (TcpStream, &[u8]), peer: SocketAddr) -> Result<String, String> {
-    let office = &seat.office;
-    let said = |error: LineError| match error {
+fn said(error: LineError) -> String {
+    match error {
         LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
         error => error.to_string(),
-    };
+    }
+}
+
+fn shows_key(seat: &Seat, (stream, began): (TcpStream, &[u8])) -> Result<Caller, String> {
     watch(&stream).map_err(|fault| fault.to_string())?;
     // What was accepted from a listener that does not block, blocks; whoever wrote the listener may think otherwise.
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let deadline = Instant::now() + HEARING;
-    let (mut sender, mut receiver) =
-        accept(stream, began, &office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
+    let (sender, receiver) =
+        accept(stream, began, &seat.office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
     seat.is_known();
+    Ok(Caller { sender, receiver, here, deadline })
+}
+
+fn meet(seat: &Seat, caller: Caller, peer: SocketAddr) -> Result<String, String> {
+    let (office, Caller { mut sender, mut receiver, here, deadline }) = (&seat.office, caller);
     let Said(_, heard, ToAgent::Ask(ask)) = receiver.receive(Some(deadline)).map_err(said)? else {
         return Err("it did not say what it wants".into());
     };
