@@ -12,7 +12,7 @@ use crate::bench::Bench;
 use crate::far::{
     LONG, PATIENCE, STREAM, agent, check_cells, measured_once_free, stopped, trials, under_way, until_no_end,
 };
-use crate::raw::Raw;
+use crate::raw::{Raw, number};
 
 #[test]
 fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
@@ -55,6 +55,44 @@ fn strangers_who_say_nothing_lock_nobody_out() {
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
     check_cells(&ran, &place, ["source", "sink"], &bench);
     drop(silent);
+    stopped(agent);
+}
+
+#[test]
+fn strangers_at_a_server_of_calls_lock_no_client_out() {
+    // More than the agent and the server have place for, of whom each says nothing, or the begin of a ticket and no more.
+    const STRANGERS: usize = 200;
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    // Clients come all the time. Each engine serves in its own way.
+    let words = "call --profile echo --connect-per-call on --flows 2 --server-engine epoll,blocking,tokio --duration 500ms \
+                 --blocks 500 --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+    let session = under_way(&bench, words, &place);
+    let so_far = trials(&session);
+    let mut silent: Vec<TcpStream> = Vec::new();
+    let until = Instant::now() + PATIENCE;
+    while trials(&session) < so_far + 9 && Instant::now() < until {
+        // Others come for those that were sent away, or whose trial has ended.
+        silent.retain(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        });
+        // Few at a time: it is their silence that is in the way, and not their number.
+        for begin in [&b""[..], &[7; 9]].into_iter().take(STRANGERS - silent.len()) {
+            let Ok(mut stream) = TcpStream::connect(&place) else { break };
+            let _ = stream.write_all(begin);
+            silent.push(stream);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(trials(&session) >= so_far + 9);
+    let ran = session.insist("INT").exits(130);
+    let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
+    assert_eq!(raw.troubles(), Vec::<String>::new());
+    let calls: Vec<&Value> = raw.trials.iter().map(|trial| &trial["ends"]["client"]["call"]).collect();
+    let failed = calls.iter().flat_map(|call| call["errors"].as_array()).flatten().map(|error| number(&error["count"]));
+    // A call of which a busy machine let nobody see the beginning in time may be among them.
+    assert!(failed.sum::<u64>() * 10 < calls.iter().map(|call| number(&call["completed"])).sum::<u64>(), "{calls:?}");
     stopped(agent);
 }
 

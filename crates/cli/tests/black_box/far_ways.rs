@@ -47,7 +47,9 @@ fn streams_go_both_ways_at_once_over_the_same_connections() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running.
-    let words = STREAM.replace("--duration 100ms --blocks 3", "--duration 300ms --blocks 2");
+    let words = STREAM
+        .replace("--duration 100ms --blocks 3", "--duration 1s --blocks 1 --budget 9s")
+        .replace("--budget 3s ", "");
     for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3", "--engine tokio --verify"] {
         let ran = bench.run(&format!("{words} --host {place} --key-file key --direction both {flags}")).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);

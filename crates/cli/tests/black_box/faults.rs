@@ -90,7 +90,7 @@ fn what_is_whole_is_verified() {
         assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
         assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
     };
-    check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms");
+    check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 100ms");
     check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 100ms");
     check("call --transport unix --profile echo --server-engine blocking --duration 200ms");
 }

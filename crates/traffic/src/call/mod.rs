@@ -14,6 +14,7 @@ mod sample;
 mod server;
 mod setup;
 mod socket;
+mod strangers;
 mod terms;
 
 pub use arrival::{Arrival, Offered};

@@ -223,13 +223,11 @@ impl Party for Servers {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
             return None;
         }
-        if !self.desk.has_room() {
-            return None;
-        }
+        let flow = ServerFlow::new(Arc::clone(&self.desk), connection)?;
         if self.connect_per_call {
             self.samples.look(connection);
         }
-        Some(ServerFlow::new(Arc::clone(&self.desk)))
+        Some(flow)
     }
 
     fn connect(&mut self, _flow: &mut ServerFlow) -> io::Result<OwnedFd> {

@@ -5,6 +5,7 @@
 //! request is read, so that a client that does not take its replies cannot make the server hold more and more.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use bytegauge_model::Work;
 
 use crate::call::setup::CallSetup;
+use crate::call::strangers::{Place, Strangers};
 use crate::call::terms::{HEAD, Terms};
 use crate::count::Count;
 use crate::end::Body;
@@ -20,10 +22,7 @@ use crate::flow::{End, Flow, Want};
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
-use crate::ticket::{SHOWN, Shown, Ticket};
-
-/// Connections that have shown no ticket yet, beyond as many as there are clients.
-const STRANGERS_MAX: u64 = 64;
+use crate::ticket::{SHOWN, Shown};
 
 /// What all connections of one server thread share.
 #[derive(Debug)]
@@ -44,11 +43,8 @@ pub struct Desk {
     /// Set with a planted death: where threads share a server, all of them leave.
     abort: Arc<AtomicBool>,
     fault: Mutex<Option<Fault>>,
-    /// What a connection has to show before anything of it is answered, where clients are on another host.
-    ticket: Option<Ticket>,
-    /// Connections that have not shown it yet.
-    strangers: AtomicU64,
-    strangers_max: u64,
+    /// Who has yet to show a ticket before anything of it is answered, where clients are on another host.
+    strangers: Option<Strangers>,
 }
 
 /// The work on one request.
@@ -80,9 +76,10 @@ pub struct ServerFlow {
     sent: usize,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
-    /// What it has shown, of which so many bytes are still to come.
+    /// What it has shown, of which so many bytes are still to come, and where it stands until then.
     shown: Shown,
     to_show: usize,
+    place: Option<Place>,
     /// What it has said, if that is no ticket.
     said: Vec<u8>,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
@@ -129,15 +126,8 @@ impl Desk {
             body,
             abort,
             fault: Mutex::new(None),
-            ticket: path.far.map(|far| far.ticket),
-            strangers: AtomicU64::new(0),
-            strangers_max: (path.flows + call.idle_flows) as u64 + STRANGERS_MAX,
+            strangers: path.far.map(|far| Strangers::new(far.ticket, path.flows + call.idle_flows)),
         }
-    }
-
-    /// Whether another connection may come: of those that have shown nothing, few may.
-    pub fn has_room(&self) -> bool {
-        self.ticket.is_none() || self.strangers.load(Ordering::Relaxed) < self.strangers_max
     }
 
     /// Requests served, counted where the meter can see it.
@@ -258,19 +248,20 @@ pub(super) enum Planted {
 }
 
 impl ServerFlow {
-    /// A connection that was accepted by a thread with this desk.
-    pub fn new(desk: Arc<Desk>) -> ServerFlow {
+    /// A connection that was accepted by a thread with this desk; `None` where there is no place for it.
+    pub fn new(desk: Arc<Desk>, connection: BorrowedFd<'_>) -> Option<ServerFlow> {
+        let place = match &desk.strangers {
+            Some(strangers) => Some(strangers.enters(connection)?),
+            None => None,
+        };
         let Terms { request, response, echo, .. } = desk.terms;
         let mut out = Vec::with_capacity(if echo { request + desk.read_size.min(request) } else { response });
         if !echo {
             out.resize(response, 0);
             desk.terms.write_reply(0, &mut out);
         }
-        let to_show = desk.ticket.map_or(0, |_| SHOWN);
-        if to_show > 0 {
-            desk.strangers.fetch_add(1, Ordering::Relaxed);
-        }
-        ServerFlow {
+        let to_show = if place.is_some() { SHOWN } else { 0 };
+        Some(ServerFlow {
             desk,
             state: State::Open,
             have: 0,
@@ -281,9 +272,10 @@ impl ServerFlow {
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
             to_show,
+            place,
             said: Vec::new(),
             spoil: None,
-        }
+        })
     }
 
     /// Takes what a connection shows first. What is left over; nothing, of a stranger.
@@ -296,14 +288,21 @@ impl ServerFlow {
         if self.to_show > 0 {
             return rest;
         }
-        self.desk.strangers.fetch_sub(1, Ordering::Relaxed);
-        if self.desk.ticket.is_some_and(|ticket| ticket.admits(&self.shown).is_some()) {
+        self.is_no_stranger();
+        if self.desk.strangers.as_ref().is_some_and(|strangers| strangers.admits(&self.shown)) {
             return rest;
         }
         // Open: it may be somebody else's caller.
         self.state = State::Gone;
         self.said = [&self.shown, rest].concat();
         &[]
+    }
+
+    /// It has shown everything or leaves: another may have its place.
+    fn is_no_stranger(&mut self) {
+        if let (Some(strangers), Some(place)) = (&self.desk.strangers, self.place.take()) {
+            strangers.leaves(place);
+        }
     }
 
     /// What a connection has said that is none of ours, or may not be.
@@ -469,9 +468,8 @@ impl Flow for ServerFlow {
     }
 
     fn ended(&mut self, end: End, _now_ns: u64) {
-        if std::mem::take(&mut self.to_show) > 0 {
-            self.desk.strangers.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.to_show = 0;
+        self.is_no_stranger();
         self.state = match (self.state, end) {
             (State::Open, End::Eof) => State::HalfShut,
             _ => State::Gone,
