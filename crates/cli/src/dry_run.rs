@@ -1,12 +1,12 @@
 //! The plan in words, before it starts: what will be compared, in how many blocks, for how long.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Level, Nanos};
+use bytegauge_model::{Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
 use crate::progress::NARROWS;
@@ -151,9 +151,16 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     text
 }
 
+/// How long the trials of cells are: as they say themselves, or as the rest of their family.
+fn lengths(cells: &[&Cell], family: &Family) -> String {
+    let own = cells.iter().map(|cell| cell.factors.get("duration").number().unwrap_or(family.trial_ns));
+    let lengths: BTreeSet<u64> = own.collect();
+    lengths.into_iter().map(|ns| Nanos(ns).to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn describe(text: &mut String, plan: &Plan, family: &Family) {
     let groups: HashSet<_> = family.groups.iter().collect();
-    let cells: Vec<_> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
+    let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
     for factor in FACTORS {
         let mut levels: Vec<&Level> = Vec::new();
         for cell in &cells {
@@ -183,7 +190,7 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
         family.confirmed(),
         match plan.task {
             Some(_) => "a trial is a run".to_owned(),
-            None => format!("trials of {}", Nanos(family.trial_ns)),
+            None => format!("trials of {}", lengths(&cells, family)),
         }
     );
     if !family.aside.is_empty() {

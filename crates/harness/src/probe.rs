@@ -1,6 +1,8 @@
 //! What this machine can do, asked once before a plan is made.
 
 use std::fs;
+use std::io;
+use std::os::fd::AsFd;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
@@ -21,6 +23,7 @@ pub fn catalog(spec: &Spec) -> Catalog {
         memory_available: memory_available(),
         ..Catalog::default()
     };
+    catalog.reserved_congestion = reserved(&catalog.congestion);
     probe_placements(&mut catalog);
     if spec.workload == Workload::Ring {
         probe_rings(&mut catalog, spec);
@@ -110,6 +113,17 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
     if let Some(reason) = missing {
         catalog.missing_transports.insert(transport.to_string(), reason);
     }
+}
+
+/// Congestion controls that this user may not set (tcp(7), `tcp_allowed_congestion_control`).
+fn reserved(congestion: &[String]) -> Vec<String> {
+    // Where there is no such socket a trial says so.
+    let Ok(socket) = std::net::TcpListener::bind("127.0.0.1:0") else { return Vec::new() };
+    let is_refused = |name: &&String| {
+        let refused = option::set(socket.as_fd(), &option::CONGESTION.to(name.as_str())).err();
+        refused.is_some_and(|error| error.source.kind() == io::ErrorKind::PermissionDenied)
+    };
+    congestion.iter().filter(is_refused).cloned().collect()
 }
 
 /// `MemAvailable` of `/proc/meminfo`: what may be used without swapping (proc_meminfo(5)).

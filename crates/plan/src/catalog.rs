@@ -23,6 +23,8 @@ pub struct Catalog {
     pub missing_link: Option<String>,
     /// Congestion controls that the kernel offers; empty if unknown.
     pub congestion: Vec<String>,
+    /// Those of them that this user may not set.
+    pub reserved_congestion: Vec<String>,
     /// Files that the process may have open at most, after raising its soft limit.
     pub open_files_max: Option<u64>,
     /// The largest packet of the loopback interface, bytes with its IP header.

@@ -83,12 +83,8 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = relay::missing(&cell.factors, catalog) {
         return Some(reason);
     }
-    let congestion = cell.factors.get("congestion").name().filter(|name| *name != "auto");
-    if let Some(name) =
-        congestion.filter(|name| !catalog.congestion.is_empty() && !catalog.congestion.iter().any(|c| c == name))
-    {
-        let known = catalog.congestion.join(", ");
-        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
+    if let Some(reason) = lacks_congestion(&cell.factors, catalog) {
+        return Some(reason);
     }
     let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
@@ -118,6 +114,25 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         ));
     }
     None
+}
+
+/// Why a congestion control cannot be had, if so. The ends of an emulated link may choose any: the networks are theirs.
+fn lacks_congestion(levels: &Levels, catalog: &Catalog) -> Option<String> {
+    let name = levels.get("congestion").name().filter(|name| *name != "auto")?;
+    let known = &catalog.congestion;
+    if !known.is_empty() && !known.iter().any(|other| other == name) {
+        let known = known.join(", ");
+        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
+    }
+    let is_reserved = catalog.reserved_congestion.iter().any(|other| other == name) && levels.emulated_link().is_none();
+    is_reserved.then(|| {
+        let free = known.iter().filter(|other| !catalog.reserved_congestion.contains(other));
+        format!(
+            "congestion control {name} is reserved for privileged users: choose one that is not ({}), allow it \
+             (sysctl net.ipv4.tcp_allowed_congestion_control), or run as root",
+            free.cloned().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 /// Why a relay of ours cannot hold all connections, if it cannot: it is a process of its own, with the same limit.

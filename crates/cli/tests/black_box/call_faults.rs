@@ -61,7 +61,7 @@ fn check_killed(server: &str, dead: &str, left: &str) {
 const BUSY_TICKS: u64 = 10;
 
 /// What an end does: the last word of its command line (proc_pid_cmdline(5)).
-fn role(id: u32) -> String {
+pub fn role(id: u32) -> String {
     let words = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
     words.trim_end_matches('\0').rsplit('\0').next().unwrap_or_default().to_owned()
 }

@@ -2,10 +2,12 @@
 //! it did is stored. How well it does on a busy machine is nobody's claim: a trial whose link was late fails and says so.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, possible};
+use crate::bench::{Bench, Running, json_lines, possible, signal};
+use crate::call_faults::role;
 use crate::raw::Raw;
 
 /// Whether such networks, and devices in them, are allowed.
@@ -74,6 +76,53 @@ fn a_stream_goes_over_the_link_that_its_cell_names() {
     }
     // Hundreds of packets came to the lossy ones.
     assert!(lost > 0, "{:?}", raw.trials);
+}
+
+#[test]
+fn trials_whose_link_was_late_are_left_out_and_the_session_goes_on() {
+    let bench = Bench::new();
+    if !links_are_possible() {
+        return;
+    }
+    // So far away that a busy machine alone makes no link late: by a tenth of the round trip on average.
+    let mut session = bench.start(
+        "stream --link-delay 100ms --link-rate 50Mbit --profile drain --read-size 64K --write-size 64K --duration 200ms \
+         --blocks 500 --looks 1 --audit off --budget 3000s --seed 1 --json-stream",
+    );
+    let trials = |session: &Running| {
+        let lines = json_lines(&session.stdout());
+        let is = |line: &&Value, outcome: &str| line["event"] == "trial" && line["outcome"] == outcome;
+        ["measured", "failed"].map(|outcome| lines.iter().filter(|line| is(line, outcome)).count())
+    };
+    session.until("a trial in time", |session| trials(session)[0] >= 1);
+    // Kept from running most of the time, until a trial has felt it.
+    session.until("a late trial", |session| {
+        let is_late = trials(session)[1] > 0;
+        for id in bench.processes().into_iter().filter(|id| !is_late && role(*id) == "link") {
+            signal(id, "STOP");
+            std::thread::sleep(Duration::from_millis(300));
+            signal(id, "CONT");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        is_late
+    });
+    let so_far = trials(&session)[0];
+    session.until("trials afterwards", |session| trials(session)[0] > so_far);
+    session.insist("INT").exits(130);
+    let raw = Raw::of(&bench, 1);
+    check_reasons(&raw);
+    assert!(raw.reasons().iter().any(|reason| reason.contains("the emulated link took")), "{:?}", raw.reasons());
+    // What was late counts for nothing, and what was in time counts.
+    let cell = &bench.run("report --format json").json()["cells"][0];
+    let of_stage = |trial: &&Value| trial["cell"] == cell["id"] && trial["stage"] == "confirm";
+    let count =
+        |kind: &str| raw.trials.iter().filter(of_stage).filter(|trial| trial["outcome"]["kind"] == kind).count() as u64;
+    assert_eq!(
+        (cell["outcome"].as_str(), cell["trials"].as_u64()),
+        (Some("measured"), Some(count("measured"))),
+        "{cell}"
+    );
+    assert!(cell["failed_trials"].as_u64() >= Some(count("failed")), "{cell}");
 }
 
 #[test]

@@ -142,6 +142,27 @@ fn a_congestion_control_that_is_not_loaded() {
     ran.complains(&["congestion control nosuch is not available here", "available: ", "load its module"]);
 }
 
+#[test]
+fn a_congestion_control_that_is_reserved() {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{name}_congestion_control"));
+    let (available, allowed) = (read("available").unwrap(), read("allowed").unwrap());
+    let is_allowed = |name: &&str| allowed.split_whitespace().any(|other| other == *name);
+    let Some(reserved) = available.split_whitespace().find(|name| !is_allowed(name)) else {
+        eprintln!(
+            "SKIPPED: a congestion control that is reserved: all of them ({}) are allowed here",
+            available.trim()
+        );
+        return;
+    };
+    if !possible("a user without rights", "unshare", &["-U", "true"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let words = MANY.replace("unix", "tcp");
+    let ran = bench.shell(&format!("exec unshare -U \"$BYTEGAUGE\" {words} --congestion auto,{reserved} --dry-run"));
+    ran.exits(0).prints(&[&format!("skipped: congestion control {reserved} is reserved"), "or run as root"]);
+}
+
 const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 200ms --blocks 1 \
                     --budget 3s --quiet --format json";
 

@@ -23,7 +23,7 @@ fn every_ready_plan_is_planned() {
         ("relay-copy", 8),
         ("relay-calls", 6),
         ("remote-tcp --host 127.0.0.1:1", 15),
-        ("delay-loss", 35),
+        ("delay-loss", 39),
         ("ring-nop", 42),
     ] {
         let ran = bench.run(&format!("run {name} --dry-run")).exits(0);
