@@ -258,8 +258,8 @@ fn options_are_told_as_asked_and_as_set() {
 #[test]
 fn what_the_kernel_made_of_a_request_is_said() {
     let bench = Bench::new();
-    let command =
-        "stream --age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --budget 2s --format json";
+    let command = "stream --age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --duration 200ms --blocks 1 --looks 1 --audit off \
+         --budget 4s --format json";
     let document = bench.run(command).exits(0).json();
     let option = &document["cells"][0]["counters"]["options"]["sndbuf"];
     // Nothing below the largest int that a machine allows is 2 GiB.

@@ -151,6 +151,8 @@ fn a_full_backlog_is_said_alike_by_all() {
 #[test]
 fn an_echo_is_no_sink() {
     let echo = reader(|mut stream| {
+        // Full at once, however slow the machine is.
+        socket2::SockRef::from(&stream).set_send_buffer_size(4 << 10).unwrap();
         let mut bytes = [0; 64 << 10];
         while let Ok(n @ 1..) = stream.read(&mut bytes) {
             if stream.write_all(&bytes[..n]).is_err() {

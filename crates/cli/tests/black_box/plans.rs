@@ -107,7 +107,7 @@ fn a_ready_plan_runs_in_small() {
 
 const SCREENED: &str = "\
 name = \"mine\"
-budget = \"3s\"
+budget = \"7s\"
 [[part]]
 transport = \"unix\"
 placement = \"cross-core,same-cpu\"
@@ -116,14 +116,14 @@ age = \"fresh\"
 read-size = \"4K..32K\"
 write-size = [16384, \"64K\"]
 finalists = 2
-trial = \"10ms\"
+trial = \"60ms\"
 screen = { placement = \"same-cpu\", profile = \"slow\" }
 [[part]]
 transport = \"/dev/zero\"
 profile = \"drain\"
 read-size = \"64K\"
 finalists = \"all\"
-trial = \"5ms\"
+trial = \"20ms\"
 [profiles.slow]
 work = \"0.1ns\"
 walk = \"4K\"
