@@ -167,12 +167,13 @@ fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Finding) -> (&
 
 fn view(name: &'static str, finding: Finding) -> LimitView {
     let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
-    LimitView { name, sentence: finding.sentence, evidence }
+    LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence }
 }
 
 /// Nothing was measured, so nothing limits.
 pub fn not_measured() -> LimitView {
-    LimitView { name: UNKNOWN, sentence: "nothing was measured".into(), evidence: BTreeMap::new() }
+    let sentence = "nothing was measured";
+    LimitView { name: UNKNOWN, sentence: sentence.into(), brief: sentence.into(), evidence: BTreeMap::new() }
 }
 
 fn harness(signs: &Signs) -> Option<Finding> {

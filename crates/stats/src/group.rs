@@ -32,6 +32,8 @@ pub struct CellInput {
     pub cpu_per_unit: Option<f64>,
     /// Place in the plan; breaks the last ties.
     pub order: usize,
+    /// It leaves everything that varies to the system: whoever takes it changes nothing.
+    pub is_default: bool,
 }
 
 /// One visit of the group to all its cells.

@@ -5,10 +5,11 @@
 //! correction, since each profile has to prove it by itself (intersection–union; Berger 1982).
 //! Choosing among several cells could in the worst case add up the errors of the profiles; in
 //! simulated sessions over four profiles what is proven is true in 98 to 99 %.
-//! Cheapest means the smallest footprint, then the least CPU per unit, then the earliest in the
-//! plan.
+//! Cheapest means what leaves everything to the system, then the smallest footprint, then the least CPU per unit, then
+//! the earliest in the plan.
 //!
-//! Where nothing is shown the choice that is bounded most closely is named. All bounds of a group hold at once, so that to
+//! Where nothing is shown, nothing speaks for a change: what leaves everything to the system is named, unless it is shown to be
+//! dearer than another, or another is bounded far more closely. Else the choice that is bounded most closely is. All bounds of a group hold at once, so that to
 //! choose among them costs nothing; and a cell that is shown to be dearer than another does not have the lower bound of the
 //! two, since standard errors of differences obey the triangle inequality (but for what critical values differ by). A cell
 //! that plain means speak against is named only where they speak against all.
@@ -60,8 +61,8 @@ pub struct Passed {
 /// A recommendation over one or several profiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// The cell to take when proven; otherwise the one with the least bound (its worst over the profiles), or where there
-    /// are no bounds the one with the least estimate. `None` when no cell was confirmed in every profile.
+    /// The cell to take when proven; otherwise the one that changes nothing, the one with the least bound (its worst over the
+    /// profiles), or where there are no bounds the one with the least estimate. `None` when no cell was confirmed in every profile.
     pub cell: Option<usize>,
     /// Whether the cell is proven.
     pub proven: bool,
@@ -99,7 +100,8 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let proves_everywhere = |&cell: &usize| profiles.iter().all(|(_, v)| v.proves(cell, method));
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(proves_everywhere).collect();
     let proven = !proven_cells.is_empty();
-    let cell = proven_cells.first().copied().or_else(|| closest_bounded(profiles, cells));
+    let closest = || closest_bounded(profiles, cells);
+    let cell = proven_cells.first().copied().or_else(|| change_nothing(profiles, closest()?).or_else(closest));
     let worst = cell.and_then(|cell| worst_over(profiles, |v| v.upper[cell]));
     Recommendation {
         cell,
@@ -118,7 +120,7 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     }
 }
 
-/// Orders two cells by cost to the user: footprint, then CPU per unit, then place in the plan.
+/// Orders two cells by cost to the user: what changes nothing, then footprint, then CPU per unit, then place in the plan.
 /// Footprints count only where both have one; a cell without a CPU figure comes after one with it.
 #[must_use]
 pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
@@ -127,7 +129,7 @@ pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
         _ => Ordering::Equal,
     };
     let cpu = |cell: &CellInput| cell.cpu_per_unit.unwrap_or(f64::INFINITY);
-    footprint.then(cpu(a).total_cmp(&cpu(b))).then(a.order.cmp(&b.order))
+    b.is_default.cmp(&a.is_default).then(footprint).then(cpu(a).total_cmp(&cpu(b))).then(a.order.cmp(&b.order))
 }
 
 /// Cells cheapest first. A cell counts at the dearest it is in any profile; if any cell lacks a
@@ -142,6 +144,7 @@ fn cheapest_first(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Ve
             footprint_bytes: dearest(&|c| c.footprint_bytes, cell),
             cpu_per_unit: dearest(&|c| c.cpu_per_unit, cell),
             order: profiles[0].0.cells[cell].order,
+            is_default: profiles[0].0.cells[cell].is_default,
         })
         .collect();
     if costs.iter().any(|cost| cost.footprint_bytes.is_none()) {
@@ -172,6 +175,21 @@ fn closest_bounded(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> O
         .filter_map(rank)
         .min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2)))
         .map(|(.., cell)| cell)
+}
+
+/// A bound so many times as wide (in ln) as the least one is no reason to change anything: it may be noise's alone.
+const AS_CLOSE: f64 = 1.5;
+
+/// The cell that leaves everything to the system, where none is shown to be cheaper and its bound is about as close as that of
+/// `closest`, the one that is bounded most closely.
+fn change_nothing(profiles: &[(&GroupInput, &GroupVerdict)], closest: usize) -> Option<usize> {
+    let bound = |cell: usize| worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper);
+    let stands = |&cell: &usize| {
+        let may_be_best = profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.spoken_against.contains(&cell));
+        may_be_best && bound(cell).zip(bound(closest)).is_some_and(|(own, least)| own <= AS_CLOSE * least)
+    };
+    let default = profiles[0].0.cells.iter().position(|cell| cell.is_default);
+    default.filter(stands)
 }
 
 fn why_not(profiles: &[(&GroupInput, &GroupVerdict)], cell: Option<usize>) -> Reason {

@@ -71,7 +71,7 @@ fn of_what_is_open_the_smallest_bound_is_named() {
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
         BlockInput { cost: cost.to_vec(), twin_cost: None }
     };
-    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order };
+    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false };
     let blocks = (0..24).map(block).collect();
     let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
     let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
@@ -81,6 +81,18 @@ fn of_what_is_open_the_smallest_bound_is_named() {
     assert!(!found.proven && verdict.leader() != found.cell, "{found:?} {verdict:?}");
     assert_eq!((found.cell, found.worst_upper), (Some(1), verdict.upper[1]), "{verdict:?}");
     assert!(verdict.upper.iter().all(|upper| *upper >= found.worst_upper), "{verdict:?}");
+    // Nothing speaks for a change: what changes nothing is named, unless it is bounded far less closely.
+    let mut with_default = input.clone();
+    with_default.cells[2].is_default = true;
+    let found_beside = |verdict: &GroupVerdict| over_profiles(&[(&with_default, verdict)], &method).cell;
+    let mut close = verdict.clone();
+    close.upper[2] = close.upper[1].map(|upper| 1.4 * upper);
+    assert_eq!(found_beside(&close), Some(2));
+    close.upper[2] = close.upper[1].map(|upper| 1.6 * upper);
+    assert_eq!(found_beside(&close), Some(1));
+    close.upper[2] = close.upper[1].map(|upper| 1.1 * upper);
+    close.best_set.retain(|cell| *cell != 2);
+    assert_eq!(found_beside(&close), Some(1), "it is shown to be dearer than another");
     // What plain means speak against is not named beside what they do not.
     verdict.spoken_against = vec![1];
     assert_ne!(named(&verdict).cell, Some(1));
@@ -102,8 +114,11 @@ fn too_few_blocks() {
 
 #[test]
 fn without_sizes_cpu_decides_and_then_the_plan() {
-    let cell = |cpu: Option<f64>, order| CellInput { footprint_bytes: None, cpu_per_unit: cpu, order };
+    let cell =
+        |cpu: Option<f64>, order| CellInput { footprint_bytes: None, cpu_per_unit: cpu, order, is_default: false };
     assert_eq!(cheaper(&cell(Some(1.0), 5), &cell(Some(2.0), 1)), Ordering::Less);
     assert_eq!(cheaper(&cell(None, 5), &cell(Some(2.0), 9)), Ordering::Greater);
     assert_eq!(cheaper(&cell(None, 5), &cell(None, 9)), Ordering::Less);
+    let default = CellInput { is_default: true, ..cell(None, 9) };
+    assert_eq!(cheaper(&default, &cell(Some(1.0), 1)), Ordering::Less);
 }

@@ -255,7 +255,7 @@ fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
                 client.read_exact(&mut [0; 300]).expect("a whole answer");
             }
         });
-        let words = format!("observe --pid {} --for 4s --sample 3s --format json", server.id());
+        let words = format!("observe --pid {} --for 8s --sample 6s --format json", server.id());
         let ran = bench.run(&words);
         over.store(true, Ordering::Relaxed);
         calls.join().expect("every call was answered");

@@ -308,12 +308,13 @@ fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<
 /// `order`: the place in the plan; a choice that this group did not confirm is absent from every block.
 fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
-        return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX };
+        return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX, is_default: false };
     };
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
+        is_default: !varied.is_empty() && varied.iter().all(|factor| settled.cell.factors.get(factor).is_auto()),
     }
 }

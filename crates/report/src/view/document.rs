@@ -444,6 +444,9 @@ pub struct LimitView {
     pub name: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
+    /// The same where there is little room: without the rate of the trials that its shares are of.
+    #[serde(skip)]
+    pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
 }

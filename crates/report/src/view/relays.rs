@@ -123,12 +123,15 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let unit = by_cost.first()?.2.unit;
     let told = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
+        // Where more than the relay varies its name alone stands for several.
+        let is_its_own = by_cost.iter().filter(|(_, other, _)| name(other) == name(cell)).count() == 1;
+        let named = if is_its_own { name(cell) } else { cell.label.trim_start_matches("relay ").to_owned() };
         let interval = cost
             .lower
             .zip(cost.upper)
             .filter(|_| !resemble)
             .map(|(lower, upper)| format!(" ({} to {})", significant_down(lower, 2), significant_up(upper, 2)));
-        format!("{} {}{}", name(cell), significant(*median, 2), interval.unwrap_or_default())
+        format!("{named} {}{}", significant(*median, 2), interval.unwrap_or_default())
     });
     let moves = if resemble { " (medians of these blocks, which move with time)" } else { "" };
     Some(format!("least CPU of the relay alone, {unit}{moves}: {}", told.collect::<Vec<_>>().join(", ")))

@@ -165,9 +165,9 @@ fn what_was_not_looked_at_is_said() {
     data.record.plan["ends"] = "threads".into();
     let text = screen(&View::of(&data, &Settings::default())).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "congestion control (cubic), which may matter more (--congestion)",
+        "not asked: other congestion controls than cubic (--congestion)",
         "AUDIT not run: connections older than 44 ms may differ",
-        "ends pinned to different CPUs (yours are not? --placement unpinned)",
+        "ends pinned to different CPUs (--placement unpinned asks of others)",
         "over loopback, no network",
         "processes (--ends)",
         "writes below 16 KiB",
@@ -188,7 +188,7 @@ fn what_was_not_looked_at_is_said() {
         row.group.factors.set("i_am", Level::Name("reader".into()));
     }
     let holds = View::of(&data, &Settings::default()).answer.holds.join("; ");
-    assert!(holds.contains("congestion control of the peer, which sends (cubic)"), "{holds}");
+    assert!(holds.contains("other congestion controls of the peer, which sends, than cubic"), "{holds}");
 }
 
 #[test]

@@ -210,7 +210,12 @@ impl Scenario {
 #[must_use]
 pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>) -> GroupInput {
     let cells = footprints.len();
-    let cell = |(order, &bytes): (usize, &f64)| CellInput { footprint_bytes: Some(bytes), cpu_per_unit: None, order };
+    let cell = |(order, &bytes): (usize, &f64)| CellInput {
+        footprint_bytes: Some(bytes),
+        cpu_per_unit: None,
+        order,
+        is_default: false,
+    };
     let block = |row: &Vec<f64>| BlockInput {
         cost: row[..cells].iter().map(|ln| Some(ln.exp())).collect(),
         twin_cost: twin_of.map(|_| row[cells].exp()),

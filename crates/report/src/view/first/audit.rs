@@ -49,7 +49,7 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
     }));
     if !open.is_empty() {
         let open: Vec<&GroupView> = open.iter().map(|(group, _)| *group).collect();
-        said.push(format!("trials of {long} were too few to tell{}", of(view, questions, &open)));
+        said.push(format!("too few trials of {long} to say how older connections fare{}", of(view, questions, &open)));
     }
     if !missing.is_empty() {
         said.push(format!("not run{}: no time", of(view, questions, &missing)));
@@ -67,7 +67,7 @@ pub fn audit(view: &View, questions: &Questions) -> Vec<String> {
             "contradicts" => format!("do not trust the choices there: over all {together} together {took}"),
             "holds" => format!("over all {together} together {took}"),
             // An interval that reaches from less to much more is no verdict, and its ends would be read as one.
-            _ => format!("those of all {together} questions together were too few as well"),
+            _ => format!("too few of all {together} questions together as well"),
         });
     }
     said

@@ -6,7 +6,7 @@ use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
 use super::super::document::{GroupView, LookView, View};
 use super::{Questions, levels, seconds};
 use crate::phrase;
-use crate::sentence::aged;
+use crate::sentence::{aged, shown_age};
 
 /// What the answer holds for, and what was not looked at.
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
@@ -101,11 +101,11 @@ fn not_asked(view: &View) -> Vec<String> {
     let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
     let over_tcp: Vec<&Levels> = groups.iter().filter(|levels| is_tcp(levels)).collect();
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
-        let set = view.environment.congestion().map_or_else(String::new, |name| format!(" ({name})"));
+        let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
         // Whoever sends sets it.
         said.push(match over_tcp.iter().all(|levels| levels.get("i_am").name() == Some("reader")) {
-            true => format!("congestion control of the peer, which sends{set} (--congestion)"),
-            false => format!("congestion control{set}, which may matter more (--congestion)"),
+            true => format!("other congestion controls of the peer, which sends,{set} (--congestion)"),
+            false => format!("other congestion controls{set} (--congestion)"),
         });
     }
     if view.plan.ends.as_deref() == Some("threads")
@@ -137,7 +137,7 @@ fn pinned(view: &View) -> Option<String> {
     let mut places = groups.iter().filter_map(phrase::placement);
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
-    Some(format!("ends pinned to {where_to} (yours are not? --placement unpinned)"))
+    Some(format!("ends pinned to {where_to} (--placement unpinned asks of others)"))
 }
 
 /// That no network was crossed, where the kernel's own stood in for one.
@@ -155,10 +155,8 @@ pub fn is_loopback(levels: &Levels) -> bool {
 
 /// The ages of connections where questions differ in them: one range for all would be true of none.
 fn ages(view: &View, questions: &Questions) -> Option<String> {
-    let [young, old] = of_two_ages(view)?.map(|(group, (from, to))| {
-        (aged(from, to).trim_start_matches("connections ").to_owned(), questions.of_group(group))
-    });
-    Some(format!("connections of each question's own age: {} ({}) to {} ({})", young.0, young.1, old.0, old.1))
+    let [young, old] = of_two_ages(view)?.map(|(group, (_, to))| (shown_age(to), questions.of_group(group)));
+    Some(format!("connections up to {} old ({}) to {} old ({})", young.0, young.1, old.0, old.1))
 }
 
 /// So much older at the end of a window, or at its beginning, is another age.

@@ -3,7 +3,7 @@
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
-use super::super::document::{GroupView, LookView, Standing, UseRow, UseView, View};
+use super::super::document::{CellView, GroupView, LookView, Standing, UseRow, UseView, View};
 use super::crowd;
 use crate::outward::at_most;
 use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast, likely_bound};
@@ -57,7 +57,15 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         let once = "runs it again, once what is said above is mended";
         return again_with(view, None).into_iter().chain([once.to_owned()]).collect();
     }
-    let open: Vec<&GroupView> = asked.iter().copied().filter(|group| !group.recommendation.proven).collect();
+    let is_compared = |group: &&GroupView| {
+        let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(of_it).count() > 1
+    };
+    let compared: Vec<&GroupView> = asked.into_iter().filter(is_compared).collect();
+    if compared.is_empty() {
+        return vec!["name another choice that this machine has, or see bytegauge doctor for what it lacks".into()];
+    }
+    let open: Vec<&GroupView> = compared.iter().copied().filter(|group| !group.recommendation.proven).collect();
     if open.is_empty() {
         let readers = to_use.rows.iter().any(|row| row.standing == Standing::Open && row.one_for_all);
         if readers {

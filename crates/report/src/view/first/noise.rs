@@ -13,8 +13,8 @@ use crate::outward::at_most;
 use crate::phrase::rate_unit;
 use crate::sentence::{excludes_nothing, measured_twice, percent, same_twice, up_to_times};
 
-/// Values that failed are named, unless there are more.
-const FAILED_NAMED_MAX: usize = 6;
+/// Values that failed or were skipped are named, unless there are more.
+const LOST_NAMED_MAX: usize = 6;
 
 /// Other programs that took less than this, in CPUs, are not worth a line.
 const FOREIGN_TOLD: f64 = 0.05;
@@ -84,18 +84,19 @@ fn misbehaved(view: &View) -> Vec<String> {
     // Where all of a group failed its own line says so, and why.
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let measured: HashSet<_> = candidates().filter(|cell| cell.outcome == "measured").map(|cell| &cell.group).collect();
-    let failed = candidates().filter(|cell| cell.outcome == "failed" && measured.contains(&cell.group));
-    if let Some(reason) = failed.clone().find_map(|cell| cell.reason.as_ref()) {
+    for outcome in ["failed", "skipped"] {
+        let lost = candidates().filter(|cell| cell.outcome == outcome && measured.contains(&cell.group));
+        let Some(reason) = lost.clone().find_map(|cell| cell.reason.as_ref()) else { continue };
         let which = match view.check {
             Some(_) => {
-                let named: Vec<&str> = failed.clone().map(|cell| cell.label.as_str()).collect();
-                let more = named.len().saturating_sub(FAILED_NAMED_MAX);
+                let named: Vec<&str> = lost.clone().map(|cell| cell.label.as_str()).collect();
+                let more = named.len().saturating_sub(LOST_NAMED_MAX);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("{}{more}", named[..named.len().min(FAILED_NAMED_MAX)].join(", "))
+                format!("{}{more}", named[..named.len().min(LOST_NAMED_MAX)].join(", "))
             }
-            None => counted(failed.count(), "choice"),
+            None => counted(lost.count(), "choice"),
         };
-        said.push(format!("{which} failed: {reason}"));
+        said.push(format!("{which} {outcome}: {reason}"));
     }
     said
 }

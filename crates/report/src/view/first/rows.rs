@@ -430,6 +430,11 @@ fn unnamed<'a>(view: &'a View, group: &'a GroupView) -> (Standing, Option<&'a Ce
     let fastest = candidates().filter(|cell| rate(cell) > 0.0).max_by(|a, b| rate(a).total_cmp(&rate(b)));
     match fastest {
         Some(cell) if candidates().count() == 1 => (Standing::Alone, Some(cell), None),
+        Some(cell) if candidates().filter(|other| other.trials > 0).count() == 1 => {
+            let lacks = |outcome: &str| candidates().any(|other| other.outcome == outcome);
+            let why = if lacks("failed") { "failed" } else { "skipped" };
+            (Standing::Alone, Some(cell), Some(format!("nothing to compare: what else was asked was {why}")))
+        }
         Some(cell) => (Standing::Doubtful, Some(cell), Some("not confirmed: may be luck".into())),
         None => {
             let reason = candidates().find_map(|cell| cell.reason.clone());

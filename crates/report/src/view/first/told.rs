@@ -120,7 +120,7 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         for cell in named {
             match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
                 Some((_, groups, _)) => groups.push(&cell.group),
-                None => limits.push((cell.limit.name, vec![&cell.group], &cell.limit.sentence)),
+                None => limits.push((cell.limit.name, vec![&cell.group], &cell.limit.brief)),
             }
         }
     }
