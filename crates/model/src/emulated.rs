@@ -56,6 +56,12 @@ impl EmulatedLink {
         (u128::from(self.rate.0) * u128::from(ns) / 8_000_000_000) as u64
     }
 
+    /// Bytes of data that TCP can bring over it in one direction, per second: of each packet 40 bytes are headers, and 12 more
+    /// are its time stamps (RFC 7323).
+    pub fn data_rate(&self) -> f64 {
+        self.rate.0 as f64 / 8.0 * (LINK_MTU - 52) as f64 / LINK_MTU as f64
+    }
+
     /// How long so many bytes take to pass, nanoseconds.
     pub fn passing_ns(&self, bytes: u64) -> u64 {
         (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0.max(1))) as u64

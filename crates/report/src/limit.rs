@@ -52,6 +52,8 @@ pub struct Signs {
     pub larger_buffer: Option<(&'static str, f64)>,
     /// Bytes per second that the plan offered.
     pub offered_rate: Option<f64>,
+    /// Bytes of data per second that an emulated link can carry at most, both directions together where both are used.
+    pub link_rate: Option<f64>,
     /// Bytes per second at the sink.
     pub rate: Option<f64>,
     /// Share of the writer's window that it paused by order of the plan.
@@ -88,6 +90,8 @@ const BUSY: f64 = 0.90;
 const BALANCED: f64 = 0.05;
 /// One CPU shared by both ends loses a few per cent to switching between them.
 const SHARED_BUSY: f64 = 0.95;
+/// A link that is used to nine tenths has no more than a tenth to gain from anything else.
+const LINK_FULL: f64 = 0.90;
 /// Soft interrupts come in 10 ms ticks and are split among CPUs by `NET_RX` counts: four fifths of a CPU
 /// is what survives both roundings.
 const SOFTIRQ_BUSY: f64 = 0.8;
@@ -122,6 +126,7 @@ pub const RULES: &[Rule<Signs>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "offered load", test: offered_load },
     Rule { name: "the source itself", test: source_itself },
+    Rule { name: "the link", test: link },
     Rule { name: "shared CPU", test: shared_cpu },
     Rule { name: "both CPUs", test: both_cpus },
     Rule { name: "sender CPU", test: sender_cpu },
@@ -321,6 +326,14 @@ fn other_programs(signs: &Signs) -> Option<Finding> {
     })
 }
 
+fn link(signs: &Signs) -> Option<Finding> {
+    let (carries, rate) = signs.link_rate.zip(signs.rate)?;
+    (rate >= LINK_FULL * carries).then(|| Finding {
+        sentence: format!("the emulated link is full: it carries {} of data at most", byte_rate(carries)),
+        evidence: vec![("link_bytes_per_s", carries), ("rate_bytes_per_s", rate)],
+    })
+}
+
 fn softirq(signs: &Signs) -> Option<Finding> {
     let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
     Some(Finding {
@@ -469,6 +482,12 @@ mod tests {
             "the source itself",
             "the reader runs 30 % of the time and waits for the source in between",
         );
+        check(
+            Signs { link_rate: Some(12_066_667.0), rate: Some(11e6), ..pair(0.99, 0.2) },
+            "the link",
+            "the emulated link is full: it carries 11.5 MiB/s of data at most",
+        );
+        check(Signs { link_rate: Some(12e6), rate: Some(10e6), ..pair(0.99, 0.2) }, "sender CPU", "99 % of the time");
         check(
             Signs { same_cpu: true, ..pair(0.5, 0.48) },
             "shared CPU",

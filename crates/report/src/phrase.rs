@@ -49,6 +49,9 @@ fn ends_joined(levels: &Levels) -> String {
     }
 }
 
+/// Begins what is said of ties where nothing that was measured is told apart.
+pub const ANY: &str = "any ";
+
 /// A limit as people read it; what else there is explains itself.
 pub fn limit(name: &'static str) -> &'static str {
     match name {

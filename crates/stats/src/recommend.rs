@@ -180,13 +180,17 @@ fn closest_bounded(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> O
 /// A bound so many times as wide (in ln) as the least one is no reason to change anything: it may be noise's alone.
 const AS_CLOSE: f64 = 1.5;
 
+/// A least bound that excludes not even a double, ln, is no answer at all.
+const TWOFOLD: f64 = std::f64::consts::LN_2;
+
 /// The cell that leaves everything to the system, where none is shown to be cheaper and its bound is about as close as that of
-/// `closest`, the one that is bounded most closely.
+/// `closest`, the one that is bounded most closely, or that one's bound is no answer either.
 fn change_nothing(profiles: &[(&GroupInput, &GroupVerdict)], closest: usize) -> Option<usize> {
     let bound = |cell: usize| worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper);
     let stands = |&cell: &usize| {
         let may_be_best = profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.spoken_against.contains(&cell));
-        may_be_best && bound(cell).zip(bound(closest)).is_some_and(|(own, least)| own <= AS_CLOSE * least)
+        may_be_best
+            && bound(cell).zip(bound(closest)).is_some_and(|(own, least)| own <= AS_CLOSE * least || least >= TWOFOLD)
     };
     let default = profiles[0].0.cells.iter().position(|cell| cell.is_default);
     default.filter(stands)

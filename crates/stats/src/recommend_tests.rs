@@ -90,6 +90,9 @@ fn of_what_is_open_the_smallest_bound_is_named() {
     assert_eq!(found_beside(&close), Some(2));
     close.upper[2] = close.upper[1].map(|upper| 1.6 * upper);
     assert_eq!(found_beside(&close), Some(1));
+    close.upper = vec![Some(2.0), Some(0.7), Some(3.0)];
+    assert_eq!(found_beside(&close), Some(2), "no bound is an answer");
+    close.upper = verdict.upper.clone();
     close.upper[2] = close.upper[1].map(|upper| 1.1 * upper);
     close.best_set.retain(|cell| *cell != 2);
     assert_eq!(found_beside(&close), Some(1), "it is shown to be dearer than another");

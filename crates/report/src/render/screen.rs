@@ -13,6 +13,7 @@ use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 pub(super) use crate::outward::at_most as bound;
 use crate::outward::{BOUND_MAX, whole_percents};
+use crate::phrase::ANY;
 use crate::sentence::{is_nothing, percent, times};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
@@ -244,7 +245,13 @@ impl Page<'_> {
         let to_use = &self.answer.to_use;
         let mut out = Vec::new();
         let judged = rows.iter().any(|row| row.within.is_some());
+        let told_apart = |row: &&UseRow| !row.tied.as_ref().is_some_and(|tied| tied.starts_with(ANY));
+        let asked = |row: &&&UseRow| !row.one_for_all && row.standing != Standing::Nothing;
         let what = match judged {
+            true if rows.iter().any(|row| asked(&row)) && !rows.iter().filter(asked).any(told_apart) => {
+                let (more, level) = (more_of(to_use), percent(to_use.level));
+                format!("nothing is told apart; within: takes at most this much {more} ({level})")
+            }
             true => format!(
                 "within: takes at most this much {} than the best confirmed ({})",
                 more_of(to_use),

@@ -286,8 +286,10 @@ fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Sc
     }
     let twin_of = twin.and_then(|at| settled[at].cell.twin_of.as_ref());
     let is_twinned = |at: &Option<usize>| at.is_some_and(|at| Some(&settled[at].cell.id) == twin_of);
+    let present: Vec<usize> = cells.iter().flatten().copied().collect();
+    let choices = varied_choices(&present, settled);
     GroupInput {
-        cells: cells.iter().map(|at| cell_input(at.map(|at| (at, &settled[at])), scene.varied)).collect(),
+        cells: cells.iter().map(|at| cell_input(at.map(|at| (at, &settled[at])), &choices, scene.varied)).collect(),
         twin_of: cells.iter().position(is_twinned),
         blocks: by_block.into_values().collect(),
     }
@@ -305,8 +307,9 @@ fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<
     by_block.into_values().collect()
 }
 
-/// `order`: the place in the plan; a choice that this group did not confirm is absent from every block.
-fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
+/// `order`: the place in the plan; a choice that this group did not confirm is absent from every block. `choices` are those that
+/// vary in the group, `varied` whatever does in the session.
+fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
         return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX, is_default: false };
     };
@@ -315,6 +318,6 @@ fn cell_input(cell: Option<(usize, &Settled)>, varied: &[String]) -> CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
-        is_default: !varied.is_empty() && varied.iter().all(|factor| settled.cell.factors.get(factor).is_auto()),
+        is_default: !choices.is_empty() && choices.iter().all(|factor| settled.cell.factors.get(factor).is_auto()),
     }
 }

@@ -69,6 +69,7 @@ pub fn gather(known: &Known) -> Signs {
         sndbuf_limited_share: known.counters.sndbuf_limited_share,
         larger_buffer: known.larger_buffer,
         offered_rate: levels.offered_rate().map(|rate| rate as f64 * ways(levels) as f64),
+        link_rate: levels.emulated_link().map(|link| link.data_rate() * ways(levels) as f64),
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),

@@ -301,7 +301,7 @@ impl ServerFlow {
     /// It has shown everything or leaves: another may have its place.
     fn is_no_stranger(&mut self) {
         if let (Some(strangers), Some(place)) = (&self.desk.strangers, self.place.take()) {
-            strangers.leaves(place);
+            strangers.leaves(&place);
         }
     }
 

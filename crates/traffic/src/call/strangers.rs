@@ -58,7 +58,7 @@ impl Strangers {
     }
 
     /// A stranger has shown everything, or has left.
-    pub(super) fn leaves(&self, place: Place) {
+    pub(super) fn leaves(&self, place: &Place) {
         let mut present = self.present();
         match place {
             Place(0) => present.seated -= 1,
@@ -123,7 +123,7 @@ mod tests {
         let expected = |n: usize| (CLIENTS..=CLIENTS + SENT_AWAY).contains(&n) && n != SPOKE;
         assert_eq!(ended, (0..came.len()).map(expected).collect::<Vec<_>>());
         // Whoever leaves makes room, those that were sent away as well.
-        came.into_iter().for_each(|(_, _, place)| strangers.leaves(place));
+        came.into_iter().for_each(|(_, _, place)| strangers.leaves(&place));
         let present = strangers.present();
         assert_eq!((present.seated, present.standing.len()), (0, 0));
     }

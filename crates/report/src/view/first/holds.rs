@@ -1,10 +1,10 @@
 //! What the answer holds for, and what was not looked at.
 
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
 
 use super::super::document::{GroupView, LookView, View};
-use super::{Questions, levels, seconds};
+use super::{Questions, crowd, levels, seconds};
 use crate::phrase;
 use crate::sentence::{aged, shown_age};
 
@@ -12,7 +12,8 @@ use crate::sentence::{aged, shown_age};
 pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let pinned = pinned(view);
     let is_pinned = pinned.is_some();
-    let mut said: Vec<String> = unjudged(view).into_iter().chain(pinned).chain(loopback(view)).collect();
+    let mut said: Vec<String> =
+        unjudged(view).into_iter().chain(crowded(view)).chain(pinned).chain(loopback(view)).collect();
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
@@ -138,6 +139,12 @@ fn pinned(view: &View) -> Option<String> {
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
     Some(format!("ends pinned to {where_to} (--placement unpinned asks of others)"))
+}
+
+/// That others used much of the machine: choices that wait for CPUs are ranked by that.
+fn crowded(view: &View) -> Option<String> {
+    let (busy, cpus) = crowd(view)?;
+    Some(format!("while others used {} of {cpus} CPUs: a quiet machine may differ", significant(busy, 2)))
 }
 
 /// That no network was crossed, where the kernel's own stood in for one.

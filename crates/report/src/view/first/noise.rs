@@ -114,7 +114,9 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
     let reach = proven.iter().filter_map(|group| group.twin_reach).filter(|reach| *reach > view.plan.margin);
     let reach = reach.reduce(f64::max).map(|reach| format!("one choice {}", measured_twice(reach)));
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
-    (!proven.is_empty() && !parts.is_empty()).then(|| format!("what ✓ rests on: {}", parts.join(", ")))
+    // Two sides have a verdict and no marks.
+    let mark = if view.versus.is_some() { "the verdict" } else { "✓" };
+    (!proven.is_empty() && !parts.is_empty()).then(|| format!("what {mark} rests on: {}", parts.join(", ")))
 }
 
 /// Runs that are hardly longer than it takes to start a program, which a shell and a dynamic linker do in milliseconds.

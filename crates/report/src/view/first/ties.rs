@@ -55,7 +55,7 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
         let mut between = measured.filter(|level| level >= first && level <= last);
         if between.all(|level| kept.contains(&level) || level == own) {
             // Then the row names one of what was asked and tells nothing of it.
-            let all = if kept.len() + 1 == candidates(view, group).count() { "any " } else { "" };
+            let all = if kept.len() + 1 == candidates(view, group).count() { phrase::ANY } else { "" };
             let range = format!("{all}{}–{}", show(first), show(last));
             return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
@@ -68,8 +68,10 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
 
 /// `3 others`; `any of 5 others` where nothing that was measured is told apart.
 fn others(view: &View, group: &GroupView, many: usize) -> String {
-    let all = if many + 1 == candidates(view, group).count() { "any of " } else { "" };
-    format!("{all}{many} others")
+    match many + 1 == candidates(view, group).count() {
+        true => format!("{}of {many} others", phrase::ANY),
+        false => format!("{many} others"),
+    }
 }
 
 fn candidates<'a>(view: &'a View, group: &'a GroupView) -> impl Iterator<Item = &'a CellView> {
