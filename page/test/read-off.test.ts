@@ -25,10 +25,14 @@ describe("numbers that are read off by themselves", () => {
     expect(either(-0.65)).toBeCloseTo(-1.857);
   });
   test("what is to be avoided has both its ends", () => {
-    const told = (lower: number, upper: number | null) => shownRange(lower, upper).replaceAll("\u00a0", " ");
-    expect(told(1.28, 41)).toBe("at least 128 %, at most 42 ×");
-    expect(told(0.065, 0.7)).toBe("6.5 % to 70 %");
-    expect(told(0.5, null)).toBe("at least 50 %");
+    const told = (lower: number, upper: number | null, than = "the best") =>
+      shownRange(lower, upper, than).join(" ").replaceAll("\u00a0", " ");
+    expect(told(1.28, 41)).toBe("2.28 × to 42 × as much as the best");
+    expect(told(15.46, 36.2, "write 4K"), "no percentage beside a multiple").toBe(
+      "16.4 × to 37.2 × as much as with write 4K",
+    );
+    expect(told(0.065, 0.7)).toBe("6.5 % to 70 % more than the best");
+    expect(told(0.5, null)).toBe("at least 50 % more than the best");
   });
   test("groups that no factor tells apart are not drawn as one", () => {
     const view = session(
