@@ -41,7 +41,7 @@ export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
 /** How far the answer of a group is to be believed, as its row says it; nothing where it has none of its own. */
 export function doubt(view: View, group: string): { mark: Mark; text: string } | null {
   const row = view.answer.use.rows.find(({ groups }) => groups.length === 1 && groups[0] === group);
-  if (!row || view.versus) return null;
+  if (!row || view.versus || row.standing === "alone") return null;
   const mark = marked(row);
   const second = contradicting(view, row);
   const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
@@ -507,8 +507,8 @@ function rates(row: UseRow, divisor: number, unit: string, costUnit: string | nu
   if (row.rate == null) return ["–"];
   const count = row.rough ? 2 : 3;
   const one = (rate: number) => digits(rate / divisor, count);
-  const range =
-    row.rate_max != null && row.rate_max !== row.rate ? `${one(row.rate)}–${one(row.rate_max)}` : one(row.rate);
+  const ends = [one(row.rate), one(row.rate_max ?? row.rate)];
+  const range = [...new Set(ends)].join("–");
   const parts: (Node | string)[] = [row.rough ? `(${range})` : range, h("span", { class: "unit" }, ` ${unit}`)];
   // A median that flatters is not told without the rate of all trials.
   if (row.rate_all != null) parts.push(h("small", {}, `all trials ${digits(row.rate_all / divisor, count)}`));
