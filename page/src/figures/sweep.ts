@@ -132,7 +132,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const order = axes(all, view.plan.varied);
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
   if (!cell) return null;
-  const x0 = across(view, all, cell, order, group.varied);
+  const x0 = across(view, all.filter(isMeasured), cell, order, group.varied);
   if (!x0) return null;
   // What is compared is a curve each; what life imposes comes after it.
   const compared = (factor: string) => (group.varied.includes(factor) ? 0 : 1);
@@ -146,7 +146,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     colour: colour0 ?? NONE,
     facet: NONE,
     measure: "rate",
-    second: numeric(x0) ? beside(all) : NONE,
+    second: numeric(x0) ? beside(along(view, all, cell, colour0 ? [x0, colour0] : [x0])) : NONE,
   };
   const choose = (change: Partial<Wish>) => {
     wishes.set(view.session, { ...wish, ...change });
