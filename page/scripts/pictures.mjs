@@ -1,34 +1,21 @@
-// Makes the pictures of the README from a stored session: what the terminal shows, and the page's map, light and dark.
+// Makes the pictures of the README: what the terminal shows, and the page's map, light and dark.
 //
-//   npm run pictures -- PROGRAM STORE SESSION
+//   cargo xtask pictures
 //
-// The terminal's is the program's own output on a terminal of 80 columns (`script` of util-linux gives it one), set in a
-// real browser as the page is. Nothing is drawn by hand, so the pictures never show what the program would not.
-import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+// It calls this with a folder in which the program's renderers have put both of the session docs/pictures/session.jsonl.gz:
+// screen.txt, with the escape sequences of a terminal of 80 columns, and page.html. Nothing is drawn by hand, so the pictures
+// never show what the program would not.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import { html } from "./ansi.mjs";
 
-const [program, store, session] = process.argv.slice(2);
-if (!program || !store || !session) throw new Error("usage: npm run pictures -- PROGRAM STORE SESSION");
-const folder = mkdtempSync(join(tmpdir(), "pictures-"));
-// Where results are kept unless somebody says so, so that the commands on the screen are those of a reader.
-mkdirSync(join(folder, "bytegauge"));
-copyFileSync(store, join(folder, "bytegauge", "results.db"));
-const usual = { ...process.env, XDG_DATA_HOME: folder };
-const words = [program, "report", session];
-const quoted = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
-const screen = execFileSync("script", ["-qec", `stty cols 80; ${quoted}`, "/dev/null"], {
-  encoding: "utf8",
-  env: { ...usual, TERM: "xterm-256color", LC_ALL: "C.UTF-8" },
-});
+const [folder] = process.argv.slice(2);
+if (!folder) throw new Error("usage: cargo xtask pictures");
+const screen = readFileSync(join(folder, "screen.txt"), "utf8");
 const page = join(folder, "page.html");
-execFileSync(program, [...words.slice(1), "--html", page], { env: usual });
 const out = fileURLToPath(new URL("../../docs/pictures/", import.meta.url));
-mkdirSync(out, { recursive: true });
 
 /** Dots for each dot of a screen of old: sharp, and not too many bytes for a repository. */
 const SHARP = 1.5;
@@ -48,7 +35,7 @@ try {
     const [paper, ink] = PAPER[colorScheme];
     await terminal.setContent(
       `<pre style="display: inline-block; margin: 0; padding: 16px 20px; font: 14px/1.35 'DejaVu Sans Mono', monospace;
-        background: ${paper}; color: ${ink}">${html(`$ bytegauge report ${session}\r\n${screen}`, colorScheme)}</pre>`,
+        background: ${paper}; color: ${ink}">${html(screen, colorScheme)}</pre>`,
     );
     await terminal.locator("pre").screenshot({ path: join(out, `screen-${colorScheme}.png`) });
     const opened = await context.newPage();
@@ -61,11 +48,10 @@ try {
       await opened.locator(".picker select").selectOption(group);
     }
     if (!(await opened.locator("#heatmap").count()))
-      throw new Error(`session ${session} asked nothing in two dimensions: take one of buffer-size`);
+      throw new Error("the session asked nothing in two dimensions: take one of buffer-size");
     await opened.locator("#heatmap").screenshot({ path: join(out, `map-${colorScheme}.png`) });
     await context.close();
   }
 } finally {
   await browser.close();
-  rmSync(folder, { recursive: true });
 }

@@ -41,7 +41,7 @@ export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
 /** How far the answer of a group is to be believed, as its row says it; nothing where it has none of its own. */
 export function doubt(view: View, group: string): { mark: Mark; text: string } | null {
   const row = view.answer.use.rows.find(({ groups }) => groups.length === 1 && groups[0] === group);
-  if (!row || view.versus) return null;
+  if (!row || view.versus || row.standing === "alone") return null;
   const mark = marked(row);
   const second = contradicting(view, row);
   const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
@@ -208,8 +208,10 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
   const least = avoid.some((line) => line.against === BEST);
   const named = avoid.some((line) => line.against !== BEST);
   const rows = avoid.flatMap((line) =>
-    line.levels.map((level, at) =>
-      h(
+    line.levels.map((level, at) => {
+      const than = line.against === BEST ? BEST : `${line.heading} ${line.against}`;
+      const [shown, of] = shownRange(level.dearer_lower, level.dearer_upper ?? null, than);
+      return h(
         "tr",
         {},
         h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
@@ -219,14 +221,9 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
           { class: "picture" },
           shownDearer(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY, view.answer.use.margin),
         ),
-        h(
-          "td",
-          {},
-          `${shownRange(level.dearer_lower, level.dearer_upper ?? null)} `,
-          h("small", {}, `more than ${line.against === BEST ? BEST : `${line.heading} ${line.against}`}`),
-        ),
-      ),
-    ),
+        h("td", {}, `${shown} `, h("small", {}, of)),
+      );
+    }),
   );
   const costs = [...new Set(avoid.map((line) => moreOf(groupOf(view, line.group)?.cost ?? "")))].join(" or ");
   const reading = [
@@ -257,13 +254,16 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
   );
 }
 
-/** What is shown to be taken more, with both its ends: what is many times as much is told as such. */
-export const shownRange = (lower: number, upper: number | null): string =>
+/** What is shown to be taken, with both its ends: more than the best, or, where that is many times as much, times the best's. */
+export const shownRange = (lower: number, upper: number | null, than: string): [range: string, of: string] =>
   upper == null
-    ? `at least ${atLeast(lower)}`
+    ? [`at least ${atLeast(lower)}`, `more than ${than}`]
     : upper < BOUND_MAX
-      ? range(lower, upper)
-      : `at least ${atLeast(lower)}, at most ${rounded(1 + upper, "upper", 2)}\u00a0×`;
+      ? [range(lower, upper), `more than ${than}`]
+      : [
+          `${rounded(1 + lower, "lower")}\u00a0× to ${rounded(1 + upper, "upper")}\u00a0×`,
+          `as much as ${than === BEST ? BEST : `with ${than}`}`,
+        ];
 
 /** What a level is compared with where it is whichever choice is the best, as the document says it. */
 const BEST = "the best";
@@ -389,7 +389,13 @@ function answer(
         h(
           "span",
           { class: "within" },
-          row.within != null ? upTo(row.within) : row.times != null ? manyTimes(row.times) : "nothing shown",
+          row.within != null
+            ? upTo(row.within)
+            : row.times != null
+              ? manyTimes(row.times)
+              : row.note
+                ? "see its note"
+                : "nothing shown",
           h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
           row.times == null ? null : h("small", {}, `the best's ${more.replace("more ", "")}`),
           second == null ? null : h("small", {}, again, h("br", {}), upTo(second)),
@@ -501,8 +507,8 @@ function rates(row: UseRow, divisor: number, unit: string, costUnit: string | nu
   if (row.rate == null) return ["–"];
   const count = row.rough ? 2 : 3;
   const one = (rate: number) => digits(rate / divisor, count);
-  const range =
-    row.rate_max != null && row.rate_max !== row.rate ? `${one(row.rate)}–${one(row.rate_max)}` : one(row.rate);
+  const ends = [one(row.rate), one(row.rate_max ?? row.rate)];
+  const range = [...new Set(ends)].join("–");
   const parts: (Node | string)[] = [row.rough ? `(${range})` : range, h("span", { class: "unit" }, ` ${unit}`)];
   // A median that flatters is not told without the rate of all trials.
   if (row.rate_all != null) parts.push(h("small", {}, `all trials ${digits(row.rate_all / divisor, count)}`));

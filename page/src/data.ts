@@ -90,8 +90,16 @@ export function axisName(factor: FactorView): string {
   return short ? `${factor.heading} size` : factor.heading;
 }
 
+/** Limits whose names do not explain themselves, as the terminal says them. */
+const LIMITS: Record<string, string> = {
+  window: "full TCP window",
+  "the harness": "bytegauge itself",
+  "wake-ups": "waking each other up",
+  unknown: "no limit found",
+};
+
 /** What limits a cell, for people. */
-export const limitName = (name: string): string => (name === "unknown" ? "no limit found" : name);
+export const limitName = (name: string): string => LIMITS[name] ?? name;
 
 /** Shown by confirmation, not by screening alone. */
 export function isConfirmed(cell: CellView): boolean {

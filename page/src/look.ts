@@ -143,7 +143,7 @@ export function valueAxis(
   room = 6,
 ): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
-  if (unit !== "share" && low > 0 && top / low > FAR_APART) {
+  if (farApart(unit, low, top)) {
     // Times have a unit each; of all else the title has one, in which ticks are round.
     const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
     const shown = (value: number) => (unit === "ns" ? duration(value) : trimmed(value / divisor));
@@ -156,6 +156,9 @@ export function valueAxis(
   return { ...fromZero(unit, top, room), place: known };
 }
 
+/** Whether values lie so far apart that their axis is logarithmic. */
+export const farApart = (unit: string, low: number, top: number): boolean =>
+  unit !== "share" && low > 0 && top / low > FAR_APART;
 const FAR_APART = 20;
 
 /** A line of a legend: the series it names, and whether its marks are hollow. */

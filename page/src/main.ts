@@ -237,7 +237,7 @@ function head(state: State): HTMLElement {
 function recommended({ label, recommendation: { text } }: Looking["group"]): string {
   const named = `${label}: `;
   const own = label !== "" && text.slice(0, named.length).toLowerCase() === named.toLowerCase();
-  return own ? capital(text.slice(named.length)) : text;
+  return capital(own ? text.slice(named.length) : text);
 }
 
 /** Which conditions are looked at. */

@@ -19,6 +19,9 @@ const VERDICTS = {
   open: ["?", "not decided"],
 } as const;
 
+/** What a program is rated by, where its name in a command says little. */
+const MEASURED: Record<string, string> = { wall: "the time of a run (wall)" };
+
 /** The verdict above everything else; nothing in a session that asked something else. */
 export function verdict(view: View): HTMLElement | null {
   return view.versus ? two(view, view.versus) : view.check ? program(view.check) : null;
@@ -102,7 +105,7 @@ function program(check: NonNullable<View["check"]>): HTMLElement | null {
     h(
       "p",
       { class: "reading" },
-      `Measured: ${check.metric}${check.default == null ? "" : `; what it has now: ${check.default}`}.`,
+      `Measured: ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; what it has now: ${check.default}`}.`,
     ),
   );
 }

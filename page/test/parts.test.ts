@@ -15,8 +15,9 @@ import { became } from "../src/nothing";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { ownLoads, percentileOf } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
-import { axes, told, topOf } from "../src/figures/sweep";
+import { across, axes, isJoined, told, topOf } from "../src/figures/sweep";
 import { bounds, halves, rootTicks } from "../src/figures/forest";
+import { overTime } from "../src/figures/over-time";
 import type { Figure } from "../src/frame";
 import { inLines, logarithmic, valueAxis } from "../src/look";
 import { placing } from "../src/figures/heatmap";
@@ -331,6 +332,7 @@ test("one interval that says nothing does not flatten the rest", () => {
   expect(topOf([value(1, 2), value(4, 5)])).toBe(5);
   expect(topOf([value(1, null), value(8, null)]), "what was measured is seen where it is").toBe(8);
   expect(topOf([value(3, 4)])).toBe(4);
+  expect(topOf([value(0.2, 0.6), value(2, 5.1)], true), "a logarithmic axis has room for it").toBe(5.1);
 });
 
 test("calls that fail are told from one in a hundred on", () => {
@@ -342,13 +344,43 @@ test("calls that fail are told from one in a hundred on", () => {
 test("ticks of a root scale have room", () => {
   const ticks = (plot: number) => rootTicks(9, (share) => plot * Math.sqrt(share / 16));
   expect(ticks(600)).toEqual([0, 0.25, 1, 2, 4, 6, 9]);
-  expect(ticks(160)).toEqual([0, 1, 4, 9]);
+  expect(ticks(365), "no two labels touch").toEqual([0, 0.25, 1, 4, 9]);
+  expect(ticks(180)).toEqual([0, 1, 4, 9]);
   expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1, 2]);
 });
 
 test("a name that has no room stands in two lines", () => {
   expect(halves("More time an operation than the best")).toEqual(["More time an operation", "than the best"]);
   expect(halves("Throughput")).toEqual(["Throughput", ""]);
+});
+
+test("where intervals were asked for and no trial is long enough, the page says so", () => {
+  const view = session([cell({ id: "a", factors: {} })]);
+  const looking = (view: View) => ({ view, group: view.groups[0], cell: view.cells[0] }) as Looking;
+  expect(overTime(looking(view))).toBeNull();
+  const told = overTime(looking({ ...view, interval_ns: 1e8 }));
+  expect(told && "needs" in told && told.needs.replaceAll("\u00a0", " ")).toContain(
+    "intervals of 100 ms that were asked",
+  );
+});
+
+test("a legend shows lines where marks are joined", () => {
+  expect([1, 2, 3].map((marks) => isJoined(marks, true, 2))).toEqual([false, false, true]);
+  expect([1, 2].map((marks) => isJoined(marks, false, 2))).toEqual([false, true]);
+  expect(isJoined(5, false, 0), "one series of names").toBe(false);
+});
+
+test("a sweep begins with what there are several of, and not with what a profile is a name for", () => {
+  const of = (profile: string, walk: number, engine: string) =>
+    cell({ id: profile + engine, factors: { profile, walk, engine } });
+  const cells = ["blocking", "epoll"].flatMap((engine) => [of("drain", 0, engine), of("parser", 524288, engine)]);
+  const view = session(cells);
+  const plan = { ...view.plan, varied: ["profile", "walk", "engine"] };
+  const order = axes(cells, plan.varied);
+  expect(order[0]).toBe("walk");
+  expect(across({ ...view, plan }, cells, cells[0] as never, order, ["engine"])).toBe("engine");
+  const one = cells.filter((each) => each.factors["engine" as never] === "blocking");
+  expect(across({ ...view, plan }, one, one[0] as never, axes(one, plan.varied), [])).toBe("profile");
 });
 
 test("axes: factors with many numbers first", () => {

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import { shownRange } from "../src/answers";
-import { common } from "../src/data";
+import { common, limitName } from "../src/data";
+import { course } from "../src/figures/course";
 import { roughly } from "../src/figures/cost";
 import { forest } from "../src/figures/forest";
 import { indistinct } from "../src/figures/sweep";
@@ -24,11 +25,37 @@ describe("numbers that are read off by themselves", () => {
     expect(either(-0.5)).toBe(-1);
     expect(either(-0.65)).toBeCloseTo(-1.857);
   });
+  test("limits have the names that the terminal has", () => {
+    expect(["window", "wake-ups", "the harness", "unknown", "sender CPU"].map(limitName)).toEqual([
+      "full TCP window",
+      "waking each other up",
+      "bytegauge itself",
+      "no limit found",
+      "sender CPU",
+    ]);
+  });
+  test("the line of a course says whose it is, and of two there is none", () => {
+    const view = session([cell({ id: "a", factors: {} }), cell({ id: "b", factors: {} })]);
+    const [group] = view.groups;
+    if (!group) throw new Error("no group");
+    const points = { at_ns: [1, 2, 3], block: [0, 1, 2], steal_share: [null, null, null], blocks_per_point: 1 };
+    group.course = { ...points, cells: [{ cell: "a", rate: [1, 2, 3] }] } as never;
+    const reading = (versus: unknown) => {
+      const drawn = course({ view: { ...view, versus } as never, group, cell: view.cells[0] } as Looking);
+      return drawn && "reading" in drawn ? drawn.reading : "";
+    };
+    expect(reading(undefined)).toContain("the line is that of a.");
+    expect(reading({})).toContain("no line joins them.");
+  });
   test("what is to be avoided has both its ends", () => {
-    const told = (lower: number, upper: number | null) => shownRange(lower, upper).replaceAll("\u00a0", " ");
-    expect(told(1.28, 41)).toBe("at least 128 %, at most 42 ×");
-    expect(told(0.065, 0.7)).toBe("6.5 % to 70 %");
-    expect(told(0.5, null)).toBe("at least 50 %");
+    const told = (lower: number, upper: number | null, than = "the best") =>
+      shownRange(lower, upper, than).join(" ").replaceAll("\u00a0", " ");
+    expect(told(1.28, 41)).toBe("2.28 × to 42 × as much as the best");
+    expect(told(15.46, 36.2, "write 4K"), "no percentage beside a multiple").toBe(
+      "16.4 × to 37.2 × as much as with write 4K",
+    );
+    expect(told(0.065, 0.7)).toBe("6.5 % to 70 % more than the best");
+    expect(told(0.5, null)).toBe("at least 50 % more than the best");
   });
   test("groups that no factor tells apart are not drawn as one", () => {
     const view = session(

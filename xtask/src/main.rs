@@ -16,6 +16,7 @@ mod modules;
 mod package;
 mod page;
 mod peers;
+mod pictures;
 mod product;
 mod real_life;
 mod real_programs;
@@ -45,6 +46,7 @@ const TASKS: &[Task] = &[
     Task { command: rules::command, run: rules::run },
     Task { command: generate::command, run: generate::run },
     Task { command: page::command, run: page::run },
+    Task { command: pictures::command, run: pictures::run },
     Task { command: package::command, run: package::run },
     Task { command: audit::command, run: audit::run },
     Task { command: peers::command, run: peers::run },

@@ -92,7 +92,7 @@ fn npm(folder: &Path, words: &[&str]) -> Result<()> {
 }
 
 /// A browser that is here, or could be installed; else why not.
-fn browser() -> Result<PathBuf, String> {
+pub fn browser() -> Result<PathBuf, String> {
     let here = || BROWSERS.iter().find_map(|name| found(name));
     if let Some(path) = here() {
         return Ok(path);

@@ -26,6 +26,8 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     };
   const label = (id: string) => cellOf(view, id)?.label ?? id;
   const recommended = group.recommendation.cell ?? group.recommendation.best;
+  // Of two neither is to be used, and of one alone there is nothing to be told from.
+  const lined = view.versus ? undefined : recommended;
   const twin = group.twin?.twin;
   // Too few blocks judge no twin, and have measured it all the same.
   const again = (id: string) => id === twin || cellOf(view, id)?.kind === "twin";
@@ -61,7 +63,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
     reading: [
-      `Each mark is ${each} of a confirmed choice; ${many ? `the lines are running medians of ${RUN} marks` : "the line is that of the one to use"}.`,
+      `Each mark is ${each} of a confirmed choice; ${many ? `the lines are running medians of ${RUN} marks` : lined ? `the line is that of ${label(lined)}` : "no line joins them"}.`,
       choices(cells) < choices(all) &&
         `Drawn are ${choices(cells)} of ${choices(all)} confirmed choices, those that may take the least; the data has all.`,
       cells.some((one) => again(one.cell)) &&
@@ -113,9 +115,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
               return [
                 // Among many marks nobody sees which belong together: they stand back, and their middle is drawn.
                 many && own.length > RUN ? Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line)) : null,
-                !many && one.cell === recommended
-                  ? Plot.line(own, { ...line, strokeWidth: 1.5, strokeOpacity: 0.4 })
-                  : null,
+                !many && one.cell === lined ? Plot.line(own, { ...line, strokeWidth: 1.5, strokeOpacity: 0.4 }) : null,
                 Plot.dot(own, {
                   x: "at",
                   y,
@@ -177,7 +177,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
             name: name(one.cell),
             series: series[at] ?? at,
             hollow: again(one.cell),
-            loose: !many && one.cell !== recommended,
+            loose: !many && one.cell !== lined,
             dash: again(one.cell) ? TWIN_DASH : undefined,
           })),
           width,

@@ -358,7 +358,7 @@ export function bounds(multiples: boolean) {
 const ROOTED = 20;
 const ROOT_TICKS = [0, 0.25, 1, 2, 4, 6, 9];
 /** From tick to tick at least, pixels. */
-const APART = 36;
+const APART = 44;
 
 /** Those of a root scale that have room, by where each stands. */
 export function rootTicks(reach: number, place: (share: number) => number): number[] {

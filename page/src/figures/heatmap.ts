@@ -61,6 +61,8 @@ const LINE = 300;
 
 export function heatmap(looking: Looking, state: State, redraw: () => void): Figure | null {
   const { view, group } = looking;
+  // Of two the verdict has a level of its own: a bound of one against the best beside it would be another number.
+  if (view.versus) return null;
   const all = candidates(view, group);
   const factors = varying(all, group.varied).filter(
     (factor) => levels(all, factor).filter((value) => value != null).length > 1,

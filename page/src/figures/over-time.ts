@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
-import type { Figure } from "../frame";
+import type { Figure, Lacking } from "../frame";
 import { accent, colours, DASHES, draw, type Entry, faint, fromZero, heading, ink, legend, paper } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
@@ -20,9 +20,16 @@ export function corners(rates: number[], interval_ns: number): { at: number; rat
   return rates.flatMap((rate, step) => [step, step + 1].map((end) => ({ at: end * interval_ns, rate })));
 }
 
-export function overTime({ view, group }: Looking): Figure | null {
+export function overTime({ view, group }: Looking): Figure | Lacking | null {
   const found = group.over_time;
-  if (!found || found.sum.length === 0) return null;
+  if (!found || found.sum.length === 0)
+    return view.interval_ns == null
+      ? null
+      : {
+          id: "over-time",
+          title: "One trial over time",
+          needs: `no trial of these conditions is known from millisecond to millisecond. Those of a second or more are (--duration 10s), where they are longer than the intervals of ${duration(view.interval_ns)} that were asked for.`,
+        };
   const { interval_ns, unit, flows, sum, mean, spread } = found;
   const cell = cellOf(view, found.cell);
   const calls = cell?.estimate.metric === "calls";

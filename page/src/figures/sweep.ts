@@ -24,6 +24,7 @@ import {
   DASHES,
   draw,
   faint,
+  farApart,
   heading,
   ink,
   legend,
@@ -54,6 +55,12 @@ const BESIDE = ["total_p99_ns", "ns_per_call"];
 const beside = (cells: CellView[]): string =>
   BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
 
+const isNumeric = (values: Level[]): boolean => values.every((value) => typeof value === "number" && value > 0);
+
+/** Whether so many marks of a series are joined: of numbers a few make a curve; names have no order, so that there a line tells no more than which marks belong together. */
+export const isJoined = (marks: number, numeric: boolean, series: number): boolean =>
+  numeric ? marks >= CURVE_LEAST : marks > 1 && series > 1;
+
 /** Of more lines than can be followed a few are drawn, evenly spread, and that of the cell looked at. */
 export function told(all: Level[], own: Level): Level[] {
   // A size stands between others, which tell of it; a name stands for itself.
@@ -66,9 +73,14 @@ const SPREAD = 5;
 /** One end that reaches so many times as far as all others is cut off: an interval that says nothing must not flatten the rest. */
 const FAR_OUT = 2.5;
 
+const end = ({ mid, upper }: { mid: number; upper: number | null }) => Math.max(mid, upper ?? mid);
+const farthest = (values: { mid: number; upper: number | null }[]): number => Math.max(0, ...values.map(end));
+
 /** How far an axis reaches: to the farthest end, or a little beyond the second one where that lies far below it. */
-export function topOf(values: { mid: number; upper: number | null }[]): number {
-  const ends = values.map(({ mid, upper }) => Math.max(mid, upper ?? mid)).sort((a, b) => b - a);
+export function topOf(values: { mid: number; upper: number | null }[], logarithmic = false): number {
+  // What lies far out has its place on a logarithmic axis, and flattens nothing.
+  if (logarithmic) return farthest(values);
+  const ends = values.map(end).sort((a, b) => b - a);
   const middles = Math.max(0, ...values.map(({ mid }) => mid));
   const [far = 0, next = far] = ends;
   const others = Math.max(next, middles);
@@ -94,13 +106,34 @@ export function axes(cells: CellView[], factors: string[]): string[] {
     .map(({ factor }) => factor);
 }
 
+/**
+ * What to begin with: the sizes that are compared, else what else there is a number of; never what there is one of under the
+ * conditions of the cell looked at, nor what a profile is a name for.
+ */
+export function across(
+  view: View,
+  all: CellView[],
+  cell: CellView,
+  order: string[],
+  compared: string[],
+): string | undefined {
+  const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
+  const several = (factor: string) =>
+    levels(along(view, all, cell, [factor]), factor).filter((value) => value != null).length > 1;
+  const parts = order.includes("profile") ? partsOf(view, all, ["profile"]) : [];
+  const useful = order.filter((factor) => several(factor) && !parts.includes(factor));
+  const own = useful.filter((factor) => compared.includes(factor));
+  return own.find(numeric) ?? useful.find(numeric) ?? own[0] ?? useful[0] ?? order[0];
+}
+
 export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
   const apart = indistinct(view, group);
   const all = view.cells.filter((each) => each.kind === "candidate" && !apart.some(({ id }) => id === each.group));
   const order = axes(all, view.plan.varied);
   const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
-  const x0 = order.find((factor) => group.varied.includes(factor) && numeric(factor)) ?? order[0];
-  if (!x0 || !cell) return null;
+  if (!cell) return null;
+  const x0 = across(view, all.filter(isMeasured), cell, order, group.varied);
+  if (!x0) return null;
   // What is compared is a curve each; what life imposes comes after it.
   const compared = (factor: string) => (group.varied.includes(factor) ? 0 : 1);
   const colour0 = [...order]
@@ -113,7 +146,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     colour: colour0 ?? NONE,
     facet: NONE,
     measure: "rate",
-    second: numeric(x0) ? beside(all) : NONE,
+    second: numeric(x0) ? beside(along(view, all, cell, colour0 ? [x0, colour0] : [x0])) : NONE,
   };
   const choose = (change: Partial<Wish>) => {
     wishes.set(view.session, { ...wish, ...change });
@@ -225,13 +258,12 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         const least = Math.min(
           ...all.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY),
         );
-        const most = topOf(
-          all.flatMap((one) => {
-            const value = measure.of(one);
-            // The line without a relay is drawn without its interval.
-            return value ? [one === relayless ? { mid: value.mid, upper: null } : value] : [];
-          }),
-        );
+        const values = all.flatMap((one) => {
+          const value = measure.of(one);
+          // The line without a relay is drawn without its interval.
+          return value ? [one === relayless ? { mid: value.mid, upper: null } : value] : [];
+        });
+        const most = topOf(values, farApart(measure.unit, least, farthest(values)));
         for (const panel of panels) {
           const part =
             panel === null && wish.facet === NONE ? cells : cells.filter((one) => level(one, wish.facet) === panel);
@@ -248,7 +280,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
                 name: named(value, fc),
                 series: places[s] ?? s,
                 hollow: single,
-                loose: single,
+                loose: !panels.some((panel) => shown.some((measure) => isLined(panel, measure, s))),
               })),
               width,
             )
@@ -256,6 +288,17 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       ];
     },
   };
+
+  /** Whether the marks of a series are joined in a panel: no legend shows a line that is not drawn. */
+  function isLined(panel: Level, measure: Measure, s: number): boolean {
+    const own = marked.filter(
+      (one) =>
+        seriesOf(one) === s && measure.of(one) != null && (wish.facet === NONE || level(one, wish.facet) === panel),
+    );
+    const sure = own.filter(isConfirmed).length;
+    const numeric = isNumeric(levels(marked, wish.x));
+    return !single && [sure, own.length - sure].some((many) => isJoined(many, numeric, series.length));
+  }
 
   /** Where a mark stands, each factor once: a cell's own name has those that are compared. */
   function placed(one: CellView, x: Level, s: number): string {
@@ -280,7 +323,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       .filter((point) => point.value && point.s >= 0 && point.x != null)
       .map(({ one, x, s, value }) => ({ one, x: x as string | number, s, ...(value as NonNullable<typeof value>) }));
     const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
-    const numeric = xs.every((value) => typeof value === "number" && value > 0);
+    const numeric = isNumeric(xs);
     if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place: anywhere } = valueAxis(measure.unit, least, most);
@@ -307,8 +350,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       ];
     };
     const tone = colours();
-    // Names have no order: there a line tells no more than which marks belong together.
-    const curve = <Mark>(own: Mark[]) => (numeric && own.length < CURVE_LEAST ? [] : own);
+    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
@@ -330,14 +372,14 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           },
         ),
         ...[true, false].map((sure) =>
-          Plot.line(single ? [] : curve(own.filter((point) => isConfirmed(point.one) === sure)), {
+          Plot.line(curve(own.filter((point) => isConfirmed(point.one) === sure)), {
             x: at,
             y: (point) => place(point.mid),
             dx: apart(s),
             stroke,
             strokeDasharray: DASHES[look] || undefined,
             strokeWidth: sure ? 2 : 1.2,
-            strokeOpacity: numeric ? (sure ? 1 : 0.45) : series.length > 1 ? 0.35 : 0,
+            strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
           } as Plot.LineOptions),
         ),
         Plot.ruleX(

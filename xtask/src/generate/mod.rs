@@ -2,7 +2,7 @@
 
 mod factors;
 mod plans;
-mod screen;
+pub mod screen;
 
 use std::fs;
 

@@ -31,15 +31,27 @@ pub fn readme() -> Result<String> {
 }
 
 fn screen() -> Result<String> {
+    Ok(shown(&view()?, false))
+}
+
+/// The screen on a terminal as wide as the pictures.
+pub fn shown(view: &View, colour: bool) -> String {
+    let style = render::TerminalStyle { columns: COLUMNS, colour, ..render::TerminalStyle::default() };
+    render::screen::render(view, &style)
+}
+
+/// The stored session, as it was shown where it was measured.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn view() -> Result<View> {
     let folder = tempfile::tempdir()?;
     let mut store = Store::open(&folder.path().join("results.db"))?;
     let session = File::open(cargo::root().join(SESSION)).with_context(|| format!("opening {SESSION}"))?;
     let imported = store.import(GzDecoder::new(session), &ImportOptions::default())?;
     let mut data = SessionData::load(&store, imported.session)?;
-    // As it was shown where it was measured.
     data.record.imported = false;
-    let style = render::TerminalStyle { columns: COLUMNS, ..render::TerminalStyle::default() };
-    Ok(render::screen::render(&View::of(&data, &Settings::default()), &style))
+    Ok(View::of(&data, &Settings::default()))
 }
 
 #[cfg(test)]

@@ -124,8 +124,9 @@ pub fn decide(
     let failing = failing(&confirmed, recommendation.cell, conditions);
     let choice = format!("{}{failing}", phrase::choice(named, varied));
     if confirmed.iter().any(|group| !group.standing.proves) {
-        let Rounds { most, planned, .. } = conditions.rounds;
-        let blocks = most as u64;
+        // Its own, as its row says them: another group may have had more.
+        let Rounds { most, planned } = Rounds::of(confirmed.iter().copied());
+        let (blocks, planned) = (most as u64, planned.or(conditions.rounds.planned));
         let answer = match conditions.running {
             true => Answer::Running { choice, blocks, planned },
             false => Answer::Interrupted { choice, blocks, planned, goes_on: conditions.resumable },

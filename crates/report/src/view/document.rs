@@ -68,6 +68,10 @@ pub struct View {
     /// The same until the last trial that its numbers rest on, where later ones wait for the next judgement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged_ns: Option<u64>,
+    /// Length of the intervals in which long trials were asked for, nanoseconds: a group that then has no `over_time` has no
+    /// trial that was kept and is longer; absent where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
     /// Version of bytegauge that measured it.
     pub version: String,
     /// Seed of the design and of the statistics.

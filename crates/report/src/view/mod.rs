@@ -159,6 +159,7 @@ impl View {
             started: rfc3339(record.started_unix_ns),
             elapsed_ns,
             judged_ns,
+            interval_ns: None,
             version: record.version.clone(),
             seed: record.seed,
             plan: PlanView {

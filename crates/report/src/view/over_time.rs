@@ -10,12 +10,13 @@ use super::document::OverTimeView;
 /// The ends that count what arrived, the first that a trial has.
 const COUNTING: [EndRole; 5] = [EndRole::Sink, EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Source];
 
-/// Adds to each group of a view how its choice went over time, in intervals of `interval_ns`.
+/// Adds to each group of a view how its choice went over time, in intervals of `interval_ns`, and that it was asked for.
 ///
 /// # Errors
 /// When the store cannot be read.
 pub fn add(view: &mut View, store: &Store, interval_ns: u64) -> Result<(), StoreError> {
     let session: SessionId = view.session;
+    view.interval_ns = Some(interval_ns);
     for group in &mut view.groups {
         let candidates = view.cells.iter().filter(|cell| cell.group == group.id && cell.trials > 0);
         let chosen = [&group.recommendation.cell, &group.recommendation.best].into_iter().flatten().cloned();
@@ -96,6 +97,12 @@ mod tests {
         assert_eq!((found.sum, found.mean), (vec![30.0, 50.0], 40.0));
         assert!((found.spread.unwrap() - 200f64.sqrt() / 40.0).abs() < 1e-12);
         assert_eq!(of_last_trial(CellId("c1".into()), &all, 10 * second), None);
+    }
+
+    #[test]
+    fn a_trial_that_is_shorter_than_an_interval_has_no_course() {
+        let all = [series(0, EndRole::Sink, 0, &[(500_000_000, 7)])];
+        assert_eq!(of_last_trial(CellId("c1".into()), &all, 1_000_000_000), None);
     }
 
     #[test]

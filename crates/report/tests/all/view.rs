@@ -1,6 +1,8 @@
 //! The view on planted sessions: what is proven, what is not, and what is said about it.
 //! Long because views have many sides, and each is tried on the same session.
 
+use std::collections::BTreeSet;
+
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{CellView, GroupView, Standing, VerdictView};
@@ -457,6 +459,33 @@ fn what_was_cut_off_proves_nothing() {
             assert!(text.contains("--resume") && !text.contains("shown at"), "{text}");
         }
     }
+}
+
+#[test]
+fn what_was_cut_off_tells_each_question_its_own_blocks() {
+    let mut data = session(&small());
+    for group in &mut data.groups {
+        group.facts.extend([("looks".into(), json!(3)), ("blocks_fixed".into(), json!(48))]);
+    }
+    data.record.status = SessionStatus::Incomplete;
+    // The last block of the second group broke off.
+    let short = data.groups[1].group.id.clone();
+    let of_short: Vec<_> =
+        data.cells.iter().filter(|row| row.cell.group == short).map(|row| row.cell.id.clone()).collect();
+    let confirmed = data.trials.iter().filter(|trial| trial.stage == Stage::Confirm && of_short.contains(&trial.cell));
+    let last = confirmed.map(|trial| trial.block).max().expect("blocks");
+    data.trials.retain(|trial| trial.block != last);
+    data.blocks.retain(|block| block.index != last);
+    let view = view(&data);
+    let mut told = BTreeSet::new();
+    for row in view.answer.to_use.rows.iter().filter(|row| row.groups.len() == 1) {
+        let group = view.groups.iter().find(|group| group.id == row.groups[0]).expect("its group");
+        let note = row.note.as_deref().and_then(|note| note.strip_prefix("cut off after ")).expect("why it is open");
+        let text = &group.recommendation.text;
+        assert!(text.contains(&format!("interrupted after {note}")), "{note}: {text}");
+        told.insert(note.to_owned());
+    }
+    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 #[test]

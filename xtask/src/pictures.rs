@@ -1,0 +1,41 @@
+//! `cargo xtask pictures`: the README's pictures, from the session that is stored beside them. What the terminal shows and the
+//! page come from the program's own renderers; `page/scripts/pictures.mjs` sets both in a browser. Never measures.
+
+use std::fs;
+use std::process::Command as Process;
+
+use anyhow::{Context, Result};
+use bytegauge_report::render;
+use clap::{ArgMatches, Command};
+
+use crate::generate::screen;
+use crate::{cargo, page, steps};
+
+/// `cargo xtask pictures`.
+pub fn command() -> Command {
+    Command::new("pictures")
+        .about("Make the README's pictures from docs/pictures/session.jsonl.gz; needs npm and a browser")
+}
+
+/// Makes them.
+///
+/// # Errors
+/// When the session cannot be read, or npm or a browser is missing.
+pub fn run(_: &ArgMatches) -> Result<()> {
+    let view = screen::view()?;
+    let folder = tempfile::tempdir()?;
+    let command = format!("$ bytegauge report {}\n", view.session);
+    fs::write(folder.path().join("screen.txt"), command + &screen::shown(&view, true)).context("writing the screen")?;
+    fs::write(folder.path().join("page.html"), render::page::render(&[view], None)).context("writing the page")?;
+    let browser = page::browser().map_err(anyhow::Error::msg)?;
+    let npm = ["run", "--silent", "pictures", "--"];
+    steps::visible(
+        Process::new("npm")
+            .current_dir(cargo::root().join("page"))
+            .args(npm)
+            .arg(folder.path())
+            .env("CHROMIUM", browser),
+    )
+    .map(drop)
+    .context("npm run pictures (its tools: `npm ci` in page/)")
+}
