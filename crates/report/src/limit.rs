@@ -487,7 +487,11 @@ mod tests {
             "the link",
             "the emulated link is full: it carries 11.5 MiB/s of data at most",
         );
-        check(Signs { link_rate: Some(12e6), rate: Some(10e6), ..pair(0.99, 0.2) }, "sender CPU", "99 % of the time");
+        check(
+            Signs { link_rate: Some(12e6), rate: Some(10e6), ..pair(0.99, 0.2) },
+            "sender CPU",
+            "the writer runs 99 % of the time, the reader 20 %",
+        );
         check(
             Signs { same_cpu: true, ..pair(0.5, 0.48) },
             "shared CPU",

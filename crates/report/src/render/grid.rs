@@ -119,13 +119,13 @@ fn numbers(to_use: &UseView, row: &UseRow, told: Told) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
     use crate::view::document::{ChoiceColumn, GridAxis};
 
-    fn row(choice: &str, rate: f64, standing: Standing, note: Option<&str>) -> UseRow {
+    pub fn row(choice: &str, rate: f64, standing: Standing, note: Option<&str>) -> UseRow {
         UseRow {
             question: String::new(),
             groups: Vec::new(),
@@ -133,6 +133,7 @@ mod tests {
             who: String::new(),
             one_for_all: false,
             standing,
+            varied: Vec::new(),
             choice: BTreeMap::new(),
             shown: vec![choice.to_owned()],
             code: Vec::new(),

@@ -627,9 +627,17 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         short: true,
         texts: questions,
     });
-    for (at, choice) in to_use.choices.iter().enumerate() {
-        let text = |row: &UseRow| row.shown.get(at).cloned().unwrap_or_else(|| "–".into());
-        columns.push(Column { sizes: true, ..column(heading(choice), true, 0, &text) });
+    let shown = |row: &UseRow, at: usize| row.shown.get(at).cloned().unwrap_or_else(|| "–".into());
+    if ask_one_each(to_use, rows) {
+        let text = |row: &UseRow| {
+            let asked = to_use.choices.iter().position(|choice| row.varied.contains(&choice.factor));
+            asked.map_or("–".into(), |at| format!("{} {}", heading(&to_use.choices[at]), shown(row, at)))
+        };
+        columns.push(Column { sizes: true, ..column("", false, 0, &text) });
+    } else {
+        for (at, choice) in to_use.choices.iter().enumerate() {
+            columns.push(Column { sizes: true, ..column(heading(choice), true, 0, &|row| shown(row, at)) });
+        }
     }
     if rows.iter().any(|row| !row.who.is_empty()) {
         // The same everywhere it tells no rows apart.
@@ -654,6 +662,14 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         columns.push(column("", false, 0, &|row| note(to_use, row)));
     }
     columns
+}
+
+/// From so many choices on, of which each row asks for one, the others' columns say nothing.
+const CHOICES_MANY: usize = 3;
+
+/// Whether each row asks for one choice, and the rows for many: then one column names it.
+fn ask_one_each(to_use: &UseView, rows: &[&UseRow]) -> bool {
+    to_use.choices.len() >= CHOICES_MANY && rows.iter().all(|row| row.varied.len() == 1)
 }
 
 /// Before a rate that moved.
@@ -819,8 +835,31 @@ fn avoid_line(line: &AvoidLine, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::grid::tests::row;
     use super::*;
     use crate::view::document::AvoidLevel;
+
+    #[test]
+    fn rows_that_ask_for_one_choice_each_name_it_in_one_column() {
+        let factors = ["flows", "sndbuf", "rcvbuf"];
+        let choice = |factor: &str| ChoiceColumn { factor: factor.into(), heading: factor.to_uppercase(), auto: None };
+        let asks = |varied: &[&str]| UseRow {
+            varied: varied.iter().map(|factor| (*factor).to_owned()).collect(),
+            shown: vec!["4".into(), "auto".into(), "64 KiB".into()],
+            ..row("", 1e3, Standing::Open, None)
+        };
+        let headings = |rows: &[UseRow], choices: &[&str]| {
+            let to_use = UseView { choices: choices.iter().map(|name| choice(name)).collect(), ..UseView::default() };
+            let columns = columns(&to_use, &rows.iter().collect::<Vec<_>>());
+            columns.into_iter().map(|column| (column.heading, column.texts.join("|"))).collect::<Vec<_>>()
+        };
+        let each = headings(&[asks(&["rcvbuf"]), asks(&["flows"])], &factors);
+        assert_eq!(each[1], (String::new(), "RCVBUF 64 KiB|FLOWS 4".into()), "{each:?}");
+        // Where a row asks for two, or all ask for few, each choice has its column.
+        for wide in [headings(&[asks(&["rcvbuf", "flows"])], &factors), headings(&[asks(&["flows"])], &factors[..2])] {
+            assert_eq!(wide[1], ("FLOWS".into(), "4".into()), "{wide:?}");
+        }
+    }
 
     #[test]
     fn what_is_cut_ends_with_a_whole_word() {

@@ -242,11 +242,13 @@ fn survives_exchange(confirmed: &[&Judged], recommendation: &Recommendation, mar
     each.reduce(|all, one| all && one)
 }
 
-/// Whether anything smaller than the recommended cell was measured; `None` where sizes say nothing.
+/// Whether anything smaller than the recommended cell was measured; `None` where sizes say nothing, or were not what it was
+/// taken for.
 fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<bool> {
     let mut any = false;
     for group in confirmed {
-        let own = conditions.cells[group.cell(choice)?].footprint?;
+        let is_default = choice.is_some_and(|choice| group.input.cells[choice].is_default);
+        let own = conditions.cells[group.cell(choice)?].footprint.filter(|_| !is_default)?;
         let measured = group.candidates.iter().map(|&at| &conditions.cells[at]).filter(|cell| cell.trials > 0);
         any |= measured.filter_map(|cell| cell.footprint).any(|footprint| footprint < own);
     }

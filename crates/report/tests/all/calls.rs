@@ -323,7 +323,7 @@ fn whether_to_set_a_receive_buffer_is_said() {
     check(
         &text(&buffers(20_000.0, 0.0)),
         &[
-            "SO_RCVBUF need not be set: left to the system it is within 5 % of the best; to set it saves memory alone.",
+            "Do not set SO_RCVBUF: left to the system it is within 5 % of the best.",
             "is the smallest size shown good enough; 1 KiB costs at least 400 %",
             "128 KiB left to the system (more as it grows), or 10000 B when 5000 B is asked for",
             "calls none failed: at no size was a connection reset",

@@ -134,6 +134,9 @@ pub struct UseRow {
     pub one_for_all: bool,
     /// How far to believe it.
     pub standing: Standing,
+    /// The factors that vary in what it answers, in the order of [`UseView::choices`].
+    #[serde(skip)]
+    pub varied: Vec<String>,
     /// The choice, by factor; empty where there is none.
     pub choice: BTreeMap<String, Value>,
     /// The choice, for people, in the order of [`UseView::choices`].

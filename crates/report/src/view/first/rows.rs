@@ -212,6 +212,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         who: who(group),
         one_for_all: false,
         standing,
+        varied: columns.iter().map(|column| column.factor.clone()).filter(|name| group.varied.contains(name)).collect(),
         choice: BTreeMap::new(),
         shown: Vec::new(),
         code: Vec::new(),

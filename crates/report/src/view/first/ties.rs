@@ -112,9 +112,17 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
         let bounds: Option<Vec<f64>> = asked.iter().map(least).collect();
         bounds?.into_iter().reduce(f64::max)
     };
-    let bounded = shared?.into_iter().filter_map(|level| Some((worst(&level)?, level)));
-    let (bound, level) = bounded.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (bound < BOUND_TOLD).then(|| {
+    let bounded: Vec<(f64, Level)> = shared?.into_iter().filter_map(|level| Some((worst(&level)?, level))).collect();
+    let least = bounded.iter().min_by(|a, b| a.0.total_cmp(&b.0))?.clone();
+    // What changes nothing comes first where it is as good as any by the plan's own margin.
+    let unchanged = bounded.into_iter().find(|(bound, level)| level.is_auto() && *bound <= view.plan.margin);
+    let (bound, level) = unchanged.unwrap_or(least);
+    let is_named = |group: &&GroupView| {
+        let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
+        cell.is_some_and(|cell| cell.level(factor) == level)
+    };
+    // What every row says by itself needs no line.
+    (bound < BOUND_TOLD && !asked.iter().all(is_named)).then(|| {
         let more = match is_nothing(bound) {
             true => String::new(),
             false => format!("; at most {} more {}", at_most(bound), resource(view)),
