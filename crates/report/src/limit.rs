@@ -2,6 +2,8 @@
 //!
 //! A rule fires on evidence alone and shows it; where none fires the answer is "unknown". Never
 //! guesses, never reads a factor's level as a proof of what it did.
+//!
+//! Long because the rules of streams are read beside each other: their order is the judgement.
 
 pub mod call;
 pub mod relay;

@@ -427,9 +427,12 @@ impl Page<'_> {
             return Vec::new();
         }
         let room = self.width - NAME;
-        let said = |count: usize| match parts.len() > count {
-            true => wrap(&format!("{} …", parts[..count].join(separator)), room),
-            false => wrap(&parts.join(separator), room),
+        let said = |count: usize| {
+            let mut lines = wrap(&parts[..count].join(separator), room);
+            if let Some(last) = lines.last_mut().filter(|_| parts.len() > count) {
+                *last = format!("{} …", whole_words(last, room - 2));
+            }
+            lines
         };
         let fits = (1..=parts.len()).rev().map(said).find(|lines| lines_max.is_none_or(|max| lines.len() <= max));
         let lines = fits.unwrap_or_else(|| {

@@ -1,4 +1,5 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
+//! Long because a screen has many lines, and each is tried.
 
 use crate::support::{Plan, session};
 use bytegauge_model::{CellId, Level, Stage};

@@ -62,7 +62,7 @@ impl Strangers {
         let mut present = self.present();
         match place {
             Place(0) => present.seated -= 1,
-            Place(number) => drop(present.standing.remove(&number)),
+            Place(number) => drop(present.standing.remove(number)),
         }
     }
 
