@@ -46,10 +46,12 @@ export function doubt(view: View, group: string): { mark: Mark; text: string } |
   const second = contradicting(view, row);
   const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
   const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
-  return {
-    mark,
-    text: `${capital(meaning ?? "")}${row.note ? `: ${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : ""}.`,
-  };
+  const more = moreOf(groupOf(view, group)?.cost ?? "").replace("more ", "");
+  const why = [
+    row.times == null ? "" : `no answer yet: may take ${manyTimes(row.times)} the best's ${more}`,
+    row.note ? `${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : "",
+  ].filter((part) => part !== "");
+  return { mark, text: `${[capital(meaning ?? ""), why.join("; ")].filter((part) => part !== "").join(": ")}.` };
 }
 
 /** The sign of how well something is known. */

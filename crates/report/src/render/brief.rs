@@ -3,6 +3,7 @@
 use super::paint::wrap;
 use super::screen::{QUESTION_MIN, bound, cut, cut_parts, mark, rate};
 use crate::View;
+use crate::sentence::up_to_times;
 use crate::view::document::{Standing, UseRow};
 
 /// At most so many lines of at most so many characters; the last says how many more there are, and how `program`, as it is
@@ -52,7 +53,9 @@ fn line(view: &View, row: &UseRow, width: usize) -> String {
         (rate, true) => format!("about {} {}", rate.trim_matches(['(', ')']), to_use.rate_unit),
         (rate, false) => format!("{rate} {}", to_use.rate_unit),
     };
-    let each = match row.note.as_ref().filter(|_| row.standing == Standing::Doubtful) {
+    let wide = row.times.map(|times| format!("no answer yet: may take {} the best's time", up_to_times(times - 1.0)));
+    let against = wide.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ");
+    let each = match Some(against).filter(|against| row.standing == Standing::Doubtful && !against.is_empty()) {
         // What speaks against a choice comes before it.
         Some(note) => {
             [format!("{who}: {note} ({choice}, {rate})"), format!(": {note} ({choice})"), format!(": {note}")]

@@ -16,11 +16,11 @@ pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Pai
     let of_grid: Vec<usize> = grid.cells.iter().flatten().flatten().copied().collect();
     let is_here = |at: usize| of_grid.contains(&at);
     // How many times stands in the cell where there is room: the note is the same for all.
-    let said = |row: &UseRow| match row.times {
-        Some(_) => Some("no answer yet: may take twice the time of the best or more".to_owned()),
-        None => row.note.clone(),
+    let said = |row: &UseRow| {
+        let wide = row.times.map(|_| "no answer yet: may take twice the time of the best or more".to_owned());
+        wide.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
     };
-    let note = |(at, row): (usize, &UseRow)| said(row).filter(|_| is_here(at)).unwrap_or_default();
+    let note = |(at, row): (usize, &UseRow)| if is_here(at) { said(row) } else { String::new() };
     let mut notes: Vec<String> = to_use.rows.iter().enumerate().map(note).collect();
     let mut below = numbered(&mut notes, width, paint);
     let noted = |at: usize| !notes[at].is_empty();
@@ -198,10 +198,7 @@ pub(super) mod tests {
 
     #[test]
     fn bounds_that_are_no_answer_are_explained_once() {
-        let wide = |of_best: f64| {
-            let note = format!("no answer yet: may take up to {of_best} × the best's time");
-            UseRow { times: Some(of_best), ..row("epoll", 2e4, Standing::Doubtful, Some(&note)) }
-        };
+        let wide = |of_best| UseRow { times: Some(of_best), ..row("epoll", 2e4, Standing::Doubtful, None) };
         let text = printed(vec![wide(2.4), wide(3.1), wide(2.2), row("epoll", 2e4, Standing::Open, None)], 2, 80);
         assert!(text.contains("?epoll 20.0 2.4 ×") && text.contains("?epoll 20.0 3.1 ×"), "{text}");
         assert_eq!(text.matches("no answer yet").count(), 1, "{text}");

@@ -690,8 +690,7 @@ fn within(bound: f64) -> String {
 fn note(to_use: &UseView, row: &UseRow) -> String {
     let all = row.rate_all.map(|rate| fixed(rate / to_use.rate_divisor, 3));
     let all = all.map(|rate| format!("all trials: {rate} {}", to_use.rate_unit));
-    // How wide a bound is that is no answer stands in its column.
-    all.into_iter().chain(row.note.clone().filter(|_| row.times.is_none())).collect::<Vec<_>>().join("; ")
+    all.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// A heading of a choice: its name in code, of a long one the short name, which is explained below the table.

@@ -13,7 +13,7 @@ use super::super::relays;
 use super::super::stolen::TOLD_P;
 use super::{Questions, holds, levels, noise, ties, who};
 use crate::phrase::{self, level, rate_unit};
-use crate::sentence::{excludes_nothing, percent, same_twice, up_to_times};
+use crate::sentence::{excludes_nothing, percent, same_twice};
 
 /// More rows than this are read no more: then questions with the same answer are one row.
 const ROWS_READ: usize = 12;
@@ -195,10 +195,12 @@ fn of_verdict(view: &View, verdict: &VerdictView, columns: &[ChoiceColumn], ques
 fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow {
     let own = &group.recommendation;
     let named = own.cell.as_ref().and_then(|id| view.cell(id));
+    let mut times = None;
     let (standing, cell, note) = match named {
         None => unnamed(view, group),
         Some(cell) => {
             let believed = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
+            times = self::times(&believed, own.bound);
             let (standing, note) = with_caveat(cell, believed);
             let notes = note.into_iter().chain(of_loopback(view, group, cell));
             let note = notes.collect::<Vec<_>>().join("; ");
@@ -229,7 +231,7 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
             let contradicted = cell.is_some_and(|cell| is_contradicted(view, group, cell));
             matches!(standing, Standing::Proven | Standing::Open) || contradicted
         }),
-        times: times(group, own.bound, note.as_ref()),
+        times,
         ties: Vec::new(),
         tied: None,
         note,
@@ -361,7 +363,7 @@ fn standing(
             (Standing::Proven, Some("all trials against: NOISE".into()))
         }
         (true, _) => (Standing::Proven, None),
-        (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, no_answer(group, bound)),
+        (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
         }
@@ -373,16 +375,9 @@ fn standing(
     }
 }
 
-/// What stands beside a choice that may take twice the time of the best: it leads, and nothing is shown of it.
-fn no_answer(group: &GroupView, bound: f64) -> Option<String> {
-    let what = if group.cost.starts_with("cpu_") { "CPU time" } else { "time" };
-    excludes_nothing(bound).then(|| format!("no answer yet: may take {} the best's {what}", up_to_times(bound)))
-}
-
-/// How many times the best's time a choice may take of which nothing else is said.
-fn times(group: &GroupView, bound: Option<f64>, note: Option<&String>) -> Option<f64> {
-    let bound = bound.filter(|bound| note.is_some() && note == no_answer(group, *bound).as_ref())?;
-    Some(1.0 + bound)
+/// How many times the best's time a choice may take that leads and of which nothing is shown: [`standing`] says no more of it.
+fn times((standing, note): &(Standing, Option<String>), bound: Option<f64>) -> Option<f64> {
+    bound.filter(|_| *standing == Standing::Doubtful && note.is_none()).map(|bound| 1.0 + bound)
 }
 
 /// The confirmed rival for which all trials together speak, slow ones in full, where they do not speak for the choice: by
@@ -462,13 +457,12 @@ fn for_all(
     let any_lacks = groups.iter().any(|group| lacks(group));
     let of_groups = groups.iter().filter(|group| !any_lacks || lacks(group));
     let of_groups = of_groups.filter_map(|group| Some((*group, *cells.iter().find(|cell| cell.group == group.id)?)));
-    let each: Vec<(Standing, Option<String>)> = of_groups
-        .map(|(group, cell)| (cell, standing(view, group, cell, own.proven, own.bound, own.survives_exchange)))
-        .map(|(cell, believed)| with_caveat(cell, believed))
-        .collect();
+    let each = of_groups.map(|(group, cell)| {
+        let believed = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
+        (times(&believed, own.bound), with_caveat(cell, believed))
+    });
     // The worst of its groups decides; `Standing` orders so.
-    let (standing, note) = each.into_iter().max_by_key(|(standing, note)| (*standing, note.is_some()))?;
-    let times = groups.first().and_then(|group| times(group, own.bound, note.as_ref()));
+    let (times, (standing, note)) = each.max_by_key(|(_, (standing, note))| (*standing, note.is_some()))?;
     let led = groups.iter().zip(rows).filter_map(|(group, row)| {
         let cell = cells.iter().find(|cell| cell.group == group.id)?;
         cell.estimate.median.zip(row.rate).is_some_and(|(one, own)| one > own).then_some(row.standing)
@@ -504,9 +498,9 @@ fn higher_median(standings: impl Iterator<Item = Standing>) -> Option<String> {
 /// Rows that agree in all but their level of one condition, as one row.
 fn merged(drafts: Vec<Draft>, name: &str) -> Vec<Draft> {
     let mut kept: Vec<Draft> = Vec::new();
-    // Where there is no answer yet the note says no more than how many times the best's it may take.
+    // How many times the best's a row may take is its own where there is no answer yet.
     fn said(row: &UseRow) -> (bool, Option<&String>) {
-        (row.times.is_some(), row.note.as_ref().filter(|_| row.times.is_none()))
+        (row.times.is_some(), row.note.as_ref())
     }
     for draft in drafts {
         let others = |draft: &Draft| {
