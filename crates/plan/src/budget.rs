@@ -1,6 +1,7 @@
 //! How long a plan takes, and what of it is shortened until it fits its budget. Never reads the clock.
 
 use bytegauge_model::slo::PACE_ASSUMED;
+use bytegauge_model::unit::counted;
 use bytegauge_model::{GroupId, Nanos};
 
 use crate::design::{AUDIT_CELLS_MIN, Schedule};
@@ -123,6 +124,7 @@ impl Plan {
             return Err(PlanError::Budget {
                 budget: Nanos(budget_ns).to_string(),
                 cells: self.cells.len(),
+                of: counted(self.groups.len(), "group"),
                 needed: format!("{needed_s}s"),
             });
         }

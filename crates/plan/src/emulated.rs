@@ -138,10 +138,10 @@ mod tests {
             (warmup_ns / 1_000_000, plan.families[0].trial_ns / 1_000_000, audited)
         };
         // Of a short one the queue takes longer.
-        assert_eq!(lengths("0.1ms"), (75, 100, true));
-        assert_eq!(lengths("10ms"), (150, 200, true));
+        assert_eq!(lengths("0.1ms"), (150, 100, true));
+        assert_eq!(lengths("10ms"), (300, 200, true));
         // As long as an audit's.
-        assert_eq!(lengths("100ms"), (1500, 2000, false));
+        assert_eq!(lengths("100ms"), (3000, 2000, false));
     }
 
     #[test]

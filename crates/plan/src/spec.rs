@@ -212,12 +212,16 @@ pub enum PlanError {
         limit: u64,
     },
     /// The budget is too short for the smallest design.
-    #[error("a budget of {budget} is too short for {cells} cells: give --budget {needed} or more, or shorter lists")]
+    #[error(
+        "a budget of {budget} is too short for {cells} cells in {of}: give --budget {needed} or more, or shorter lists (of conditions, too: one --profile)"
+    )]
     Budget {
         /// The budget given.
         budget: String,
         /// The cells planned.
         cells: usize,
+        /// How that many came about.
+        of: String,
         /// What the smallest design takes.
         needed: String,
     },

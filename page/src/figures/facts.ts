@@ -128,6 +128,11 @@ export function notTheFirst({ view, group }: Looking): string | null {
   if (!bounded && !faster) return null;
   const has = [bounded && "the smallest bound", faster && "the highest rate"].filter((each) => each).join(" nor ");
   const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;
+  if (
+    group.varied.length > 0 &&
+    group.varied.every((factor) => own.factors[factor as keyof typeof own.factors] === "auto")
+  )
+    return `${name(own)} ${lacks} and is named all the same: it changes nothing, and ${proven ? "is shown to be within the margin" : "nothing is shown to be better"}.`;
   if (proven)
     return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
   const why = !bounded

@@ -4,7 +4,7 @@
 //! clock. Where one of them cannot be, it is not known which, so the cell fails with the contradiction as its reason
 //! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{Levels, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
@@ -19,6 +19,12 @@ const CPU: f64 = 0.1;
 /// And so many nanoseconds of either do not matter: some calls of the clock and a tick.
 const CPU_SLACK_NS: f64 = 10e6;
 
+/// What a connection held back before a window may be read within it, and what it holds back at the end is not: over several trials
+/// that comes to little.
+const LINK: f64 = 0.05;
+/// So many trials tell that from chance.
+const LINK_TRIALS: usize = 4;
+
 /// What cannot be true of a cell's trials on a machine with so many CPUs; `None` where nothing contradicts.
 pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
     let ends = [source_sums(trials), sink_sums(trials)];
@@ -30,6 +36,9 @@ pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> O
         && !ring
         && let Some(said) = rate_of_sizes(levels, trials)
     {
+        return Some(said);
+    }
+    if let Some(said) = over_link(levels, trials) {
         return Some(said);
     }
     let rate = ends[1].as_ref().filter(|_| plain).and_then(|sink| rate_of_calls(trials, sink));
@@ -53,6 +62,19 @@ fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
     let times = rate / (reads * size);
     (times > 1.0 + WINDOW)
         .then(|| format!("its rate is {} what so many reads of {size} bytes can carry", times_text(times)))
+}
+
+/// Nothing goes faster than the link carries it.
+fn over_link(levels: &Levels, trials: &[&Trial]) -> Option<String> {
+    let ways = if levels.goes_both_ways() { 2.0 } else { 1.0 };
+    let carries = levels.emulated_link().filter(|_| levels.workload() == Workload::Stream)?.data_rate() * ways;
+    let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
+    let rate = median(&rates).filter(|rate| rates.len() >= LINK_TRIALS && *rate > carries * (1.0 + LINK))?;
+    Some(format!(
+        "{} went over a link that carries {} of data at most: much of it came before the window; use a longer --duration",
+        byte_rate(rate),
+        byte_rate(carries)
+    ))
 }
 
 /// The rate must be that of the calls: bytes of all flows over the window that they share.

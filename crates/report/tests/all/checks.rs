@@ -50,6 +50,26 @@ fn more_cpu_time_than_there_is_fails_the_cell() {
     check(|trial| trial.ends.get_mut(EndRole::Sink).expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
 }
 
+#[test]
+fn a_rate_beyond_an_emulated_link_fails_the_cell() {
+    let over_link = {
+        let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
+        let link = crate::support::levels(&[("link_loss", "0%".into()), ("link_rate", "1Gbit".into())]);
+        let place = |levels: &mut bytegauge_model::Levels| {
+            levels.by_name.extend(link.by_name.clone());
+            levels.set("link_delay", bytegauge_model::Level::Number(20_000_000));
+        };
+        data.groups.iter_mut().for_each(|row| place(&mut row.group.factors));
+        data.cells.iter_mut().for_each(|row| place(&mut row.cell.factors));
+        view(&data)
+    };
+    // The planted sessions move gigabytes per second.
+    let reasons = over_link.cells.iter().filter_map(|cell| cell.reason.clone()).collect::<Vec<_>>();
+    assert!(reasons.iter().any(|reason| reason.contains("over a link that carries 115 MiB/s")), "{reasons:?}");
+    let plain = view(&session(&Plan { transports: vec!["tcp"], ..small() }));
+    assert!(plain.cells.iter().all(|cell| cell.reason.is_none()), "{:?}", plain.cells);
+}
+
 /// The best cell where each of its trials is spoiled.
 fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view::document::CellView {
     let mut data = session(&small());

@@ -134,6 +134,9 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     };
     let bounds: Vec<(f64, f64)> = to_use.rows.iter().filter(|row| !row.one_for_all).filter_map(of_row).collect();
     let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
+    // A command that names a proof is not to be taken for the promise of one.
+    let is_wide = !bounds.is_empty() && bounds.iter().all(|(_, then)| *then > view.plan.margin);
+    let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
     let time = forecast(rest_s(view)?);
     Some([format!("{} --until proven", resume(view)), format!("at most about {time}; {what}")])
 }

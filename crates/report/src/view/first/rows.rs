@@ -70,7 +70,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         cost_unit: view.groups.iter().find_map(cost_unit),
         margin: view.plan.margin,
         level: view.plan.level,
-        one: if grid.is_some() { Vec::new() } else { ties::one(view) },
+        one: if grid.is_some() { Vec::new() } else { ties::one(view, &rows) },
         memory,
         rows,
         grid,
@@ -489,8 +489,8 @@ fn for_all(
 /// compared within blocks, where the order may be another, and of those that are shown to do the cheapest is named.
 fn higher_median(standings: impl Iterator<Item = Standing>) -> Option<String> {
     let why = |standing| match standing {
-        Standing::Proven => "its median is higher; the row's is proven and cheaper",
-        _ => "its median is higher, but not block by block",
+        Standing::Proven => "its median is higher than above; the row's is proven and cheaper",
+        _ => "its median is higher than above, but not block by block",
     };
     standings.max().map(|standing| why(standing).to_owned())
 }

@@ -81,8 +81,13 @@ fn candidates<'a>(view: &'a View, group: &'a GroupView) -> impl Iterator<Item = 
 
 /// For every choice that several questions ask for: the level that none of them speaks against, with the largest of the
 /// bounds that it has there.
-pub fn one(view: &View) -> Vec<String> {
-    FACTORS.iter().filter_map(|factor| of_factor(view, factor.name)).collect()
+pub fn one(view: &View, rows: &[UseRow]) -> Vec<String> {
+    // A row for all that ask for it says it already, with its bound.
+    let is_told = |name: &str| {
+        let asked = || view.groups.iter().filter(|group| group.varied.iter().any(|varied| varied == name));
+        rows.iter().any(|row| row.one_for_all && asked().all(|group| row.groups.contains(&group.id)))
+    };
+    FACTORS.iter().filter(|factor| !is_told(factor.name)).filter_map(|factor| of_factor(view, factor.name)).collect()
 }
 
 fn of_factor(view: &View, factor: &str) -> Option<String> {
