@@ -84,7 +84,7 @@ inBrowser("the answers in a browser", () => {
     expect(await text("#avoid tbody")).toBe("g1 unixread 4K30 % to 50 % more than read 256K");
     const command = page.locator(".command code").first();
     expect(await command.textContent()).toBe(view.answer.next[0]);
-    expect(await command.evaluate((code) => getComputedStyle(code).whiteSpace)).toBe("pre");
+    expect(await command.evaluate((code) => getComputedStyle(code).whiteSpace)).toBe("pre-wrap");
     expect(trouble).toEqual([]);
   });
 
