@@ -1,10 +1,10 @@
 //! The emulated link of a group: what it was to be and what it was, in numbers and in words.
 
-use bytegauge_model::unit::{about_bytes, significant};
-use bytegauge_model::{EmulatedLink, EndReport, Levels, LinkLoss, LinkRate, LinkUse, Nanos, Trial};
+use bytegauge_model::unit::{about_bytes, byte_rate, significant};
+use bytegauge_model::{CellKind, EmulatedLink, EndReport, Levels, LinkLoss, LinkRate, LinkUse, Nanos, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::document::{GroupView, LinkView, View};
+use super::document::{CellView, GroupView, LinkView, View};
 use crate::phrase::join;
 
 /// What the trials of a group say of its link; `None` where it has none, or none of them tells.
@@ -51,7 +51,30 @@ pub fn products(view: &View) -> Option<String> {
             told.push(text);
         }
     }
-    (!told.is_empty()).then(|| format!("delay × rate of the emulated link is {}", join(&told, "and")))
+    match told.is_empty() {
+        true => of_path(view),
+        false => Some(format!("delay × rate of the emulated link is {}", join(&told, "and"))),
+    }
+}
+
+/// Shorter round trips are those of a cable, over which any buffer is large enough, µs.
+const FAR_US: u64 = 500;
+
+/// The same of a path to another host, by what was measured: its shortest round trip, and the highest rate over it.
+fn of_path(view: &View) -> Option<String> {
+    let goes_far = |cell: &&CellView| {
+        let host = cell.level("host");
+        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && host.name().is_some() && !host.is_auto()
+    };
+    let far = || view.cells.iter().filter(goes_far);
+    let trip_us = far().filter_map(|cell| cell.counters.min_rtt_us).min().filter(|us| *us >= FAR_US)?;
+    let rate = far().filter_map(|cell| cell.estimate.median).reduce(f64::max)?;
+    Some(format!(
+        "delay × rate of the path, as measured, is {} ({} × {})",
+        about_bytes((rate * trip_us as f64 / 1e6) as u64),
+        Nanos(trip_us * 1000),
+        byte_rate(rate)
+    ))
 }
 
 fn asked(link: &LinkView) -> EmulatedLink {

@@ -723,6 +723,27 @@ fn what_was_not_measured_is_counted_in_choices() {
 }
 
 #[test]
+fn what_is_on_its_way_to_another_host_is_told_as_measured() {
+    let why = |host: &str, trip_us: u64| {
+        let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
+        let host = Level::Name(host.into());
+        data.groups.iter_mut().for_each(|row| row.group.factors.set("host", host.clone()));
+        data.cells.iter_mut().for_each(|row| row.cell.factors.set("host", host.clone()));
+        for trial in &mut data.trials {
+            for role in [EndRole::Source, EndRole::Sink] {
+                let flows = trial.ends.get_mut(role).into_iter().flat_map(|end| &mut end.flows);
+                flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = Some(trip_us));
+            }
+        }
+        view(&data).answer.why.join("; ")
+    };
+    let far = why("192.0.2.7:4711", 20_000);
+    assert!(far.contains("delay × rate of the path, as measured, is ") && far.contains(" (20 ms × "), "{far}");
+    // A cable, and the same machine.
+    assert!(!why("192.0.2.7:4711", 100).contains("delay × rate") && !why("auto", 20_000).contains("delay × rate"));
+}
+
+#[test]
 fn one_choice_that_is_left_is_compared_with_nothing() {
     let mut data = session(&small());
     let mut kept: Vec<GroupId> = Vec::new();
