@@ -23,7 +23,9 @@ pub fn catalog(spec: &Spec) -> Catalog {
         memory_available: memory_available(),
         ..Catalog::default()
     };
-    catalog.reserved_congestion = reserved(&catalog.congestion);
+    if spec.parts.iter().any(|part| part.levels.contains_key("congestion")) {
+        catalog.reserved_congestion = reserved(&catalog.congestion);
+    }
     probe_placements(&mut catalog);
     if spec.workload == Workload::Ring {
         probe_rings(&mut catalog, spec);

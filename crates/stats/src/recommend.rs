@@ -100,8 +100,10 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let proves_everywhere = |&cell: &usize| profiles.iter().all(|(_, v)| v.proves(cell, method));
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(proves_everywhere).collect();
     let proven = !proven_cells.is_empty();
-    let closest = || closest_bounded(profiles, cells);
-    let cell = proven_cells.first().copied().or_else(|| change_nothing(profiles, closest()?).or_else(closest));
+    let cell = proven_cells.first().copied().or_else(|| {
+        let closest = closest_bounded(profiles, cells)?;
+        Some(change_nothing(profiles, closest).unwrap_or(closest))
+    });
     let worst = cell.and_then(|cell| worst_over(profiles, |v| v.upper[cell]));
     Recommendation {
         cell,

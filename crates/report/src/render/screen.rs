@@ -245,10 +245,10 @@ impl Page<'_> {
         let to_use = &self.answer.to_use;
         let mut out = Vec::new();
         let judged = rows.iter().any(|row| row.within.is_some());
-        let told_apart = |row: &&UseRow| !row.tied.as_ref().is_some_and(|tied| tied.starts_with(ANY));
-        let asked = |row: &&&UseRow| !row.one_for_all && row.standing != Standing::Nothing;
+        let mut asked = rows.iter().filter(|row| !row.one_for_all && row.standing != Standing::Nothing).peekable();
+        let is_tied = |row: &&UseRow| row.tied.as_ref().is_some_and(|tied| tied.starts_with(ANY));
         let what = match judged {
-            true if rows.iter().any(|row| asked(&row)) && !rows.iter().filter(asked).any(told_apart) => {
+            true if asked.peek().is_some() && asked.all(is_tied) => {
                 let (more, level) = (more_of(to_use), percent(to_use.level));
                 format!("nothing is told apart; within: takes at most this much {more} ({level})")
             }

@@ -10,6 +10,7 @@ use bytegauge_model::{Levels, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::counters::{EndSums, sink_sums, source_sums};
+use super::signs::link_rate;
 
 /// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms of trials that
 /// last some milliseconds.
@@ -66,8 +67,7 @@ fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
 
 /// Nothing goes faster than the link carries it.
 fn over_link(levels: &Levels, trials: &[&Trial]) -> Option<String> {
-    let ways = if levels.goes_both_ways() { 2.0 } else { 1.0 };
-    let carries = levels.emulated_link().filter(|_| levels.workload() == Workload::Stream)?.data_rate() * ways;
+    let carries = link_rate(levels).filter(|_| levels.workload() == Workload::Stream)?;
     let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
     let rate = median(&rates).filter(|rate| rates.len() >= LINK_TRIALS && *rate > carries * (1.0 + LINK))?;
     Some(format!(

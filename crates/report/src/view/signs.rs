@@ -69,7 +69,7 @@ pub fn gather(known: &Known) -> Signs {
         sndbuf_limited_share: known.counters.sndbuf_limited_share,
         larger_buffer: known.larger_buffer,
         offered_rate: levels.offered_rate().map(|rate| rate as f64 * ways(levels) as f64),
-        link_rate: levels.emulated_link().map(|link| link.data_rate() * ways(levels) as f64),
+        link_rate: link_rate(levels),
         rate: known.rate,
         think_share: source.and_then(|end| think_share(&end, levels, flows)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
@@ -206,6 +206,12 @@ pub fn lanes(levels: &Levels) -> u64 {
 /// Parallel flows of a cell; of both ways each.
 pub fn flows(levels: &Levels) -> u64 {
     levels.get("flows").number().unwrap_or(1).max(1).saturating_mul(ways(levels))
+}
+
+/// Bytes of data per second that an emulated link can carry at most, both directions together where both are used; `None` without
+/// a link.
+pub fn link_rate(levels: &Levels) -> Option<f64> {
+    Some(levels.emulated_link()?.data_rate() * ways(levels) as f64)
 }
 
 fn ways(levels: &Levels) -> u64 {
