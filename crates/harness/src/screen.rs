@@ -97,27 +97,34 @@ impl Run<'_> {
 
     /// Decides who is confirmed, and whose twin: the same choices in every group of the family.
     fn fix_finalists(&mut self, family: &Family) -> Result<(), RunError> {
-        let chosen = match family.is_screened() {
-            true => self.ranked(family, family.confirmed()),
-            false => (0..family.choices).collect(),
-        };
-        let choices = self.choices(family);
-        let always = choices.iter().filter(|(choice, _)| self.plan.always_confirms(choice)).map(|(_, index)| *index);
-        let missing: Vec<usize> = always.filter(|index| !chosen.contains(index)).collect();
-        let chosen: Vec<usize> = chosen.into_iter().chain(missing).collect();
+        let chosen = family.is_screened().then(|| self.chosen(family));
         for group in &family.groups {
             if self.finalists.contains_key(group) {
                 continue;
             }
-            let by_choice: BTreeMap<usize, CellId> =
-                self.live_cells(group).map(|cell| (choices[&choice(cell)], cell.id.clone())).collect();
-            let ids: Vec<CellId> = chosen.iter().filter_map(|index| by_choice.get(index).cloned()).collect();
+            let ids: Vec<CellId> = match &chosen {
+                Some(chosen) => {
+                    let of = |wanted: &Levels| self.live_cells(group).find(|cell| choice(cell) == *wanted);
+                    chosen.iter().filter_map(|wanted| Some(of(wanted)?.id.clone())).collect()
+                }
+                // All of them, two that are set alike included: how far apart is one thing that is asked as two?
+                None => self.live_cells(group).map(|cell| cell.id.clone()).collect(),
+            };
             let cells: Vec<Cell> = self.plan.cells.iter().filter(|cell| ids.contains(&cell.id)).cloned().collect();
             self.store.add_cells(self.session, &cells)?;
             self.store.set_group_fact(self.session, group, "finalists", &json!(ids))?;
             self.finalists.insert(group.clone(), ids);
         }
         Ok(())
+    }
+
+    /// The choices of a screened family that are confirmed, the best first.
+    fn chosen(&self, family: &Family) -> Vec<Levels> {
+        let choices = self.choices(family);
+        let ranked = self.ranked(family, family.confirmed());
+        let always = choices.iter().filter(|(choice, index)| !ranked.contains(index) && self.plan.always_confirms(choice));
+        let of = |wanted: &usize| choices.iter().find(|(_, index)| *index == wanted).map(|(choice, _)| choice.clone());
+        ranked.iter().filter_map(of).chain(always.map(|(choice, _)| choice.clone())).collect()
     }
 
     /// The score of every choice under every screened condition, and its footprint by buffer sizes.

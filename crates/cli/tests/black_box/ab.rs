@@ -88,6 +88,11 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
     ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
+    // The same twice is a fair question: what does chance make?
+    let same = "run:stream --transport unix --read-size 64K --duration 50ms";
+    let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
+    let told = versus(&ran);
+    assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()), "{ran}");
 }
 
 #[test]
