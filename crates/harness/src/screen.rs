@@ -122,7 +122,8 @@ impl Run<'_> {
     fn chosen(&self, family: &Family) -> Vec<Levels> {
         let choices = self.choices(family);
         let ranked = self.ranked(family, family.confirmed());
-        let always = choices.iter().filter(|(choice, index)| !ranked.contains(index) && self.plan.always_confirms(choice));
+        let always =
+            choices.iter().filter(|(choice, index)| !ranked.contains(index) && self.plan.always_confirms(choice));
         let of = |wanted: &usize| choices.iter().find(|(_, index)| *index == wanted).map(|(choice, _)| choice.clone());
         ranked.iter().filter_map(of).chain(always.map(|(choice, _)| choice.clone())).collect()
     }
