@@ -38,6 +38,13 @@ pub struct CallReport {
     pub first_byte: Option<EncodedHistogram>,
     /// From the beginning of a call to the last byte of its reply.
     pub total: Option<EncodedHistogram>,
+    /// How old calls were when the window closed that had begun and were not over. Absent in sessions that were stored
+    /// without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<EncodedHistogram>,
+    /// How old calls were when the window opened that had begun and were not over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entered: Option<EncodedHistogram>,
     /// What went wrong, by class, over the client's whole life.
     pub errors: Vec<CallError>,
     /// Every probe of the search that ended with this report, in the order in which they were made; empty where

@@ -30,6 +30,7 @@ pub mod grade;
 pub mod group;
 pub mod interval;
 pub mod knee;
+pub mod lifetimes;
 pub mod looks;
 pub mod modes;
 pub mod outlier;

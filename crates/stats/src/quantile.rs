@@ -36,6 +36,10 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let below = position.floor() as usize;
     let above = (below + 1).min(last);
     let share = position - below as f64;
+    if share == 0.0 {
+        // Whatever lies above, though it be infinite.
+        return Some(sorted[below]);
+    }
     Some(sorted[below] + share * (sorted[above] - sorted[below]))
 }
 

@@ -13,7 +13,7 @@ use super::call_datagrams;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
-use super::latency::Times;
+use super::latency::{self, Times};
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
@@ -49,6 +49,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         overdue: sum(|report| report.overdue),
         failed,
         failed_share: ratio(failed, begun.max(failed)),
+        outlasting_share: latency::outlasting(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),
         client_engine: engine(settled, |trial| trial.end(EndRole::Client)),

@@ -3,6 +3,10 @@
 //! A percentile p is said only where at least ten calls lie beyond it, n(1 − p) ≥ 10, over all trials of the cell.
 //! The interval is a sign interval over trials: each trial's own percentile where the trial holds ten calls beyond
 //! it, else that of as many neighbouring trials together as do; an extreme of too few calls is not a percentile.
+//!
+//! Of whole calls those that a trial's window cut count for as long as they were seen ([`Lifetimes`]): a server that lets
+//! some clients wait for longer than a trial would look quick otherwise, since it answers the others. A percentile that
+//! is longer than what trials see is not said.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::{CallReport, EncodedHistogram};
 use bytegauge_stats::interval::sign_interval;
+use bytegauge_stats::lifetimes::{Durations, Lifetimes};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -19,11 +24,14 @@ use super::settled::Settled;
 /// Calls that must lie beyond a percentile.
 const BEYOND_MIN: f64 = 10.0;
 
+/// Fewer calls than this share that nobody saw the end of change no percentile below the last ones.
+const OUTLASTING_MIN: f64 = 0.01;
+
 /// A part of a call: how it is read from a report, and the names of its percentiles.
 struct Part {
     /// Its mean, as others publish it.
     mean: &'static str,
-    read: fn(&CallReport) -> Option<&EncodedHistogram>,
+    read: fn(&CallReport) -> Option<Times>,
     names: [&'static str; PERCENTILES.len()],
 }
 
@@ -33,22 +41,22 @@ const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 const PARTS: &[Part] = &[
     Part {
         mean: "total_mean_ns",
-        read: |report| report.total.as_ref(),
+        read: whole,
         names: ["total_p50_ns", "total_p90_ns", "total_p99_ns", "total_p99_9_ns", "total_p99_99_ns"],
     },
     Part {
         mean: "connect_mean_ns",
-        read: |report| report.connect.as_ref(),
+        read: |report| Times::decode(report.connect.as_ref()?),
         names: ["connect_p50_ns", "connect_p90_ns", "connect_p99_ns", "connect_p99_9_ns", "connect_p99_99_ns"],
     },
     Part {
         mean: "write_mean_ns",
-        read: |report| report.write.as_ref(),
+        read: |report| Times::decode(report.write.as_ref()?),
         names: ["write_p50_ns", "write_p90_ns", "write_p99_ns", "write_p99_9_ns", "write_p99_99_ns"],
     },
     Part {
         mean: "first_byte_mean_ns",
-        read: |report| report.first_byte.as_ref(),
+        read: |report| Times::decode(report.first_byte.as_ref()?),
         names: [
             "first_byte_p50_ns",
             "first_byte_p90_ns",
@@ -62,34 +70,33 @@ const PARTS: &[Part] = &[
 /// Recorded times with how often each was, nanoseconds. Sparse: a trial holds a few hundred different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    counts: BTreeMap<u64, u64>,
+    seen: Lifetimes,
+    /// Calls that were seen whole.
     calls: u64,
+}
+
+/// Reads a histogram; `None` where it is damaged.
+fn durations(encoded: &EncodedHistogram) -> Option<Durations> {
+    let bytes = BASE64.decode(&encoded.0).ok()?;
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+    Some(histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
 }
 
 impl Times {
     /// Reads a histogram; `None` where it is damaged.
     pub fn decode(encoded: &EncodedHistogram) -> Option<Times> {
-        let bytes = BASE64.decode(&encoded.0).ok()?;
-        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-        let mut times = Times::default();
-        for step in histogram.iter_recorded() {
-            *times.counts.entry(step.value_iterated_to()).or_default() += step.count_at_value();
-            times.calls += step.count_at_value();
-        }
-        Some(times)
+        let ended = durations(encoded)?;
+        Some(Times { calls: ended.values().sum(), seen: Lifetimes { ended, ..Lifetimes::default() } })
     }
 
-    /// The mean time, nanoseconds.
+    /// The mean time, nanoseconds; `None` where it hangs on calls that nobody saw the end of.
     pub fn mean(&self) -> Option<f64> {
-        let sum: f64 = self.counts.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
-        (self.calls > 0).then(|| sum / self.calls as f64)
+        self.seen.mean()
     }
 
     /// Adds another trial's.
     pub fn add(&mut self, other: &Times) {
-        for (ns, count) in &other.counts {
-            *self.counts.entry(*ns).or_default() += count;
-        }
+        self.seen.add(&other.seen);
         self.calls += other.calls;
     }
 
@@ -97,7 +104,7 @@ impl Times {
     /// without calls.
     pub fn at_least(&self, least_ns: u64) -> Option<(u64, f64, f64)> {
         let (mut all_ns, mut slow_ns, mut slow) = (0.0, 0.0, 0);
-        for (ns, count) in &self.counts {
+        for (ns, count) in &self.seen.ended {
             let time_ns = *ns as f64 * *count as f64;
             all_ns += time_ns;
             if *ns >= least_ns {
@@ -108,14 +115,10 @@ impl Times {
         (self.calls > 0).then(|| (slow, slow as f64 / self.calls as f64, slow_ns / all_ns.max(1.0)))
     }
 
-    /// The smallest recorded time that a share of the calls does not exceed, nanoseconds.
-    pub fn percentile(&self, share: f64) -> Option<u64> {
-        let wanted = ((share * self.calls as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        self.counts.iter().find_map(|(ns, count)| {
-            seen += count;
-            (seen >= wanted).then_some(*ns)
-        })
+    /// The smallest recorded time that a share of the calls does not exceed, nanoseconds; infinite where it is longer than
+    /// any that was seen whole.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        self.seen.percentile(share)
     }
 
     /// Whether enough calls lie beyond a percentile to speak of it.
@@ -130,13 +133,29 @@ pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estima
     let reports = || settled.trials.iter().filter_map(|trial| trial.client());
     let mut all = BTreeMap::new();
     for part in PARTS {
-        let trials: Vec<Times> = reports().filter_map(|report| Times::decode((part.read)(report)?)).collect();
+        let trials: Vec<Times> = reports().filter_map(part.read).collect();
         let means: Vec<f64> = trials.iter().filter_map(Times::mean).collect();
         all.extend(settle(part.mean, &means, settled.is_confirmed(), level).map(|mean| (part.mean, mean)));
         let found = in_order(&part.names, &trials, settled.is_confirmed(), level);
         all.extend(found.into_iter().map(|estimate| (estimate.metric, estimate)));
     }
     all
+}
+
+/// Which share of the calls takes longer than its trial let be seen, from a hundredth on.
+pub fn outlasting(settled: &Settled) -> Option<f64> {
+    let mut all = Lifetimes::default();
+    settled.trials.iter().filter_map(|trial| whole(trial.client()?)).for_each(|times| all.add(&times.seen));
+    let (_, share) = all.lasting().last()?;
+    (share >= OUTLASTING_MIN).then_some(share)
+}
+
+/// How long whole calls took, those included that the window cut.
+fn whole(report: &CallReport) -> Option<Times> {
+    let seen = |edge: &Option<EncodedHistogram>| edge.as_ref().and_then(durations).unwrap_or_default();
+    let mut times = Times::decode(report.total.as_ref()?)?;
+    (times.seen.entered, times.seen.left) = (seen(&report.entered), seen(&report.left));
+    Some(times)
 }
 
 /// The percentiles that may be said, each from as many pools as it can have. A median over pools weighs them alike,
@@ -160,18 +179,19 @@ fn in_order(names: &[&'static str], trials: &[Times], confirmed: bool, level: f6
 
 fn estimate(name: &'static str, share: f64, trials: &[Times], confirmed: bool, level: f64) -> Option<Estimate> {
     let pools = pools(share, trials)?;
-    let values: Vec<f64> = pools.iter().filter_map(|pool| pool.percentile(share)).map(|ns| ns as f64).collect();
+    let values: Vec<f64> = pools.iter().filter_map(|pool| pool.percentile(share)).collect();
     settle(name, &values, confirmed, level)
 }
 
 fn settle(name: &'static str, values: &[f64], confirmed: bool, level: f64) -> Option<Estimate> {
     let found = sign_interval(values, level);
+    let said = |end: Option<f64>| end.filter(|ns| confirmed && ns.is_finite());
     Some(Estimate {
         metric: name,
         unit: "ns",
-        median: Some(found.median?),
-        lower: found.lower.filter(|_| confirmed),
-        upper: found.upper.filter(|_| confirmed),
+        median: Some(found.median.filter(|ns| ns.is_finite())?),
+        lower: said(found.lower),
+        upper: said(found.upper),
     })
 }
 
@@ -248,6 +268,26 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_outlast_a_trial_count() {
+        // Of a thousand clients half are answered again and again, the others never.
+        let mut trial = times(vec![1_000; 2_000]);
+        trial.seen.left = durations(&encoded(&[900_000; 3_000])).unwrap();
+        let said = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
+        assert_eq!(said(0.3, &vec![trial.clone(); 6]), Some(Some(1_000.0)));
+        assert_eq!(said(0.5, &vec![trial.clone(); 6]), None, "longer than what was seen");
+        assert_eq!(
+            said(0.5, &[times(vec![1_000; 2_000]), times(vec![1_000; 2_000]), trial.clone()]),
+            Some(Some(1_000.0))
+        );
+        // Where most trials tell, it is said, and how far up it may be is not.
+        let quick = || times(vec![1_000; 2_000]);
+        let few = [quick(), quick(), quick(), quick(), trial.clone(), quick()];
+        let found = estimate("x", 0.5, &few, true, 0.95).unwrap();
+        assert_eq!((found.median, found.lower.is_some(), found.upper), (Some(1_000.0), true, None));
+        assert_eq!(trial.mean(), None);
+    }
+
+    #[test]
     fn damaged_histograms_are_left_out() {
         for text in ["", "HISTFAAA", "no base64!", "AAAA"] {
             assert_eq!(Times::decode(&EncodedHistogram(text.into())), None, "{text}");
@@ -257,7 +297,7 @@ mod tests {
     proptest! {
         #[test]
         fn percentiles_agree_with_a_sort(mut values in prop::collection::vec(1u64..10_000_000, 1..300), share in 0.01f64..0.999) {
-            let found = times(values.clone()).percentile(share).unwrap();
+            let found = times(values.clone()).percentile(share).unwrap() as u64;
             values.sort_unstable();
             let at = ((share * values.len() as f64).ceil() as usize).max(1) - 1;
             // Three significant digits, rounded up.

@@ -142,6 +142,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
         notes.push(format!("{} of more than one speed; --format json has them", counted(split - LISTED, "more cell")));
     }
     notes.extend(waits(cells));
+    notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
     // Of a plan's choices: nobody counts what the harness adds to them.
     let ended =
@@ -151,6 +152,20 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
         notes.push(format!("{} skipped, {failed} failed; `--format csv` lists every reason", counted(skipped, "cell")));
     }
     notes
+}
+
+/// Calls that nobody saw the end of.
+fn outlasting(cells: &[CellView]) -> Option<String> {
+    let share = |cell: &CellView| cell.call.as_ref()?.outlasting_share.filter(|_| cell.kind == CellKind::Candidate);
+    let outlasting: Vec<_> = cells.iter().filter_map(|cell| Some((cell, share(cell)?))).collect();
+    let (worst, most) = outlasting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "in {} calls took longer than their trials let be seen ({} of the calls of {}): percentiles among them are not told; \
+         longer trials tell more (--duration 5s)",
+        counted(outlasting.len(), "cell"),
+        percent(*most),
+        worst.label
+    ))
 }
 
 /// Tails of calls that waited for delayed acknowledgements; where most of the time goes into them, the limit says so.

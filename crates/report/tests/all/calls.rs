@@ -228,6 +228,26 @@ fn a_rare_percentile_is_not_said() {
     assert!(more.contains_key("total_p99_9_ns") && !more.contains_key("total_p99_99_ns"), "{more:?}");
 }
 
+#[test]
+fn clients_that_nobody_answers_make_no_server_quick() {
+    let mut data = engines();
+    // Of c1 as many calls are never over as are answered in a trial, and all of them wait for the whole of it.
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
+        let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+        report.left = Some(histogram(report.calls, WINDOW_NS));
+    }
+    let view = view(&data);
+    let of = |id: &str| cell(&view, id).more.contains_key("total_p99_ns");
+    assert_eq!((of("c1"), of("c2")), (false, true), "longer than what was seen is not told");
+    let call = |id: &str| cell(&view, id).call.as_ref().and_then(|call| call.outlasting_share);
+    assert!(call("c1").is_some_and(|share| (0.45..0.55).contains(&share)) && call("c2").is_none(), "{:?}", call("c1"));
+    assert!(
+        view.notes.iter().any(|note| note.contains("longer than their trials let be seen (50 %")),
+        "{:?}",
+        view.notes
+    );
+}
+
 /// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.
 fn search(closed: u64, kept: u64) -> Vec<Probe> {
     let probe = |offered: Option<u64>, percentile_ns, is_kept| Probe {

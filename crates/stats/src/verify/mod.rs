@@ -13,6 +13,7 @@
 mod audit;
 mod comparisons;
 mod intervals;
+mod lifetimes;
 mod looks;
 mod models;
 mod rounds;
@@ -81,7 +82,7 @@ pub const PUBLISHED: &str = "published";
 pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<Row>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
-pub const PARTS: [TablePart; 19] = [
+pub const PARTS: [TablePart; 20] = [
     ("sign intervals", intervals::sign_coverage),
     ("paired differences", intervals::paired_coverage),
     ("absolute intervals", intervals::absolute_flags),
@@ -99,6 +100,7 @@ pub const PARTS: [TablePart; 19] = [
     ("several sessions", sessions::rows),
     ("what to avoid, where steal falls", shared::levels_and_steal),
     ("two subjects", comparisons::rows),
+    ("calls that a window cuts", lifetimes::rows),
     ("cost model", models::cost_rows),
     ("warm-up, modes, repeatability", models::other_rows),
 ];

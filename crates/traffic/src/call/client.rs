@@ -139,7 +139,9 @@ impl ClientFlow {
         if self.arrival.is_open() {
             self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
         }
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).hand_in(self.counts);
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
+        record.hand_in(self.counts);
     }
 
     fn is_late(&self, now_ns: u64) -> bool {
@@ -251,7 +253,10 @@ impl ClientFlow {
             request_bytes_lost: (calls * terms.request - unsent) as u64,
             reply_bytes_missing: (calls * terms.response - self.got) as u64,
         };
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).trouble(trouble);
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.iter().for_each(|call| record.failed(now_ns, call.began_ns));
+        record.trouble(trouble);
+        drop(record);
         self.calls.clear();
         self.got = 0;
         self.sent = self.request.len();

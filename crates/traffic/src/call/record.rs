@@ -2,7 +2,8 @@
 //!
 //! Threads record into shards of their own, which are added up when all is over. A call is recorded at once
 //! when it completes and only if that is within the window, so that a histogram holds exactly the calls that
-//! the rate counts.
+//! the rate counts. Of calls that an edge of the window cuts it is kept how old they were at that edge: the slowest are
+//! cut most often, and without them times would look shorter than they are.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,9 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Times are kept to three significant digits.
 const DIGITS: u8 = 3;
+
+/// Ages at an edge of the window, which only say who else was there, to two.
+const DIGITS_OF_AGES: u8 = 2;
 
 /// The times of one call, nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +59,8 @@ pub struct Record {
     write: Histogram<u64>,
     first_byte: Histogram<u64>,
     total: Histogram<u64>,
+    entered: Histogram<u64>,
+    left: Histogram<u64>,
     errors: BTreeMap<(ErrorClass, ErrorPhase), CallError>,
     counts: Counts,
 }
@@ -80,10 +86,12 @@ impl Record {
         Record {
             open_ns: 0,
             close_ns: 0,
-            connect: connect_per_call.then(histogram),
-            write: histogram(),
-            first_byte: histogram(),
-            total: histogram(),
+            connect: connect_per_call.then(|| histogram(DIGITS)),
+            write: histogram(DIGITS),
+            first_byte: histogram(DIGITS),
+            total: histogram(DIGITS),
+            entered: histogram(DIGITS_OF_AGES),
+            left: histogram(DIGITS_OF_AGES),
             errors: BTreeMap::new(),
             counts: Counts::default(),
         }
@@ -103,15 +111,40 @@ impl Record {
 
     /// A call is complete.
     pub fn completed(&mut self, now_ns: u64, times: Times) {
-        if now_ns < self.open_ns || now_ns >= self.close_ns {
+        if now_ns >= self.close_ns {
+            return self.ended_late(now_ns.saturating_sub(times.total_ns));
+        }
+        if now_ns < self.open_ns {
             return;
         }
+        self.entered(now_ns.saturating_sub(times.total_ns));
         if let (Some(connect), Some(ns)) = (&mut self.connect, times.connect_ns) {
             connect.saturating_record(ns.max(1));
         }
         self.write.saturating_record(times.write_ns.max(1));
         self.first_byte.saturating_record(times.first_byte_ns.max(1));
         self.total.saturating_record(times.total_ns.max(1));
+    }
+
+    /// A call that began at `began_ns` ended, in whichever way, after the window had closed.
+    pub fn ended_late(&mut self, began_ns: u64) {
+        if began_ns < self.close_ns {
+            self.left.saturating_record((self.close_ns - began_ns).max(1));
+            self.entered(began_ns);
+        }
+    }
+
+    /// A call that began at `began_ns` failed.
+    pub fn failed(&mut self, now_ns: u64, began_ns: u64) {
+        if now_ns >= self.close_ns {
+            self.ended_late(began_ns);
+        }
+    }
+
+    fn entered(&mut self, began_ns: u64) {
+        if began_ns < self.open_ns {
+            self.entered.saturating_record((self.open_ns - began_ns).max(1));
+        }
     }
 
     /// Something went wrong.
@@ -144,6 +177,8 @@ impl Record {
             (&mut self.write, &other.write),
             (&mut self.first_byte, &other.first_byte),
             (&mut self.total, &other.total),
+            (&mut self.entered, &other.entered),
+            (&mut self.left, &other.left),
         ];
         for (ours, theirs) in pairs.into_iter().chain(self.connect.as_mut().zip(other.connect.as_ref())) {
             // Bounds and digits are constants, so one always fits into the other.
@@ -170,6 +205,8 @@ impl Record {
             write: Some(encoded(&self.write)),
             first_byte: Some(encoded(&self.first_byte)),
             total: Some(encoded(&self.total)),
+            left: Some(encoded(&self.left)),
+            entered: Some(encoded(&self.entered)),
             errors: self.errors.values().cloned().collect(),
             search: Vec::new(),
             datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
@@ -177,8 +214,8 @@ impl Record {
     }
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds are good bounds")
+fn histogram(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, digits).expect("constant bounds are good bounds")
 }
 
 fn encoded(histogram: &Histogram<u64>) -> EncodedHistogram {
@@ -217,6 +254,31 @@ mod tests {
         assert_eq!(total.len(), 3);
         assert!(total.equivalent(total.max(), 90_000) && total.equivalent(total.min(), 5_000));
         assert_eq!(report.connect, None);
+    }
+
+    #[test]
+    fn calls_that_an_edge_cuts_are_kept_by_their_age() {
+        let mut record = Record::new(false);
+        record.keep(100_000, 200_000);
+        // Begun before the window, and over before it, in it, and after it.
+        record.completed(99_999, times(50_000));
+        record.completed(120_000, times(50_000));
+        record.completed(300_000, times(250_000));
+        // Begun within it, over after it; begun after it; failed after it and within it; never over.
+        record.completed(210_000, times(20_000));
+        record.completed(260_000, times(20_000));
+        record.failed(210_000, 195_000);
+        record.failed(150_000, 140_000);
+        record.ended_late(199_000);
+        let report = record.report();
+        let ages = |kept: &Option<EncodedHistogram>| -> Vec<u64> {
+            let ages = decoded(kept.as_ref().unwrap());
+            ages.iter_recorded()
+                .flat_map(|step| vec![step.value_iterated_to() / 1000; step.count_at_value() as usize])
+                .collect()
+        };
+        assert_eq!((ages(&report.entered), ages(&report.left)), (vec![30, 50], vec![1, 5, 10, 150]));
+        assert_eq!(report.calls, 1);
     }
 
     #[test]

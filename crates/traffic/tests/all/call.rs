@@ -223,6 +223,17 @@ fn more_connections_than_open_files_are_a_skip_that_says_so() {
 }
 
 #[test]
+fn every_client_has_a_call_in_flight_when_the_window_closes() {
+    for engine in engines().filter(|engine| !engine.has_thread_a_flow()) {
+        let mut setup = setup("tcp", engine);
+        call(&mut setup).path.flows = 300;
+        let waiting = |ended: &Ended| ended.calls().left.as_ref().map_or(0, |left| calls::decoded(left).len());
+        let ended = calls::until(&setup, calls::run, |ended| waiting(ended) == 300);
+        assert_eq!(waiting(&ended), 300, "{engine}: {:?}", ended.calls());
+    }
+}
+
+#[test]
 fn thousands_of_connections_are_carried() {
     let mut setup = setup("tcp", "epoll:batch".parse().unwrap());
     setup.task.path.flows = 2000;

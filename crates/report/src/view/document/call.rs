@@ -29,6 +29,10 @@ pub struct CallView {
     pub failed: u64,
     /// The same as a share of the calls begun.
     pub failed_share: Option<f64>,
+    /// Which share of the calls takes longer than its trial let be seen; absent below a hundredth. Percentiles that lie
+    /// among them are not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outlasting_share: Option<f64>,
     /// What failed and why, the most frequent first.
     pub errors: Vec<ErrorView>,
     /// What the server's engine did.

@@ -97,7 +97,9 @@ impl DatagramFlow {
         if self.arrival.is_open() {
             self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
         }
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).hand_in(self.counts);
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
+        record.hand_in(self.counts);
     }
 
     /// Whether a reply may be on its way.
@@ -210,7 +212,7 @@ impl DatagramFlow {
         let (class, sent) = (class_of(errno), self.calls.len() - self.unsent);
         for index in 0..self.calls.len() {
             let phase = if index < sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
-            self.lose(class, phase);
+            self.lose((class, phase), now_ns, self.calls[index].began_ns);
         }
         self.calls.clear();
         self.unsent = 0;
@@ -242,11 +244,12 @@ impl DatagramFlow {
         while let Some(call) = self.calls.front()
             && (now_ns >= self.limit_ns(call) || (self.is_soiled && self.waits()))
         {
-            let count = call.count;
+            let (count, began_ns) = (call.count, call.began_ns);
             let is_sent = self.waits();
             // Replies without numbers are told apart by their order alone, which is lost with the first of them.
             self.is_soiled |= is_sent && self.client.terms.head == 0;
-            self.lose(ErrorClass::TimedOut, if is_sent { ErrorPhase::FirstByte } else { ErrorPhase::Write });
+            let phase = if is_sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
+            self.lose((ErrorClass::TimedOut, phase), now_ns, began_ns);
             if self.given_up.len() == GIVEN_UP_MAX {
                 self.given_up.pop_front();
             }
@@ -299,7 +302,8 @@ impl DatagramFlow {
         newest.checked_sub(before)
     }
 
-    fn lose(&self, class: ErrorClass, phase: ErrorPhase) {
+    fn lose(&self, (class, phase): (ErrorClass, ErrorPhase), now_ns: u64, began_ns: u64) {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).failed(now_ns, began_ns);
         let terms = &self.client.terms;
         let sent = if phase == ErrorPhase::Write { 0 } else { terms.request };
         self.trouble(Trouble {
