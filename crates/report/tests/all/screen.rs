@@ -2,7 +2,7 @@
 //! Long because a screen has many lines, and each is tried.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{CellId, Level, Stage};
+use bytegauge_model::{CellId, EndRole, Level, Stage, Trial};
 use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -46,6 +46,14 @@ fn small() -> Plan {
         confirm_blocks: 8,
         noise: 0.001,
         ..Plan::default()
+    }
+}
+
+/// Makes the ends of a trial so busy, as shares of the time.
+fn is_busy(trial: &mut Trial, source: f64, sink: f64) {
+    for (role, share) in [(EndRole::Source, source), (EndRole::Sink, sink)] {
+        let end = trial.ends.get_mut(role).expect("an end");
+        end.cpu_ns = (end.window_ns as f64 * share) as u64;
     }
 }
 
@@ -126,6 +134,22 @@ fn what_was_only_screened_is_printed_in_brackets_and_rounded() {
     assert!(text.contains("(3.0)") || text.contains("(2.9)") || text.contains("(3.1)"), "{text}");
     let full = render::terminal::full(&view, &render::TerminalStyle::default());
     assert!(full.contains("(…): only screened"), "{full}");
+}
+
+#[test]
+fn what_limits_is_that_of_the_choice_in_the_row() {
+    // Nothing was confirmed: the row shows the fastest that was screened, which is not the first of the plan.
+    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
+    let fastest = |row: &&bytegauge_store::CellRow| {
+        ["read_size", "write_size"].iter().all(|name| row.cell.factors.get(name).number() == Some(65_536))
+    };
+    let fastest = data.cells.iter().find(fastest).expect("a cell").cell.id.clone();
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell == fastest) {
+        is_busy(trial, 0.3, 0.99);
+    }
+    let view = View::of(&data, &Settings::default());
+    assert_eq!(view.answer.to_use.rows[0].shown, ["64 KiB", "64 KiB"]);
+    assert_eq!(view.answer.why, ["receiver CPU: the reader runs 99 % of the time, the writer 30 %"]);
 }
 
 #[test]
@@ -251,7 +275,7 @@ fn a_pause_before_a_session_goes_on_is_no_measuring() {
     let pause = 3_600_000_000_000;
     let half = data.blocks.len() / 2;
     data.blocks.iter_mut().skip(half).for_each(|block| block.started_unix_ns += pause);
-    let later = |trial: &&mut bytegauge_model::Trial| trial.block >= half as u64;
+    let later = |trial: &&mut Trial| trial.block >= half as u64;
     data.trials.iter_mut().filter(later).for_each(|trial| trial.started_unix_ns += pause);
     data.record.finished_unix_ns = data.record.finished_unix_ns.map(|at| at + pause);
     // The gap that was there before goes with it.

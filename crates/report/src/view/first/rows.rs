@@ -419,6 +419,12 @@ fn why_unjudged(group: &GroupView, status: SessionStatus) -> String {
     }
 }
 
+/// The choice that the row of a group shows: the one that is named, else what [`unnamed`] has.
+pub fn shown_in_row<'a>(view: &'a View, group: &'a GroupView) -> Option<&'a CellView> {
+    let named = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
+    named.or_else(|| unnamed(view, group).1)
+}
+
 /// A group of which no choice is named: one cell alone, looks that nothing confirms, or nothing.
 fn unnamed<'a>(view: &'a View, group: &'a GroupView) -> (Standing, Option<&'a CellView>, Option<String>) {
     let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate);

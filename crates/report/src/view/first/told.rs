@@ -1,13 +1,13 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
 use bytegauge_model::unit::{significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, GroupId, Level, Levels, factor};
+use bytegauge_model::{GroupId, Level, Levels, factor};
 
 use super::super::document::{
     AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, Standing, UseView, View,
 };
 use super::super::relays;
-use super::{Questions, crowd};
+use super::{Questions, crowd, rows};
 use crate::phrase;
 
 /// Settings that are told before the answer.
@@ -114,8 +114,7 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         }
         let named = row.groups.iter().filter_map(|id| {
             let group = view.groups.iter().find(|group| group.id == *id)?;
-            let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
-            cell.or_else(|| view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Candidate))
+            rows::shown_in_row(view, group)
         });
         for cell in named {
             match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
