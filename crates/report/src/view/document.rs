@@ -453,6 +453,23 @@ pub struct LimitView {
     pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
+    /// Set where many of the trials show something else by themselves: chance may have chosen between the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<LimitDoubt>,
+}
+
+/// What the single trials of a cell say of its limit.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LimitDoubt {
+    /// Trials.
+    pub trials: usize,
+    /// Those that show the limit by themselves.
+    pub agree: usize,
+    /// What most of the others show.
+    #[schemars(schema_with = "schema::limit")]
+    pub other: &'static str,
+    /// How many do.
+    pub show_other: usize,
 }
 
 /// What the harness itself costs, from the null engine in the same blocks.

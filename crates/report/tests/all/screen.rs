@@ -153,6 +153,29 @@ fn what_limits_is_that_of_the_choice_in_the_row() {
 }
 
 #[test]
+fn a_limit_that_many_trials_do_not_show_is_told_with_the_other_one() {
+    let why = |transports: &[&'static str], busy_reader: usize| {
+        let mut data = session(&Plan { transports: transports.to_vec(), ..small() });
+        let is_confirmed = |trial: &&mut Trial| trial.stage == Stage::Confirm && trial.bytes > 0;
+        for trial in data.trials.iter_mut().filter(is_confirmed) {
+            // All together the writer is busier, and busy.
+            let reader = (trial.block % 8) < busy_reader as u64;
+            is_busy(trial, 0.95, if reader { 0.99 } else { 0.6 });
+        }
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        view.answer.why
+    };
+    assert_eq!(why(&["unix"], 1), ["sender CPU: the writer runs 95 % of the time, the reader 65 %"]);
+    assert_eq!(
+        why(&["unix"], 3),
+        ["sender CPU (in 5 of 8 trials; both CPUs in 3): the writer runs 95 % of the time, the reader 75 %"]
+    );
+    let several = why(&["unix", "tcp"], 3);
+    assert!(several[0].starts_with("sender CPU or both CPUs, everywhere; g1 Unix: "), "{several:?}");
+}
+
+#[test]
 fn a_twin_that_differs_is_doubtful_and_said_once() {
     let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
     let row: &UseRow = &view.answer.to_use.rows[0];

@@ -28,10 +28,12 @@ pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
 fn why(view: &View, versus: &VersusView) -> Vec<String> {
     let limit = |side: &VersusSideView| view.cell(&side.cell).filter(|cell| cell.trials > 0).map(|cell| &cell.limit);
     match (limit(&versus.a), limit(&versus.b)) {
-        (Some(a), Some(b)) if a.name == b.name => vec![format!("both: {} ({})", phrase::limit(a.name), b.brief)],
+        (Some(a), Some(b)) if a.name == b.name && a.doubt.is_none() && b.doubt.is_none() => {
+            vec![format!("both: {} ({})", phrase::limit(a.name), b.brief)]
+        }
         (a, b) => {
             let each = [("a", a), ("b", b)].into_iter().filter_map(|(name, limit)| Some((name, limit?)));
-            each.map(|(name, limit)| format!("{name}: {} ({})", phrase::limit(limit.name), limit.brief)).collect()
+            each.map(|(name, limit)| format!("{name}: {}: {}", phrase::limit_with_doubt(limit), limit.brief)).collect()
         }
     }
 }
