@@ -452,13 +452,18 @@ pub fn is_nothing(bound: f64) -> bool {
 
 /// How old connections were while they were measured: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
+    format!("connections {} after they opened", age_range(from_ns, to_ns))
+}
+
+/// `50 to 76 ms`.
+pub fn age_range(from_ns: u64, to_ns: u64) -> String {
     let (from, to) = (shown_age(from_ns), shown_age(to_ns));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let from = match (unit(&from), from.split_once(' ')) {
         (Some(own), Some((number, _))) if unit(&to).as_ref() == Some(&own) => number.to_owned(),
         _ => from,
     };
-    format!("connections {from} to {to} after they opened")
+    format!("{from} to {to}")
 }
 
 const MS: u64 = 1_000_000;

@@ -634,6 +634,10 @@ pub struct AvoidView {
     pub dearer_upper: Option<f64>,
     /// Columns times blocks behind it.
     pub pairs: usize,
+    /// How old the connections were when the window of a trial opened and when it closed, nanoseconds, where the screening
+    /// shows it and they were of another age than those that were confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<(u64, u64)>,
     /// The other choices of the cells with this level that were confirmed, where not all of them were: it holds for those
     /// alone. Absent where it holds for the level.
     #[serde(skip_serializing_if = "Vec::is_empty")]

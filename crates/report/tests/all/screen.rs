@@ -176,6 +176,27 @@ fn a_limit_that_many_trials_do_not_show_is_told_with_the_other_one() {
 }
 
 #[test]
+fn what_is_to_be_avoided_says_how_old_the_connections_were() {
+    // Screened on connections of 10 ms, confirmed on such of 50.
+    let titles = |screened_ns: u64, cells: usize| {
+        let mut data = session(&Plan { transports: vec!["unix"], screen_blocks: 8, finalists: cells, ..noisy(0.03) });
+        for trial in &mut data.trials {
+            trial.warmup_ns = if trial.stage == Stage::Screen { screened_ns } else { 50_000_000 };
+        }
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        let text = screen(&view);
+        let lines: Vec<String> = text.lines().filter(|line| line.starts_with("AVOID")).map(str::to_owned).collect();
+        assert!(!view.answer.avoid.is_empty(), "{text}");
+        lines.join("")
+    };
+    assert_eq!(titles(10_000_000, 2), "AVOID  takes more time (95 %); seen only on connections 10 to 50 ms old");
+    assert_eq!(titles(50_000_000, 2), "AVOID  takes so much more time, shown at 95 %");
+    // What was confirmed is as old as the rest.
+    assert_eq!(titles(10_000_000, 4), "AVOID  takes so much more time, shown at 95 %");
+}
+
+#[test]
 fn a_twin_that_differs_is_doubtful_and_said_once() {
     let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
     let row: &UseRow = &view.answer.to_use.rows[0];

@@ -54,6 +54,7 @@ pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidL
                     against,
                     contested: is_contested(group),
                     levels: vec![one],
+                    age_ns: found.age_ns,
                 }),
             }
         }
