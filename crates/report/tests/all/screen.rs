@@ -1,7 +1,7 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
 //! Long because a screen has many lines, and each is tried.
 
-use crate::support::{Plan, session};
+use crate::support::{Plan, in_force, session};
 use bytegauge_model::{CellId, EndRole, Level, Stage, Trial};
 use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
@@ -561,6 +561,38 @@ fn what_a_large_buffer_comes_to_is_said() {
     assert!(text.contains("256K × 1000 connections: 250 MiB"), "{text}");
     let small = screen(&view(&Plan { read_sizes: vec![1024, 16_384], ..noisy(0.05) }));
     assert!(!small.contains("connections: "), "{small}");
+}
+
+#[test]
+fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
+    let planted = |seed: u64, bytes: u64| {
+        // Two levels of the receive buffer: the better one is left to the kernel.
+        let plan = Plan { seed, transports: vec!["tcp"], read_sizes: vec![16_384, 65_536], ..noisy(0.01) };
+        let mut data = session(&plan);
+        for row in &mut data.cells {
+            let asked = row.cell.factors.get("read_size").number() == Some(16_384);
+            row.cell.factors.set("rcvbuf", if asked { Level::Number(65_536) } else { Level::auto() });
+            row.cell.factors.set("read_size", Level::Number(65_536));
+        }
+        let is_auto =
+            |id: &CellId| data.cells.iter().any(|row| row.cell.id == *id && row.cell.factors.get("rcvbuf").is_auto());
+        for trial in data.trials.iter_mut().filter(|trial| is_auto(&trial.cell)) {
+            let flows = &mut trial.ends.get_mut(EndRole::Sink).expect("a reader").flows;
+            flows.iter_mut().for_each(|flow| flow.options = in_force(&[("rcvbuf", bytes)]));
+        }
+        View::of(&data, &Settings::default())
+    };
+    let legend = |bytes: u64| {
+        // By chance a second measurement may be another one, and then nothing is advised.
+        let view = (1..20).map(|seed| planted(seed, bytes)).find(|view| view.answer.to_use.rows[0].within.is_some());
+        let view = view.expect("an answer");
+        assert_eq!(view.answer.to_use.rows[0].shown, ["auto"]);
+        fits(&view);
+        view.answer.to_use.memory
+    };
+    assert_eq!(legend(13 << 20).as_deref(), Some("SO_RCVBUF auto: grew to 13 MiB a connection"));
+    assert_eq!(legend(2_199_387).as_deref(), Some("SO_RCVBUF auto: grew to 2.1 MiB a connection"));
+    assert_eq!(legend(131_072), None);
 }
 
 #[test]
