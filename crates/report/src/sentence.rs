@@ -482,13 +482,6 @@ fn outlook_text(outlook: &Outlook) -> String {
     format!("the judgements that are left {bring}: go on with --resume --until proven")
 }
 
-/// How long something may take, rounded up to two digits: nobody knows it any better.
-pub fn forecast(seconds: f64) -> String {
-    let seconds = seconds.max(1.0).ceil();
-    let step = 10f64.powi((seconds.log10().floor() as i32 - 1).max(0));
-    format!("{:.0} s", (seconds / step).ceil() * step)
-}
-
 /// A budget as the flag takes it, rounded up to what a person would type.
 pub fn budget(seconds: f64) -> String {
     match seconds {
@@ -747,14 +740,6 @@ mod tests {
             &verdict(Answer::Nothing("nothing was measured".into()), Vec::new()),
             "Unix sockets, ends on different CPUs: nothing is recommended: nothing was measured.",
         );
-    }
-
-    #[test]
-    fn a_forecast_has_two_digits() {
-        let cases = [(0.2, "1 s"), (41.2, "42 s"), (99.5, "100 s"), (3225.0, "3300 s"), (120.0, "120 s")];
-        for (seconds, expected) in cases {
-            assert_eq!(forecast(seconds), expected);
-        }
     }
 
     #[test]

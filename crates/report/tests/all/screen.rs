@@ -272,7 +272,11 @@ fn an_interrupted_session_says_that_nothing_was_audited() {
 
 /// A session of so much noise, with looks left.
 fn with_looks(noise: f64) -> bytegauge_report::SessionData {
-    let mut data = session(&Plan { noise, confirm_blocks: 8, ..small() });
+    with_looks_over("unix", noise)
+}
+
+fn with_looks_over(transport: &'static str, noise: f64) -> bytegauge_report::SessionData {
+    let mut data = session(&Plan { transports: vec![transport], noise, confirm_blocks: 8, ..small() });
     for row in &mut data.groups {
         row.facts.insert("looks".into(), serde_json::json!(3));
         row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
@@ -593,6 +597,21 @@ fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
     assert_eq!(legend(13 << 20).as_deref(), Some("SO_RCVBUF auto: grew to 13 MiB a connection"));
     assert_eq!(legend(2_199_387).as_deref(), Some("SO_RCVBUF auto: grew to 2.1 MiB a connection"));
     assert_eq!(legend(131_072), None);
+}
+
+#[test]
+fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_is_one() {
+    let next = |transport: &'static str| {
+        let time = (1..40).find_map(|noise| {
+            let mut data = with_looks_over(transport, f64::from(noise) * 0.02);
+            data.record.plan["audit"] = 0.3.into();
+            let next = View::of(&data, &Settings::default()).answer.next;
+            next.iter().find_map(|step| Some(step.strip_prefix("at most about ")?.split_once(';')?.0.to_owned()))
+        });
+        time.expect("looks that help")
+    };
+    // 24 blocks of 0.42 s; and of all that, three tenths.
+    assert_eq!((next("unix"), next("/dev/zero")), ("15 s".to_owned(), "11 s".to_owned()));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The first screen of a session that compares two: what limits each, how far the verdict holds, and what to do next.
 
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, session};
 
@@ -7,7 +8,7 @@ use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, V
 use super::{Questions, head, holds, next, noise, rows};
 use crate::outward::at_most;
 use crate::phrase;
-use crate::sentence::{FORECAST_MAX_S, budget, forecast, likely_bound, measured_twice, percent};
+use crate::sentence::{FORECAST_MAX_S, budget, likely_bound, measured_twice, percent};
 
 /// Everything that the first screen says of two.
 pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
@@ -86,9 +87,9 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
 fn further(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     let narrows = narrows(view, versus);
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
-    let more = match next::rest_s(view).filter(|_| !imported) {
-        Some(rest_s) => {
-            let time = format!("at most about {}", forecast(rest_s));
+    let more = match next::rest_ns(view).filter(|_| !imported) {
+        Some(rest_ns) => {
+            let time = format!("at most about {}", forecast(rest_ns));
             let what = [Some(time), narrows].into_iter().flatten().collect::<Vec<_>>().join("; ");
             vec![format!("{} --until decided", next::resume(view)), what]
         }
