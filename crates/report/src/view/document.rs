@@ -117,6 +117,9 @@ pub struct PlanView {
     pub level: f64,
     /// The time that the plan was given, nanoseconds.
     pub budget_ns: Option<u64>,
+    /// Blocks were asked for, whatever they take.
+    #[serde(skip)]
+    pub states_blocks: bool,
     /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
     pub audit_share: Option<f64>,
     /// A load that was offered counts as answered from this share of it on.

@@ -600,6 +600,29 @@ fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
 }
 
 #[test]
+fn a_session_that_overran_its_budget_says_why() {
+    let noise = |budget_s: u64, change: &dyn Fn(&mut bytegauge_report::SessionData)| {
+        let mut data = session(&small());
+        data.record.plan["budget_ns"] = (budget_s * 1_000_000_000).into();
+        change(&mut data);
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        view.answer.noise.join("; ")
+    };
+    let said = "took 62 s of the 30 s given: fewer blocks prove nothing, and each is measured whole";
+    assert!(noise(30, &|_| ()).starts_with(said), "{}", noise(30, &|_| ()));
+    assert!(!noise(60, &|_| ()).contains("measured whole"), "{}", noise(60, &|_| ()));
+    // Blocks that were asked for take what they take.
+    let asked = noise(30, &|data| data.record.plan["blocks"] = 8.into());
+    assert!(!asked.contains("measured whole"), "{asked}");
+    // What gave way is said as well.
+    let notes = ["9 of 72 trials of calibration", "1 of 4 rounds of screening, 2 of 6 finalists of the screening"];
+    let note = |what: &&str| format!("slower than planned, so only {what}");
+    let cut = noise(60, &|data| data.record.notes.extend(notes.iter().map(note)));
+    assert!(cut.starts_with(&note(&notes.join(", ").as_str())), "{cut}");
+}
+
+#[test]
 fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_is_one() {
     let next = |transport: &'static str| {
         let time = (1..40).find_map(|noise| {
