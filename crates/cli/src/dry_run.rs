@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Role};
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
@@ -23,12 +24,12 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
         counted(plan.groups.len(), "group"),
         plan.looks,
         counted(schedule.blocks as usize, "confirmation block"),
-        Nanos(schedule.total_ns()),
+        forecast(schedule.total_ns()),
         plan.seed
     );
     text.push_str(WORDS);
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
-        let (needs, given) = (Nanos(schedule.total_ns()), Nanos(plan.budget_ns));
+        let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
         let _ =
             writeln!(text, "  note: this takes about {needs}, more than the {given} given: fewer blocks prove nothing");
     }
@@ -49,7 +50,7 @@ pub fn resumed(begun: &Begun) -> String {
             full(plan, false)
         );
     };
-    let time = blocks_ns.map_or_else(String::new, |ns| format!(", about {} as long as those before", seconds(ns)));
+    let time = blocks_ns.map_or_else(String::new, |ns| format!(", about {} as long as those before", forecast(ns)));
     let mut text = format!(
         "session {id} of plan {} goes on to judgement {look} of {of}: {} ({} of {until} are there){time}\n",
         plan.name,
@@ -78,7 +79,7 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
         let (blocks, ns) = schedule.added_by(look);
-        format!("judgement {look} {} ({})", counted(blocks as usize, "more block"), seconds(ns))
+        format!("judgement {look} {} ({})", counted(blocks as usize, "more block"), forecast(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match (until_proven, &plan.versus) {
@@ -89,12 +90,6 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
         (false, Some(_)) => "with --resume afterwards, or at once with --until decided",
     };
     format!("  where something stays open: {}, {when}\n", further.join(", "))
-}
-
-/// A forecast has no more digits than that.
-fn seconds(ns: u64) -> String {
-    const SECOND: u64 = 1_000_000_000;
-    if ns < SECOND { Nanos(ns / 1_000_000 * 1_000_000) } else { Nanos(ns / SECOND * SECOND) }.to_string()
 }
 
 /// The whole plan: every family with its levels, stages and times.

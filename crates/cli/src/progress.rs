@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use bytegauge_harness::{Event, Judgement, Observer};
 use bytegauge_model::factor::Role;
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::{significant, significant_up};
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse, Nanos};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -168,7 +169,7 @@ impl Observer for Bar {
             }
             Event::Look { look, of, judgement, next_ns } => {
                 let Judgement { groups, settled } = judgement;
-                let next = format!("{:.0} s", (*next_ns as f64 / 1e9).ceil().max(1.0));
+                let next = forecast(*next_ns);
                 let forecast = match judgement.is_settled() {
                     true => String::new(),
                     false => format!("; the next takes about {next} and likely {NARROWS}"),
@@ -182,13 +183,13 @@ impl Observer for Bar {
 
 /// `45 s left`, and what may follow.
 fn left(left_ns: u64, further_ns: u64) -> String {
-    let seconds = |ns: u64| match ns / 1_000_000_000 {
-        0 => "less than a second".to_owned(),
-        whole => Nanos(whole * 1_000_000_000).to_string(),
+    let shown = |ns: u64| match ns {
+        0..1_000_000_000 => "less than a second".to_owned(),
+        _ => forecast(ns).to_string(),
     };
     match further_ns {
-        0 => format!("{} left", seconds(left_ns)),
-        _ => format!("{} left, then {} more where something stays open", seconds(left_ns), seconds(further_ns)),
+        0 => format!("{} left", shown(left_ns)),
+        _ => format!("{} left, then {} more where something stays open", shown(left_ns), shown(further_ns)),
     }
 }
 
@@ -215,8 +216,8 @@ mod tests {
 
     #[test]
     fn the_time_left_tells_of_the_looks_that_may_follow() {
-        assert_eq!(left(57_900_000_000, 0), "57 s left");
-        assert_eq!(left(57_900_000_000, 115_000_000_000), "57 s left, then 115 s more where something stays open");
+        assert_eq!(left(57_900_000_000, 0), "58 s left");
+        assert_eq!(left(57_900_000_000, 115_000_000_000), "58 s left, then 120 s more where something stays open");
         assert_eq!(left(900_000_000, 0), "less than a second left");
     }
 

@@ -5,6 +5,7 @@
 //! smallest cell run for [`bytegauge_plan::Design::audit_ns`]. How many blocks is settled by the clock alone, before the
 //! first of them; who is visited is asked of the [`Judge`]. What they show is judged elsewhere.
 
+use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, order};
@@ -72,7 +73,7 @@ impl Run<'_> {
     /// Time that is due to the audit by now, nanoseconds: its share of all that was spent, less what it had already.
     fn audit_time_ns(&self) -> u64 {
         let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
-        let due_ns = self.plan.design.audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
+        let due_ns = audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
         let due_ns = due_ns.saturating_sub(self.audited_ns);
         match self.limit_ns() {
             Some(limit_ns) => due_ns.min((limit_ns as u64).saturating_sub(spent_ns)),

@@ -9,11 +9,13 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, GroupId};
 use bytegauge_plan::Family;
 use bytegauge_stats::warmup::{Warmup, fixed_warmup};
+use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::bins::BIN_NS;
 use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
+use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
 /// No warm-up is shorter: laps are learnt, threads have just woken.
@@ -25,6 +27,14 @@ const COLD_MAX: f64 = 0.1;
 
 /// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/statistics.md).
 const SETTLED_NS: u64 = 2_500_000;
+
+/// So many times its planned time calibration takes before all that are to come have one trial each.
+const CALIBRATION_MOST: f64 = 1.5;
+
+/// Whether a calibration trial gives way, so that there is time for what is reported; the first of its kind never does.
+fn gives_way(turn: usize, spent_ns: u64, planned_ns: u64) -> bool {
+    turn > 0 && spent_ns as f64 > CALIBRATION_MOST * planned_ns as f64
+}
 
 impl Run<'_> {
     /// Finds the warm-up of every group that has none yet. `false` if interrupted.
@@ -39,10 +49,17 @@ impl Run<'_> {
             .collect();
         let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
         self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });
+        let (began_ns, planned_ns) = (monotonic_ns(), self.plan.schedule().calibrate_ns);
+        let mut given = Given { kept: 0, planned: trials };
         for (family, groups) in sets {
             let mut series = Vec::new();
             let mut kept = None;
             for turn in 0..self.plan.calibration_trials(&family) as usize {
+                // How long runs of a program take nobody planned.
+                if self.plan.task.is_none() && gives_way(turn, monotonic_ns() - began_ns, planned_ns) {
+                    break;
+                }
+                given.kept += 1;
                 let group = &groups[turn % groups.len()];
                 let Some(cell) = self.calibrated_cell(group, turn).filter(|cell| kept.as_ref() != Some(&cell.id))
                 else {
@@ -79,6 +96,7 @@ impl Run<'_> {
                 self.settle(group, &found, explicit_ns.unwrap_or(family.trial_ns))?;
             }
         }
+        self.tell_what_gave_way(given.told("trials of calibration").as_slice())?;
         Ok(true)
     }
 
@@ -117,5 +135,20 @@ impl Run<'_> {
         self.store.set_group_fact(self.session, group, "warmup_found_ns", &json!(found.ns as u64))?;
         self.store.set_group_fact(self.session, group, "steady", &json!(found.steady))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_of_calibration_give_way_where_they_take_too_long_but_the_first() {
+        let check =
+            |turn, spent_ns, expected| assert_eq!(gives_way(turn, spent_ns, 100), expected, "{turn} {spent_ns}");
+        check(1, 150, false);
+        check(1, 151, true);
+        check(2, 40, false);
+        check(0, 9999, false);
     }
 }

@@ -16,7 +16,7 @@ use crate::run::{Ended, Run, RunError};
 use crate::spending::Spending;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
-const SHORTEST_SHARE: f64 = 0.25;
+pub(crate) const SHORTEST_SHARE: f64 = 0.25;
 
 /// A session takes at most so much of its budget before it stops short: the machine may slow down.
 const OVERTIME: f64 = 1.1;
@@ -249,10 +249,11 @@ impl Run<'_> {
         // Where a kill left out some, no block was measured yet.
         let design = self.plan.design;
         let spent_ns = monotonic_ns() - self.began_ns;
-        let kept_ns = self.plan.schedule().audit_ns;
-        let left_ns = (self.plan.budget_ns as f64 * (1.0 - design.reserve) - (spent_ns + kept_ns) as f64).max(0.0);
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
+        let free_ns = self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64;
+        let kept_ns = kept_for_audit(self.plan.schedule().audit_ns, free_ns, fewest * (windows_ns + rest_ns));
+        let left_ns = (free_ns - kept_ns as f64).max(0.0);
         if self.plan.blocks.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
             for confirmed in groups.iter_mut() {
@@ -326,6 +327,11 @@ impl Run<'_> {
     }
 }
 
+/// What is kept for an audit of the time that is left: no more than the fewest blocks that prove anything leave.
+fn kept_for_audit(planned_ns: u64, free_ns: f64, fewest_ns: f64) -> u64 {
+    planned_ns.min((free_ns - fewest_ns).max(0.0) as u64)
+}
+
 /// The leader a second time under another name.
 fn twin(leader: &Cell) -> Cell {
     Cell {
@@ -376,5 +382,18 @@ fn floor(leader: &Cell) -> Cell {
         kind: CellKind::Floor,
         twin_of: None,
         factors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_audit_gives_way_to_the_fewest_blocks() {
+        assert_eq!(kept_for_audit(6, 60.0, 20.0), 6);
+        assert_eq!(kept_for_audit(6, 24.0, 20.0), 4);
+        assert_eq!(kept_for_audit(6, 20.0, 30.0), 0);
+        assert_eq!(kept_for_audit(6, -5.0, 30.0), 0);
     }
 }

@@ -7,9 +7,3 @@ pub(crate) fn with_spare(ns: u64) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     Nanos((ns + ns / 10).div_ceil(SECOND) * SECOND)
 }
-
-/// A time as a forecast: no more digits than it has.
-pub(crate) fn about(ns: u64) -> Nanos {
-    const SECOND: u64 = 1_000_000_000;
-    Nanos(if ns < SECOND { ns / 1_000_000 * 1_000_000 } else { (ns + SECOND / 2) / SECOND * SECOND })
-}

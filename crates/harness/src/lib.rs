@@ -21,6 +21,7 @@ mod block;
 mod calibrate;
 mod confirm;
 mod forecast;
+mod giving_way;
 mod home;
 mod judge;
 mod knee;

@@ -3,6 +3,7 @@
 //! When it may be asked is declared before the first confirmation block, and stored with every group; what is proven is
 //! judged elsewhere, from the store. So nothing that is measured decides how many looks there are, or where.
 
+use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::{ENDED_AFTER, Stage};
 use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::confirm::Confirmed;
 use crate::event::Event;
-use crate::forecast::{about, with_spare};
+use crate::forecast::with_spare;
 use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
 use crate::stand::{BEGUN, BLOCKS, LOOKS, Stand};
@@ -48,14 +49,17 @@ impl Run<'_> {
         if trials > 0 {
             let blocks = groups.iter().map(|confirmed| due(self, confirmed)).max().unwrap_or(0);
             let (of, blocks_ns) = (self.plan.looks, self.blocks_until(groups, look));
-            let (time, audit_ns) = (about(blocks_ns), self.confirm_ns - blocks_ns);
+            let (time, audit_ns) = (forecast(blocks_ns), self.confirm_ns - blocks_ns);
             let seen = groups.iter().any(|confirmed| self.visits(&confirmed.group, Stage::Confirm) > 0);
             let as_seen = if seen { " as long as those before" } else { "" };
-            let audit = if audit_ns == 0 { String::new() } else { format!(", and {} of audit", about(audit_ns)) };
+            let audit = if audit_ns == 0 { String::new() } else { format!(", and {} of audit", forecast(audit_ns)) };
             let further = match self.further_ns {
                 0 => String::new(),
                 ns => {
-                    format!("; where something stays open then, about {} more for the judgements after it", about(ns))
+                    format!(
+                        "; where something stays open then, about {} more for the judgements after it",
+                        forecast(ns)
+                    )
                 }
             };
             let text = format!(
@@ -78,7 +82,7 @@ impl Run<'_> {
         let next_ns = self.time_until(groups, look + 1);
         self.observer.hear(&Event::Look { look, of, judgement, next_ns });
         let note = if judgement.is_settled() {
-            let saved = about(self.time_until(groups, of));
+            let saved = forecast(self.time_until(groups, of));
             format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")
         } else if let Some(beyond) = self.beyond_cap(next_ns) {
             format!("{ENDED_AFTER} {look} of {of}: the next {beyond}")
@@ -108,7 +112,7 @@ impl Run<'_> {
     fn beyond_cap(&self, next_ns: u64) -> Option<String> {
         let spent_ns = monotonic_ns() - self.began_ns;
         let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
-        let (next, spent, cap) = (about(next_ns), about(spent_ns), Nanos(cap_ns));
+        let (next, spent, cap) = (forecast(next_ns), forecast(spent_ns), Nanos(cap_ns));
         Some(format!("would take about {next} beside the {spent} that were measured, and end beyond --until-max {cap}"))
     }
 
@@ -139,6 +143,6 @@ impl Run<'_> {
         let blocks_ns = self.blocks_until(groups, look);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };
-        blocks_ns.saturating_add(self.plan.design.audit_after_ns(share, blocks_ns))
+        blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))
     }
 }

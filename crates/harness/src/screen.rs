@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::block::{BlockEnd, BlockTask};
 use crate::event::Event;
+use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
 /// Costs of one block: nanoseconds per byte of each choice, by its index in the family.
@@ -36,7 +37,13 @@ impl Run<'_> {
         if all > 0 {
             self.observer.hear(&Event::Stage { stage: Stage::Screen, trials: all });
         }
+        let whole: Vec<(&Family, usize)> = screened.iter().map(|family| (*family, family.choices)).collect();
+        let mut rounds = Given { kept: 0, planned: design.screen_blocks + design.narrow_blocks };
         for round in 0..design.screen_blocks {
+            if !self.fits_round(&whole, Stage::Screen, round) {
+                break;
+            }
+            rounds.kept += 1;
             for family in &screened {
                 if !self.screen_round(family, Stage::Screen, round, None)? {
                     return Ok(false);
@@ -47,15 +54,27 @@ impl Run<'_> {
             self.observer.hear(&Event::Stage { stage: Stage::Narrow, trials: better });
         }
         let kept: Vec<Vec<usize>> = screened.iter().map(|family| self.ranked(family, design.narrow_cells)).collect();
+        let better: Vec<(&Family, usize)> =
+            screened.iter().zip(&kept).map(|(family, kept)| (*family, kept.len())).collect();
         for round in 0..design.narrow_blocks {
+            if !self.fits_round(&better, Stage::Narrow, round) {
+                break;
+            }
+            rounds.kept += 1;
             for (family, kept) in screened.iter().zip(&kept) {
                 if !self.screen_round(family, Stage::Narrow, round, Some(kept))? {
                     return Ok(false);
                 }
             }
         }
+        let fixed = families.iter().flat_map(|family| &family.groups).all(|group| self.finalists.contains_key(group));
+        let most = self.finalists_that_fit();
+        if !screened.is_empty() && !fixed {
+            let told = rounds.told("rounds of screening").into_iter().chain(self.told_of_finalists(most));
+            self.tell_what_gave_way(&told.collect::<Vec<_>>())?;
+        }
         for family in &families {
-            self.fix_finalists(family)?;
+            self.fix_finalists(family, most)?;
         }
         Ok(true)
     }
@@ -95,9 +114,10 @@ impl Run<'_> {
         choose_over_profiles(&scores, &footprints, keep, self.plan.margin)
     }
 
-    /// Decides who is confirmed, and whose twin: the same choices in every group of the family.
-    fn fix_finalists(&mut self, family: &Family) -> Result<(), RunError> {
-        let chosen = family.is_screened().then(|| self.chosen(family));
+    /// Decides who is confirmed, and whose twin: the same choices in every group of the family, where cells were screened at
+    /// most so many.
+    fn fix_finalists(&mut self, family: &Family, most: usize) -> Result<(), RunError> {
+        let chosen = family.is_screened().then(|| self.chosen(family, most));
         for group in &family.groups {
             if self.finalists.contains_key(group) {
                 continue;
@@ -118,10 +138,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The choices of a screened family that are confirmed, the best first.
-    fn chosen(&self, family: &Family) -> Vec<Levels> {
+    /// The choices of a screened family that are confirmed, the best first, and then those that always are.
+    fn chosen(&self, family: &Family, most: usize) -> Vec<Levels> {
         let choices = self.choices(family);
-        let ranked = self.ranked(family, family.confirmed());
+        let ranked = self.ranked(family, family.confirmed().min(most));
         let always =
             choices.iter().filter(|(choice, index)| !ranked.contains(index) && self.plan.always_confirms(choice));
         let of = |wanted: &usize| choices.iter().find(|(_, index)| *index == wanted).map(|(choice, _)| choice.clone());

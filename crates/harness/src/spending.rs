@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::{GroupId, Nanos, Stage};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::confirm::Confirmed;
-use crate::forecast::about;
 use crate::run::Run;
 
 /// Blocks are slower than forecast where they take more than this times the forecast: less is noise.
@@ -86,7 +86,7 @@ impl fmt::Display for UsedUpBy {
         match *self {
             UsedUpBy::SlowBlocks { took_ns, forecast_ns, resumed } => {
                 let which = if resumed { "those since it was resumed" } else { "those" };
-                write!(f, "{which} took {}, where {} were forecast of them", about(took_ns), about(forecast_ns))
+                write!(f, "{which} took {}, where {} were forecast of them", forecast(took_ns), forecast(forecast_ns))
             }
             UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
             UsedUpBy::AsForecast => f.write_str("the blocks need more, as was forecast"),

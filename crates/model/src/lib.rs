@@ -15,6 +15,7 @@ pub mod ends;
 pub mod engine;
 pub mod factor;
 pub mod far;
+pub mod forecast;
 pub mod level;
 pub mod option;
 pub mod place;

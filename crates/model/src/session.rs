@@ -21,6 +21,9 @@ impl fmt::Display for SessionId {
 /// How the note begins that says why a session which was to go on until all is settled went no further.
 pub const ENDED_AFTER: &str = "ended after judgement";
 
+/// How the note begins that says what gave way where measuring went slower than planned.
+pub const SLOWER: &str = "slower than planned, so only ";
+
 /// Whether a session's note says why it went no further although something may be open.
 pub fn tells_the_end(note: &str) -> bool {
     note.starts_with(ENDED_AFTER)

@@ -1,5 +1,6 @@
 //! How long a plan takes, and what of it is shortened until it fits its budget. Never reads the clock.
 
+use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{GroupId, Nanos};
@@ -79,8 +80,8 @@ impl Plan {
         let done_ns = schedule.total_ns();
         schedule.audit_ns = match self.blocks {
             // As much as goes with what was asked for; else of a budget, of which less may be needed.
-            Some(_) => design.audit_after_ns(self.audit, done_ns),
-            None => design.audit_after_ns(self.audit, done_ns).min(share_ns as u64),
+            Some(_) => audit_after_ns(self.audit, done_ns),
+            None => audit_after_ns(self.audit, done_ns).min(share_ns as u64),
         };
         if shortest_audit_ns.is_none_or(|block_ns| schedule.audit_ns < block_ns) {
             schedule.audit_ns = 0;
@@ -162,6 +163,19 @@ mod tests {
         check("budget = \"5s\"", false);
         check("budget = \"60s\"\nduration = \"300ms\"", false);
         check("budget = \"60s\"\ntransport = \"/dev/zero\"", false);
+    }
+
+    #[test]
+    fn the_audit_of_later_judgements_goes_with_their_blocks() {
+        // Screened before: sixteen sizes.
+        let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\nbudget = \"60s\"";
+        let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
+        let schedule = plan.schedule();
+        assert!(schedule.screen_ns > 0 && schedule.audit_ns > 0, "{schedule:?}");
+        let (blocks, ns) = schedule.added_by(2);
+        assert_eq!(blocks, schedule.blocks);
+        let audit_ns = ns - schedule.confirm_ns();
+        assert!(audit_ns > 0 && audit_ns <= audit_after_ns(plan.audit, schedule.confirm_ns()) + 1, "{schedule:?} {ns}");
     }
 
     #[test]

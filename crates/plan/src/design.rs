@@ -271,11 +271,6 @@ impl Design {
         is_path && !is_long && conditions.slo().is_none()
     }
 
-    /// Time of an audit that follows so much other work, nanoseconds.
-    pub fn audit_after_ns(&self, share: f64, spent_ns: u64) -> u64 {
-        (spent_ns as f64 * share / (1.0 - share)) as u64
-    }
-
     /// The shortest useful confirmation trial, nanoseconds.
     pub fn shortest_confirm_ns(&self, conditions: &Levels) -> u64 {
         self.lengths(conditions).shortest_ns.1
@@ -333,9 +328,11 @@ impl Schedule {
     }
 
     /// What a look after the first adds: as many blocks of a group in the main, and as much time in nanoseconds, as all
-    /// looks before it took together.
+    /// looks before it took together, with the audit that goes with that time: the first one goes with the screening as well.
     pub fn added_by(&self, look: u64) -> (u64, u64) {
         let times = 1_u64 << look.saturating_sub(2).min(62);
-        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_add(self.audit_ns).saturating_mul(times))
+        let others_ns = self.total_ns() - self.audit_ns;
+        let audit_ns = self.confirm_ns() as f64 / others_ns.max(1) as f64 * self.audit_ns as f64;
+        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_add(audit_ns as u64).saturating_mul(times))
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bytegauge_model::unit::{byte_rate, significant};
 
 use self::relay::RelaySigns;
-use crate::view::document::LimitView;
+use crate::view::document::{LimitDoubt, LimitView};
 
 /// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -174,13 +174,40 @@ fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Finding) -> (&
 
 fn view(name: &'static str, finding: Finding) -> LimitView {
     let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
-    LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence }
+    LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence, doubt: None }
 }
 
 /// Nothing was measured, so nothing limits.
 pub fn not_measured() -> LimitView {
     let sentence = "nothing was measured";
-    LimitView { name: UNKNOWN, sentence: sentence.into(), brief: sentence.into(), evidence: BTreeMap::new() }
+    LimitView {
+        name: UNKNOWN,
+        sentence: sentence.into(),
+        brief: sentence.into(),
+        evidence: BTreeMap::new(),
+        doubt: None,
+    }
+}
+
+/// What so many of the trials show by themselves may be the limit as well.
+const MANY_TRIALS: f64 = 0.25;
+/// Fewer trials do not tell chance from a rule.
+const TRIALS_MIN: usize = 6;
+/// Counted in ticks that are coarser than a trial: all together show it, or none.
+const OF_TICKS: &str = "softirq";
+
+/// Whether single trials, each by its own limit, leave another one as likely as the one that all of them together show.
+pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<LimitDoubt> {
+    let count = |name: &str| by_trial.iter().filter(|one| **one == name).count();
+    let trials = by_trial.len();
+    if trials < TRIALS_MIN || name == OF_TICKS {
+        return None;
+    }
+    let others = by_trial.iter().copied().filter(|one| *one != name);
+    let other = others.max_by_key(|one| (count(one), std::cmp::Reverse(*one)))?;
+    let show_other = count(other);
+    let is_near = show_other as f64 >= MANY_TRIALS * trials as f64;
+    is_near.then(|| LimitDoubt { trials, agree: count(name), other, show_other })
 }
 
 fn harness(signs: &Signs) -> Option<Finding> {
@@ -597,6 +624,24 @@ mod tests {
     fn a_rate_that_was_not_reached_is_no_offered_load() {
         let signs = Signs { offered_rate: Some(1e9), rate: Some(5e8), ..pair(0.99, 0.4) };
         assert_eq!(find(&signs).name, "sender CPU");
+    }
+
+    #[test]
+    fn a_limit_that_few_trials_show_is_told_with_the_other_one() {
+        let check = |name, [agree, other, third]: [usize; 3], expected: Option<(usize, &str)>| {
+            let trials = [vec![name; agree], vec!["wake-ups"; other], vec!["window"; third]].concat();
+            let found = doubt(name, &trials);
+            assert_eq!(found.map(|found| (found.agree, found.other)), expected, "{name} {agree} {other} {third}");
+        };
+        check("sender CPU", [20, 0, 0], None);
+        check("sender CPU", [16, 4, 0], None);
+        check("sender CPU", [12, 4, 4], None);
+        check("sender CPU", [15, 5, 0], Some((15, "wake-ups")));
+        check("sender CPU", [6, 5, 9], Some((6, "window")));
+        // Two speeds may average to what no trial shows.
+        check("sender CPU", [0, 12, 8], Some((0, "wake-ups")));
+        check("sender CPU", [2, 3, 0], None);
+        check("softirq", [0, 20, 0], None);
     }
 
     #[test]

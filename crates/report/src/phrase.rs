@@ -9,6 +9,8 @@ use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Direction, Level, Levels, Nanos, Transport, Workload};
 
+use crate::view::document::{LimitDoubt, LimitView};
+
 pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
@@ -60,6 +62,17 @@ pub fn limit(name: &'static str) -> &'static str {
         "wake-ups" => "waking each other up",
         "unknown" => "no limit found",
         other => other,
+    }
+}
+
+/// The same with what may be the limit as well: `sender CPU (in 12 of 20 trials; full TCP window in 8)`.
+pub fn limit_with_doubt(limit: &LimitView) -> String {
+    let name = self::limit(limit.name);
+    match &limit.doubt {
+        None => name.to_owned(),
+        Some(LimitDoubt { trials, agree, other, show_other }) => {
+            format!("{name} (in {agree} of {trials} trials; {} in {show_other})", self::limit(other))
+        }
     }
 }
 

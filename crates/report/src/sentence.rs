@@ -452,13 +452,18 @@ pub fn is_nothing(bound: f64) -> bool {
 
 /// How old connections were while they were measured: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
+    format!("connections {} after they opened", age_range(from_ns, to_ns))
+}
+
+/// `50 to 76 ms`.
+pub fn age_range(from_ns: u64, to_ns: u64) -> String {
     let (from, to) = (shown_age(from_ns), shown_age(to_ns));
     let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
     let from = match (unit(&from), from.split_once(' ')) {
         (Some(own), Some((number, _))) if unit(&to).as_ref() == Some(&own) => number.to_owned(),
         _ => from,
     };
-    format!("connections {from} to {to} after they opened")
+    format!("{from} to {to}")
 }
 
 const MS: u64 = 1_000_000;
@@ -475,13 +480,6 @@ fn outlook_text(outlook: &Outlook) -> String {
         Outlook::Hopeless => return "more blocks alone would not settle it".into(),
     };
     format!("the judgements that are left {bring}: go on with --resume --until proven")
-}
-
-/// How long something may take, rounded up to two digits: nobody knows it any better.
-pub fn forecast(seconds: f64) -> String {
-    let seconds = seconds.max(1.0).ceil();
-    let step = 10f64.powi((seconds.log10().floor() as i32 - 1).max(0));
-    format!("{:.0} s", (seconds / step).ceil() * step)
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
@@ -742,14 +740,6 @@ mod tests {
             &verdict(Answer::Nothing("nothing was measured".into()), Vec::new()),
             "Unix sockets, ends on different CPUs: nothing is recommended: nothing was measured.",
         );
-    }
-
-    #[test]
-    fn a_forecast_has_two_digits() {
-        let cases = [(0.2, "1 s"), (41.2, "42 s"), (99.5, "100 s"), (3225.0, "3300 s"), (120.0, "120 s")];
-        for (seconds, expected) in cases {
-            assert_eq!(forecast(seconds), expected);
-        }
     }
 
     #[test]

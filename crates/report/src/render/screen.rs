@@ -14,7 +14,7 @@ use crate::View;
 pub(super) use crate::outward::at_most as bound;
 use crate::outward::{BOUND_MAX, whole_percents};
 use crate::phrase::ANY;
-use crate::sentence::{is_nothing, percent, times};
+use crate::sentence::{age_range, is_nothing, percent, times};
 use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
 use bytegauge_model::factor;
 
@@ -175,7 +175,7 @@ impl Page<'_> {
             + self.one().len()
             + grid.len()
             + of_list
-            + usize::from(avoid > 0) * 2
+            + if avoid > 0 { self.avoid_title(avoid).len() + 1 } else { 0 }
             + usize::from(all.len() == 1)
             + gain;
         let Some(total) = room else { return self.both(grid, &all, None, [0, 0]) };
@@ -399,21 +399,41 @@ impl Page<'_> {
         let lines = &self.answer.avoid;
         let shown = room.unwrap_or(lines.len());
         let hidden = lines.len().saturating_sub(shown);
-        let hidden = if hidden > 0 { format!("; {hidden} more: --full") } else { String::new() };
-        let title = format!("takes so much {}, shown at {}{hidden}", more_of(to_use), percent(to_use.level));
         // Where there is room for nothing, the worst of all tells more than the heading.
         if let (0, Some(worst)) = (shown, lines.first()) {
             let worst = avoid_line(worst, self.width - NAME + INDENT);
             let more = format!("       … all {}, shown at {}: --full", lines.len(), percent(to_use.level));
             return vec![format!("{}{}", self.name("AVOID"), worst.trim_start()), self.paint.dim(&more)];
         }
-        let mut out = vec![format!("{}{}", self.name("AVOID"), self.paint.dim(&self.cut(&title, self.width - NAME)))];
+        let title = self.avoid_title(hidden).into_iter().enumerate();
+        let named = |(at, line): (usize, String)| {
+            format!("{}{}", self.name(if at == 0 { "AVOID" } else { "" }), self.paint.dim(&line))
+        };
+        let mut out: Vec<String> = title.map(named).collect();
         let told = lines.iter().take(shown);
         match room {
             None => out.extend(told.flat_map(|line| avoid_lines(line, self.width))),
             Some(_) => out.extend(told.map(|line| avoid_line(line, self.width))),
         }
         out
+    }
+
+    /// What the lines of what to avoid mean, of which so many are hidden; with the age of the connections where those of the
+    /// answer were of another one.
+    fn avoid_title(&self, hidden: usize) -> Vec<String> {
+        let (to_use, lines) = (&self.answer.to_use, &self.answer.avoid);
+        let hidden = if hidden > 0 { format!("; {hidden} more: --full") } else { String::new() };
+        let (more, level) = (more_of(to_use), percent(to_use.level));
+        let ages = lines.iter().filter_map(|line| line.age_ns);
+        let Some((from, to)) = ages.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))) else {
+            return wrap(&format!("takes so much {more}, shown at {level}{hidden}"), self.width - NAME);
+        };
+        let which = match lines.iter().all(|line| line.age_ns.is_some()) {
+            true => "seen only",
+            false => "what is not above the best: seen only",
+        };
+        let age = age_range(from, to);
+        wrap(&format!("takes {more} ({level}); {which} on connections {age} old{hidden}"), self.width - NAME)
     }
 
     fn name(&self, name: &str) -> String {
@@ -890,6 +910,7 @@ mod tests {
             factor: "server_engine".into(),
             heading: "server".into(),
             against: "the best".into(),
+            age_ns: None,
             contested: false,
             levels: [(0.359, Some(0.821)), (0.085, Some(0.4601))]
                 .map(|(dearer_lower, dearer_upper)| AvoidLevel { level: "blocking".into(), dearer_lower, dearer_upper })

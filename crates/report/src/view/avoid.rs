@@ -52,6 +52,7 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
                 dearer_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
                 pairs: one.pairs,
                 with: Vec::new(),
+                age_ns: None,
             })
             // The screening saw its cells once or twice; of one that was confirmed and may be the best it proves nothing.
             .filter(|one| !may_be_best(&one.level, factor))
@@ -63,6 +64,13 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
         found.extend(to_avoid);
     }
     found
+}
+
+impl AvoidView {
+    /// Whether the screening shows it, which compares with one level; the confirmation does with the best.
+    pub fn is_screened(&self) -> bool {
+        !self.against.is_null()
+    }
 }
 
 fn is_same(one: &AvoidView, other: &AvoidView) -> bool {
@@ -141,6 +149,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
                 dearer_upper: bound(&verdict.upper, f64::max).map(f64::exp_m1).filter(|share| share.is_finite()),
                 pairs: verdict.blocks_used,
                 with: if all { Vec::new() } else { with(&choices) },
+                age_ns: None,
             };
             Some((partly, view))
         });

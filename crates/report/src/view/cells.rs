@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, EndRole, Levels, SessionStatus, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -14,7 +14,10 @@ use super::calls::{calls, mean_and_sd};
 use super::compare::{Family, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
-use super::document::{CallView, CellView, Estimate, Factors, LimitView, ModeView, ModesView, RelayProgramView};
+use super::document::{
+    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
+    RelayProgramView, RingView,
+};
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
@@ -98,37 +101,17 @@ const NO_BYTE: &str = "no byte arrived within the window";
 
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
-    let machine = &context.data.record.machine;
     let record = &context.data.record;
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
-    let counters = counters(levels, &settled.trials);
-    let cpu = cpu(levels, &settled.trials, flows(levels), irq_accounting(machine));
+    let seen = Seen::of(settled, context);
     let total_rate = total_rate(settled);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let known = Known {
-        settled,
-        rate: estimate.median,
-        counters: &counters,
-        cpu: &cpu,
-        cpus: cpus(machine),
-        floor_ns: context.floors.of_group(&settled.cell.group),
-        larger_buffer: beside.larger_buffer,
-        cheapest_nop_ns: beside.cheapest_nop_ns,
-    };
-    let call = calls(settled, context.level);
-    let ring = ring(settled);
+    let limit = seen.limit(settled, estimate.median, beside, context);
+    let limit = beside_the_rate(in_doubt(limit, settled, beside, context), &estimate, total_rate);
+    let Seen { counters, cpu, call, ring } = seen;
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     let reason = reason.map(|reason| if moves_nothing(levels) { of_harness(reason) } else { reason });
-    let limit = match (estimate.median, &call, &ring) {
-        (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
-        (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
-        (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),
-        (Some(_), None, None) => limit::find(&gather(&known)),
-        (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
-        (None, ..) => limit::not_measured(),
-    };
-    let limit = beside_the_rate(limit, &estimate, total_rate);
     CellView {
         id: settled.cell.id.clone(),
         group: settled.cell.group.clone(),
@@ -160,6 +143,65 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         ring,
         relay_program: relay_program(&settled.trials),
     }
+}
+
+/// What was counted of a cell.
+struct Seen {
+    counters: Counters,
+    cpu: CpuView,
+    call: Option<CallView>,
+    ring: Option<RingView>,
+}
+
+impl Seen {
+    fn of(settled: &Settled, context: &Context) -> Seen {
+        let levels = &settled.cell.factors;
+        let accounting = irq_accounting(&context.data.record.machine);
+        Seen {
+            counters: counters(levels, &settled.trials),
+            cpu: cpu(levels, &settled.trials, flows(levels), accounting),
+            call: calls(settled, context.level),
+            ring: ring(settled),
+        }
+    }
+
+    /// What limits it at a rate.
+    fn limit(&self, settled: &Settled, rate: Option<f64>, beside: &Beside, context: &Context) -> LimitView {
+        let known = Known {
+            settled,
+            rate,
+            counters: &self.counters,
+            cpu: &self.cpu,
+            cpus: cpus(&context.data.record.machine),
+            floor_ns: context.floors.of_group(&settled.cell.group),
+            larger_buffer: beside.larger_buffer,
+            cheapest_nop_ns: beside.cheapest_nop_ns,
+        };
+        match (rate, &self.call, &self.ring) {
+            (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
+            (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
+            (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),
+            (Some(_), None, None) => limit::find(&gather(&known)),
+            (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
+            (None, ..) => limit::not_measured(),
+        }
+    }
+}
+
+/// A limit with what the trials say of it one by one. Those of screening are too few.
+fn in_doubt(mut limit: LimitView, settled: &Settled, beside: &Beside, context: &Context) -> LimitView {
+    if settled.is_confirmed() && settled.cell.kind == CellKind::Candidate {
+        let alone = settled.trials.iter().map(|trial| (settled.by(trial), trial.rate()));
+        let names: Vec<_> =
+            alone.map(|(one, rate)| Seen::of(&one, context).limit(&one, rate, beside, context).name).collect();
+        limit.doubt = limit::doubt(limit.name, &names);
+        if let Some(doubt) = &limit.doubt {
+            let LimitDoubt { trials, agree, other, show_other } = doubt;
+            let other = phrase::limit(other);
+            limit.sentence.push_str(&format!(" (so in {agree} of {trials} trials; {other} in {show_other})"));
+        }
+    }
+    limit
 }
 
 /// Shares of time and costs are of all trials together: where those are not as fast as the median one, that is said, since

@@ -117,6 +117,9 @@ pub struct PlanView {
     pub level: f64,
     /// The time that the plan was given, nanoseconds.
     pub budget_ns: Option<u64>,
+    /// Blocks were asked for, whatever they take.
+    #[serde(skip)]
+    pub states_blocks: bool,
     /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
     pub audit_share: Option<f64>,
     /// A load that was offered counts as answered from this share of it on.
@@ -453,6 +456,23 @@ pub struct LimitView {
     pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
+    /// Set where many of the trials show something else by themselves: chance may have chosen between the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<LimitDoubt>,
+}
+
+/// What the single trials of a cell say of its limit.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LimitDoubt {
+    /// Trials.
+    pub trials: usize,
+    /// Those that show the limit by themselves.
+    pub agree: usize,
+    /// What most of the others show.
+    #[schemars(schema_with = "schema::limit")]
+    pub other: &'static str,
+    /// How many do.
+    pub show_other: usize,
 }
 
 /// What the harness itself costs, from the null engine in the same blocks.
@@ -617,6 +637,10 @@ pub struct AvoidView {
     pub dearer_upper: Option<f64>,
     /// Columns times blocks behind it.
     pub pairs: usize,
+    /// How old the connections were when the window of a trial opened and when it closed, nanoseconds, where the screening
+    /// shows it and they were of another age than those that were confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<(u64, u64)>,
     /// The other choices of the cells with this level that were confirmed, where not all of them were: it holds for those
     /// alone. Absent where it holds for the level.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -54,15 +54,11 @@ fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64
 pub struct Buffer {
     /// The factor.
     pub factor: &'static str,
-    end: fn(&Trial) -> Option<&EndReport>,
 }
 
 /// The kernel's buffers: the writer's, the reader's, the pipe's.
-pub const BUFFERS: &[Buffer] = &[
-    Buffer { factor: "sndbuf", end: |trial| trial.source_side() },
-    Buffer { factor: "rcvbuf", end: |trial| trial.sink_side() },
-    Buffer { factor: "pipe_size", end: |trial| trial.sink_side() },
-];
+pub const BUFFERS: &[Buffer] =
+    &[Buffer { factor: "sndbuf" }, Buffer { factor: "rcvbuf" }, Buffer { factor: "pipe_size" }];
 
 impl Buffer {
     fn applies(&self, levels: &Levels) -> bool {
@@ -76,12 +72,16 @@ impl Buffer {
             .or_else(|| levels.get(self.factor).number())
     }
 
-    /// Of calls both buffers are the server's, unless the plan sets the client's.
     fn end_of(&self, levels: &Levels) -> fn(&Trial) -> Option<&EndReport> {
-        match (levels.workload(), levels.get("rcvbuf_on").name()) {
-            (Workload::Stream, _) => self.end,
-            (Workload::Call, Some("client")) if self.factor == "rcvbuf" => |trial| trial.source_side(),
-            (Workload::Call | Workload::Ring | Workload::Check, _) => |trial| trial.sink_side(),
+        if self.is_of_source(levels) { |trial| trial.source_side() } else { |trial| trial.sink_side() }
+    }
+
+    /// Whether it is the writer's, or the client's. Of calls both buffers are the server's, unless the plan sets the client's.
+    pub fn is_of_source(&self, levels: &Levels) -> bool {
+        match levels.workload() {
+            Workload::Stream => self.factor == "sndbuf",
+            Workload::Call => self.factor == "rcvbuf" && levels.get("rcvbuf_on").name() == Some("client"),
+            Workload::Ring | Workload::Check => false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One group: its best set, its twin, its recommendation and its cost model.
 
-use bytegauge_model::{CellId, Level, Trial};
+use bytegauge_model::{CellId, Level, Stage, Trial};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
@@ -9,8 +9,9 @@ use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{CourseView, GroupRecommendation, GroupView, LinkView, SerialView, TwinView};
+use super::document::{AvoidView, CourseView, GroupRecommendation, GroupView, LinkView, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
+use super::settled::Settled;
 use super::{audit, avoid, course, link, stolen};
 use crate::phrase;
 use crate::sentence::{Answer, Verdict};
@@ -59,7 +60,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         recommendation: recommendation(judged, conditions, scope),
         // Long trials that contradict the choice contradict what lost to it as well.
         avoid: match audit::withdrawal(&[judged], judged.alone.cell, conditions) {
-            None => avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope),
+            None => avoided(judged, conditions, scope),
             Some(_) => Vec::new(),
         },
         once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
@@ -70,6 +71,15 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         over_time: None,
         link: link_of(judged, conditions),
     }
+}
+
+/// What is to be avoided; what the screening shows with the age of its connections, where confirmed ones were of another.
+fn avoided(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Vec<AvoidView> {
+    let ages = screened_age_ns(judged, conditions).zip(age_ns(judged, conditions));
+    let age_ns = ages.filter(|(screened, confirmed)| are_apart(*screened, *confirmed)).map(|(screened, _)| screened);
+    let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope);
+    found.iter_mut().filter(|one| one.is_screened()).for_each(|one| one.age_ns = age_ns);
+    found
 }
 
 /// What the link between its ends did, over everything that is shown of it.
@@ -130,15 +140,33 @@ pub fn id_of(judged: &Judged, choice: Option<usize>, conditions: &Conditions) ->
 /// confirmed trials. `None` where there is no connection, or one a call.
 pub fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
     let cells = judged.cells.iter().flatten().map(|&at| &conditions.settled[at]);
-    let trials: Vec<&Trial> = cells
-        .filter(|cell| {
-            let factors = &cell.cell.factors;
-            factors.transport().is_some_and(|transport| transport.two_ended())
-                && *factors.get("connect_per_call") != Level::Switch(true)
-        })
-        .flat_map(|cell| cell.trials.iter().copied())
-        .filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0)
-        .collect();
+    age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
+}
+
+/// The same of the screening, which may have seen younger ones.
+fn screened_age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
+    let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]).filter(|cell| has_an_age(cell));
+    age_of(cells.flat_map(|cell| cell.measured.iter().copied()).filter(|trial| trial.stage == Stage::Screen))
+}
+
+/// So much older at the end of a window, or at its beginning, is another age.
+const OLDER: [f64; 2] = [1.5, 2.0];
+
+/// Whether connections were of two ages, by when windows opened and closed.
+pub fn are_apart(one: (u64, u64), other: (u64, u64)) -> bool {
+    let times = |a: u64, b: u64| a.max(b) as f64 / a.min(b).max(1) as f64;
+    times(one.1, other.1) > OLDER[0] || times(one.0, other.0) > OLDER[1]
+}
+
+/// Whether there is a connection, and not one a call.
+fn has_an_age(cell: &Settled) -> bool {
+    let factors = &cell.cell.factors;
+    factors.transport().is_some_and(|transport| transport.two_ended())
+        && *factors.get("connect_per_call") != Level::Switch(true)
+}
+
+fn age_of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<(u64, u64)> {
+    let trials: Vec<&Trial> = trials.filter(|trial| trial.warmup_ns > 0 && trial.wall_ns > 0).collect();
     let middle = |of: fn(&Trial) -> u64| median(&trials.iter().map(|trial| of(trial) as f64).collect::<Vec<_>>());
     let ends = (middle(|trial| trial.warmup_ns)?, middle(|trial| trial.warmup_ns.saturating_add(trial.wall_ns))?);
     Some((ends.0 as u64, ends.1 as u64))

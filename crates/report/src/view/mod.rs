@@ -168,6 +168,7 @@ impl View {
                 margin,
                 level,
                 budget_ns,
+                states_blocks: record.plan.get("blocks").is_some_and(|blocks| !blocks.is_null()),
                 answered_share: limit::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),

@@ -97,6 +97,12 @@ impl<'a> Settled<'a> {
         }
     }
 
+    /// The cell as one of its trials alone shows it.
+    pub fn by(&self, trial: &'a Trial) -> Settled<'a> {
+        let alone = vec![trial];
+        Settled { stage: self.stage, trials: alone.clone(), measured: alone, ..Settled::empty(self.cell) }
+    }
+
     fn take(&mut self, trial: &'a Trial) {
         match &trial.outcome {
             Outcome::Measured if trial.stage == Stage::Calibrate => {}

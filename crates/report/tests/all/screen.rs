@@ -1,8 +1,8 @@
 //! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
 //! Long because a screen has many lines, and each is tried.
 
-use crate::support::{Plan, session};
-use bytegauge_model::{CellId, Level, Stage};
+use crate::support::{Plan, in_force, session};
+use bytegauge_model::{CellId, EndRole, Level, Stage, Trial};
 use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -46,6 +46,14 @@ fn small() -> Plan {
         confirm_blocks: 8,
         noise: 0.001,
         ..Plan::default()
+    }
+}
+
+/// Makes the ends of a trial so busy, as shares of the time.
+fn is_busy(trial: &mut Trial, source: f64, sink: f64) {
+    for (role, share) in [(EndRole::Source, source), (EndRole::Sink, sink)] {
+        let end = trial.ends.get_mut(role).expect("an end");
+        end.cpu_ns = (end.window_ns as f64 * share) as u64;
     }
 }
 
@@ -129,6 +137,66 @@ fn what_was_only_screened_is_printed_in_brackets_and_rounded() {
 }
 
 #[test]
+fn what_limits_is_that_of_the_choice_in_the_row() {
+    // Nothing was confirmed: the row shows the fastest that was screened, which is not the first of the plan.
+    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
+    let fastest = |row: &&bytegauge_store::CellRow| {
+        ["read_size", "write_size"].iter().all(|name| row.cell.factors.get(name).number() == Some(65_536))
+    };
+    let fastest = data.cells.iter().find(fastest).expect("a cell").cell.id.clone();
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell == fastest) {
+        is_busy(trial, 0.3, 0.99);
+    }
+    let view = View::of(&data, &Settings::default());
+    assert_eq!(view.answer.to_use.rows[0].shown, ["64 KiB", "64 KiB"]);
+    assert_eq!(view.answer.why, ["receiver CPU: the reader runs 99 % of the time, the writer 30 %"]);
+}
+
+#[test]
+fn a_limit_that_many_trials_do_not_show_is_told_with_the_other_one() {
+    let why = |transports: &[&'static str], busy_reader: usize| {
+        let mut data = session(&Plan { transports: transports.to_vec(), ..small() });
+        let is_confirmed = |trial: &&mut Trial| trial.stage == Stage::Confirm && trial.bytes > 0;
+        for trial in data.trials.iter_mut().filter(is_confirmed) {
+            // All together the writer is busier, and busy.
+            let reader = (trial.block % 8) < busy_reader as u64;
+            is_busy(trial, 0.95, if reader { 0.99 } else { 0.6 });
+        }
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        view.answer.why
+    };
+    assert_eq!(why(&["unix"], 1), ["sender CPU: the writer runs 95 % of the time, the reader 65 %"]);
+    assert_eq!(
+        why(&["unix"], 3),
+        ["sender CPU (in 5 of 8 trials; both CPUs in 3): the writer runs 95 % of the time, the reader 75 %"]
+    );
+    let several = why(&["unix", "tcp"], 3);
+    assert!(several[0].starts_with("sender CPU or both CPUs, everywhere; g1 Unix: "), "{several:?}");
+}
+
+#[test]
+fn what_is_to_be_avoided_says_how_old_the_connections_were() {
+    // Screened on connections of 10 ms, confirmed on such of 50.
+    let titles = |screened_ns: u64, cells: usize| {
+        let mut data = session(&Plan { transports: vec!["unix"], screen_blocks: 8, finalists: cells, ..noisy(0.03) });
+        for trial in &mut data.trials {
+            trial.warmup_ns = if trial.stage == Stage::Screen { screened_ns } else { 50_000_000 };
+        }
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        let text = screen(&view);
+        let lines: Vec<String> = text.lines().filter(|line| line.starts_with("AVOID")).map(str::to_owned).collect();
+        assert!(!view.answer.avoid.is_empty(), "{text}");
+        lines.join("")
+    };
+    assert_eq!(titles(10_000_000, 2), "AVOID  takes more time (95 %); seen only on connections 10 to 50 ms old");
+    assert_eq!(titles(50_000_000, 2), "AVOID  takes so much more time, shown at 95 %");
+    // What was confirmed is as old as the rest.
+    assert_eq!(titles(10_000_000, 4), "AVOID  takes so much more time, shown at 95 %");
+}
+
+#[test]
 fn a_twin_that_differs_is_doubtful_and_said_once() {
     let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
     let row: &UseRow = &view.answer.to_use.rows[0];
@@ -204,7 +272,11 @@ fn an_interrupted_session_says_that_nothing_was_audited() {
 
 /// A session of so much noise, with looks left.
 fn with_looks(noise: f64) -> bytegauge_report::SessionData {
-    let mut data = session(&Plan { noise, confirm_blocks: 8, ..small() });
+    with_looks_over("unix", noise)
+}
+
+fn with_looks_over(transport: &'static str, noise: f64) -> bytegauge_report::SessionData {
+    let mut data = session(&Plan { transports: vec![transport], noise, confirm_blocks: 8, ..small() });
     for row in &mut data.groups {
         row.facts.insert("looks".into(), serde_json::json!(3));
         row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
@@ -251,7 +323,7 @@ fn a_pause_before_a_session_goes_on_is_no_measuring() {
     let pause = 3_600_000_000_000;
     let half = data.blocks.len() / 2;
     data.blocks.iter_mut().skip(half).for_each(|block| block.started_unix_ns += pause);
-    let later = |trial: &&mut bytegauge_model::Trial| trial.block >= half as u64;
+    let later = |trial: &&mut Trial| trial.block >= half as u64;
     data.trials.iter_mut().filter(later).for_each(|trial| trial.started_unix_ns += pause);
     data.record.finished_unix_ns = data.record.finished_unix_ns.map(|at| at + pause);
     // The gap that was there before goes with it.
@@ -493,6 +565,76 @@ fn what_a_large_buffer_comes_to_is_said() {
     assert!(text.contains("256K × 1000 connections: 250 MiB"), "{text}");
     let small = screen(&view(&Plan { read_sizes: vec![1024, 16_384], ..noisy(0.05) }));
     assert!(!small.contains("connections: "), "{small}");
+}
+
+#[test]
+fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
+    let planted = |seed: u64, bytes: u64| {
+        // Two levels of the receive buffer: the better one is left to the kernel.
+        let plan = Plan { seed, transports: vec!["tcp"], read_sizes: vec![16_384, 65_536], ..noisy(0.01) };
+        let mut data = session(&plan);
+        for row in &mut data.cells {
+            let asked = row.cell.factors.get("read_size").number() == Some(16_384);
+            row.cell.factors.set("rcvbuf", if asked { Level::Number(65_536) } else { Level::auto() });
+            row.cell.factors.set("read_size", Level::Number(65_536));
+        }
+        let is_auto =
+            |id: &CellId| data.cells.iter().any(|row| row.cell.id == *id && row.cell.factors.get("rcvbuf").is_auto());
+        for trial in data.trials.iter_mut().filter(|trial| is_auto(&trial.cell)) {
+            let flows = &mut trial.ends.get_mut(EndRole::Sink).expect("a reader").flows;
+            flows.iter_mut().for_each(|flow| flow.options = in_force(&[("rcvbuf", bytes)]));
+        }
+        View::of(&data, &Settings::default())
+    };
+    let legend = |bytes: u64| {
+        // By chance a second measurement may be another one, and then nothing is advised.
+        let view = (1..20).map(|seed| planted(seed, bytes)).find(|view| view.answer.to_use.rows[0].within.is_some());
+        let view = view.expect("an answer");
+        assert_eq!(view.answer.to_use.rows[0].shown, ["auto"]);
+        fits(&view);
+        view.answer.to_use.memory
+    };
+    assert_eq!(legend(13 << 20).as_deref(), Some("SO_RCVBUF auto: grew to 13 MiB a connection"));
+    assert_eq!(legend(2_199_387).as_deref(), Some("SO_RCVBUF auto: grew to 2.1 MiB a connection"));
+    assert_eq!(legend(131_072), None);
+}
+
+#[test]
+fn a_session_that_overran_its_budget_says_why() {
+    let noise = |budget_s: u64, change: &dyn Fn(&mut bytegauge_report::SessionData)| {
+        let mut data = session(&small());
+        data.record.plan["budget_ns"] = (budget_s * 1_000_000_000).into();
+        change(&mut data);
+        let view = View::of(&data, &Settings::default());
+        fits(&view);
+        view.answer.noise.join("; ")
+    };
+    let said = "took 62 s of the 30 s given: fewer blocks prove nothing, and each is measured whole";
+    assert!(noise(30, &|_| ()).starts_with(said), "{}", noise(30, &|_| ()));
+    assert!(!noise(60, &|_| ()).contains("measured whole"), "{}", noise(60, &|_| ()));
+    // Blocks that were asked for take what they take.
+    let asked = noise(30, &|data| data.record.plan["blocks"] = 8.into());
+    assert!(!asked.contains("measured whole"), "{asked}");
+    // What gave way is said as well.
+    let notes = ["9 of 72 trials of calibration", "1 of 4 rounds of screening, 2 of 6 finalists of the screening"];
+    let note = |what: &&str| format!("slower than planned, so only {what}");
+    let cut = noise(60, &|data| data.record.notes.extend(notes.iter().map(note)));
+    assert!(cut.starts_with(&note(&notes.join(", ").as_str())), "{cut}");
+}
+
+#[test]
+fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_is_one() {
+    let next = |transport: &'static str| {
+        let time = (1..40).find_map(|noise| {
+            let mut data = with_looks_over(transport, f64::from(noise) * 0.02);
+            data.record.plan["audit"] = 0.3.into();
+            let next = View::of(&data, &Settings::default()).answer.next;
+            next.iter().find_map(|step| Some(step.strip_prefix("at most about ")?.split_once(';')?.0.to_owned()))
+        });
+        time.expect("looks that help")
+    };
+    // 24 blocks of 0.42 s; and of all that, three tenths.
+    assert_eq!((next("unix"), next("/dev/zero")), ("15 s".to_owned(), "11 s".to_owned()));
 }
 
 #[test]

@@ -197,6 +197,9 @@ pub struct AvoidLine {
     pub contested: bool,
     /// The levels, the dearest first.
     pub levels: Vec<AvoidLevel>,
+    /// How old the connections were on which it was seen, nanoseconds, where those that were confirmed were of another age.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<(u64, u64)>,
 }
 
 /// One level to avoid.

@@ -78,13 +78,22 @@ fn against(audit: &AuditView) -> Option<&AuditRival> {
     audit.rivals.iter().find(|rival| rival.dearer_lower.is_some_and(|lower| lower > 0.0))
 }
 
+/// Whether a group has an audit, or will have one where there is time.
+pub fn is_audited(group: &GroupView) -> bool {
+    group.audit.is_some() || is_short(group)
+}
+
+/// Whether its trials were so short that longer ones may say something else.
+fn is_short(group: &GroupView) -> bool {
+    group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+}
+
 /// Groups whose choices were compared in short trials alone.
 fn missing(view: &View) -> Vec<&GroupView> {
     let measured = |group: &GroupView| {
         let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
         view.cells_of(&group.id).filter(of_it).count()
     };
-    let is_short = |group: &GroupView| group.age_ns.is_some_and(|(_, to)| to < LONG_NS);
     let missing = |group: &&GroupView| group.audit.is_none() && is_short(group) && measured(group) > 1;
     view.groups.iter().filter(missing).collect()
 }

@@ -4,6 +4,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
 
 use super::super::document::{GroupView, LookView, View};
+use super::super::groups::are_apart;
 use super::{Questions, crowd, levels, seconds};
 use crate::phrase;
 use crate::sentence::{aged, shown_age};
@@ -166,18 +167,13 @@ fn ages(view: &View, questions: &Questions) -> Option<String> {
     Some(format!("connections up to {} old ({}) to {} old ({})", young.0, young.1, old.0, old.1))
 }
 
-/// So much older at the end of a window, or at its beginning, is another age.
-const OLDER: [f64; 2] = [1.5, 2.0];
-
 /// The groups with the youngest and the oldest connections, where those are of different ages.
 fn of_two_ages(view: &View) -> Option<[(&GroupView, (u64, u64)); 2]> {
     let mut aged: Vec<_> = view.groups.iter().filter_map(|group| Some((group, group.age_ns?))).collect();
     aged.sort_by_key(|(_, (from, to))| (*to, *from));
     let (young, old) = (*aged.first()?, *aged.last()?);
     let froms = || aged.iter().map(|(_, (from, _))| *from);
-    let older = |one: u64, other: u64, times: f64| other as f64 > one as f64 * times;
-    let differ = older(young.1.1, old.1.1, OLDER[0]) || older(froms().min()?, froms().max()?, OLDER[1]);
-    differ.then_some([young, old])
+    are_apart((froms().min()?, young.1.1), (froms().max()?, old.1.1)).then_some([young, old])
 }
 
 /// The time and the connections that it was measured in.

@@ -1,12 +1,13 @@
 //! What to do next, and the commands that show the rest: each command one line that can be copied.
 
+use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::{CellKind, SessionStatus};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, LookView, Standing, UseRow, UseView, View};
-use super::crowd;
+use super::{audit, crowd};
 use crate::outward::at_most;
-use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, forecast, likely_bound};
+use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, likely_bound};
 
 /// So many times as long is a new session, which brings half of the bounds.
 const LONGER: f64 = 4.0;
@@ -101,8 +102,9 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
     })
 }
 
-/// How long the blocks of the looks that are left take, with their audits, seconds; `None` where none is left.
-pub fn rest_s(view: &View) -> Option<f64> {
+/// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
+/// blocks that were measured, as the progress of a session that goes on forecasts them.
+pub fn rest_ns(view: &View) -> Option<u64> {
     let had = |group: &GroupView, look: &LookView| (group.blocks.used + look.so_far).max(1) as f64;
     let left = view.groups.iter().filter_map(|group| {
         let look = group.look.as_ref()?;
@@ -111,11 +113,12 @@ pub fn rest_s(view: &View) -> Option<f64> {
     let left: Vec<_> = left.collect();
     let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
     let of_group =
-        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) * group.blocks.mean_ns? as f64 / 1e9);
-    let blocks_s: f64 = left.iter().filter_map(of_group).sum::<f64>() * (1.0 + view.plan.audit_share.unwrap_or(0.0));
+        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) as u64 * group.blocks.mean_ns?);
+    let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
+    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(audit::is_audited)).unwrap_or(0.0);
     // Without the lengths of blocks there is still that of the session.
-    let by_session = || view.elapsed_ns.map(|ns| ns as f64 / 1e9 * (factor - 1.0));
-    if blocks_s > 0.0 { Some(blocks_s) } else { by_session() }
+    let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
+    if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
 }
 
 /// The command for the looks that are left, how long they take, and what they likely bring; `None` where none is left here,
@@ -137,7 +140,7 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     // A command that names a proof is not to be taken for the promise of one.
     let is_wide = !bounds.is_empty() && bounds.iter().all(|(_, then)| *then > view.plan.margin);
     let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
-    let time = forecast(rest_s(view)?);
+    let time = forecast(rest_ns(view)?);
     Some([format!("{} --until proven", resume(view)), format!("at most about {time}; {what}")])
 }
 

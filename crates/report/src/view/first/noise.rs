@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
+use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus, session};
 use bytegauge_stats::trend::{Trend, trend};
 
 use super::super::document::{CellView, GroupView, View};
@@ -24,6 +24,8 @@ const FLOOR_AIM: f64 = 0.01;
 const DRIFT_TOLD: f64 = 1.25;
 /// Standard deviations of chance that a trend must be beyond: one in a hundred series without one is.
 const DRIFT_SEEN: f64 = 2.58;
+/// A session that took less than so many times its budget is no news.
+const OVERRUN_TOLD: f64 = 1.25;
 /// Runs shorter than this measure a good deal of starting, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
 
@@ -32,6 +34,9 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     // What is certain and asks to be mended comes first, then what speaks against an answer, then what only may have
     // disturbed: a screen cuts the last.
     let mut said = misbehaved(view);
+    let gave_way: Vec<&str> = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER)).collect();
+    said.extend((!gave_way.is_empty()).then(|| format!("{}{}", session::SLOWER, gave_way.join(", "))));
+    said.extend(overrun(view));
     said.extend(once(view, questions, "proven", |group| &group.once_proven));
     said.extend(twins(view, questions));
     said.extend(weakened(view, questions));
@@ -99,6 +104,19 @@ fn misbehaved(view: &View) -> Vec<String> {
         said.push(format!("{which} {outcome}: {reason}"));
     }
     said
+}
+
+/// That the session took far longer than it was given until its first judgement: the fewest blocks are given half as much
+/// again, and what cannot be cut is a block.
+fn overrun(view: &View) -> Option<String> {
+    let is_first =
+        |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);
+    let bound = !view.plan.states_blocks && view.status != SessionStatus::Imported && view.groups.iter().all(is_first);
+    let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns).filter(|_| bound)?;
+    (took_ns as f64 > OVERRUN_TOLD * given_ns as f64).then(|| {
+        let (took, given) = (seconds(took_ns), seconds(given_ns));
+        format!("took {took} of the {given} given: fewer blocks prove nothing, and each is measured whole")
+    })
 }
 
 /// What a proof rests on, where that is less than was planned: blocks, a machine that was not quiet, and how far the same choice

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
     AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
+use super::super::footprint::{BUFFERS, Buffer};
 use super::super::relays;
 use super::super::stolen::TOLD_P;
 use super::{Questions, holds, levels, noise, ties, who};
@@ -54,7 +55,9 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         }
     }
     let rows: Vec<UseRow> = drafts.into_iter().map(|draft| draft.row).collect();
-    let memory = memory(view, &columns, &rows);
+    let memory: Vec<String> =
+        memory(view, &columns, &rows).into_iter().chain(left_to_kernel(view, &columns, &rows)).collect();
+    let memory = (!memory.is_empty()).then(|| memory.join("; "));
     let most = rows.iter().filter_map(|row| row.rate_max.or(row.rate)).fold(0.0, f64::max);
     let base = view.cells.iter().map(|cell| cell.estimate.unit).next().unwrap_or("bytes/s");
     let (rate_divisor, rate_unit) = rate_unit(base, most);
@@ -114,6 +117,28 @@ fn memory(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<Stri
         false => "",
     };
     Some(format!("{each} × {CONNECTIONS} connections: {all}{ties}"))
+}
+
+/// `SO_RCVBUF auto: grew to 6 MiB a connection`: what the kernel had in force at the end of a trial, where rows leave a large
+/// buffer to it. A size that is asked for tells its price itself.
+fn left_to_kernel(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
+    let advised = rows.iter().filter(|row| matches!(row.standing, Standing::Proven | Standing::Open));
+    let groups = advised.filter(|row| !row.one_for_all).flat_map(|row| &row.groups);
+    let groups = groups.filter_map(|id| view.groups.iter().find(|group| group.id == *id));
+    let cells: Vec<&CellView> = groups.filter_map(|group| shown_in_row(view, group)).collect();
+    let seen = |buffer: &Buffer, cell: &CellView| {
+        let levels = levels(&cell.factors);
+        let option = cell.counters.options.get(buffer.factor).filter(|_| levels.get(buffer.factor).is_auto())?;
+        if buffer.is_of_source(&levels) { &option.source } else { &option.sink }.as_u64()
+    };
+    let told = |buffer: &Buffer| {
+        let column = columns.iter().find(|column| column.factor == buffer.factor)?;
+        let sizes = cells.iter().filter_map(|cell| seen(buffer, cell));
+        let most = sizes.max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
+        Some(format!("{} auto: grew to {} a connection", column.heading, about_bytes(most)))
+    };
+    let told: Vec<String> = BUFFERS.iter().filter_map(told).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// The rows that vary one choice alone as a grid, where they are many and differ in two numbers; others stay a list.
@@ -417,6 +442,12 @@ fn why_unjudged(group: &GroupView, status: SessionStatus) -> String {
         (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
         _ => "cut off: not judged".into(),
     }
+}
+
+/// The choice that the row of a group shows: the one that is named, else what [`unnamed`] has.
+pub fn shown_in_row<'a>(view: &'a View, group: &'a GroupView) -> Option<&'a CellView> {
+    let named = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
+    named.or_else(|| unnamed(view, group).1)
 }
 
 /// A group of which no choice is named: one cell alone, looks that nothing confirms, or nothing.

@@ -1,13 +1,14 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
 use bytegauge_model::unit::{significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, GroupId, Level, Levels, factor};
+use bytegauge_model::{GroupId, Level, Levels, factor};
 
 use super::super::document::{
-    AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, Standing, UseView, View,
+    AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, LimitView, Standing, UseView, View,
 };
 use super::super::relays;
-use super::{Questions, crowd};
+use super::{Questions, crowd, rows};
+use crate::limit::UNKNOWN;
 use crate::phrase;
 
 /// Settings that are told before the answer.
@@ -53,6 +54,7 @@ pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidL
                     against,
                     contested: is_contested(group),
                     levels: vec![one],
+                    age_ns: found.age_ns,
                 }),
             }
         }
@@ -106,7 +108,9 @@ pub fn gain(view: &View) -> Vec<String> {
 
 /// What limits the cells that are named, a line a limit; with the evidence where there is one alone.
 pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> {
-    let mut limits: Vec<(&'static str, Vec<&GroupId>, &str)> = Vec::new();
+    // Of a limit in doubt the other one belongs to its name.
+    let named_by = |limit: &LimitView| (limit.name, limit.doubt.as_ref().map(|doubt| doubt.other));
+    let mut limits: Vec<(&LimitView, Vec<&GroupId>)> = Vec::new();
     for row in &to_use.rows {
         // One for all readers repeats what stands with each of them.
         if row.one_for_all || row.standing == Standing::Nothing {
@@ -114,36 +118,45 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         }
         let named = row.groups.iter().filter_map(|id| {
             let group = view.groups.iter().find(|group| group.id == *id)?;
-            let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
-            cell.or_else(|| view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Candidate))
+            rows::shown_in_row(view, group)
         });
         for cell in named {
-            match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
-                Some((_, groups, _)) => groups.push(&cell.group),
-                None => limits.push((cell.limit.name, vec![&cell.group], &cell.limit.brief)),
+            match limits.iter_mut().find(|(limit, _)| named_by(limit) == named_by(&cell.limit)) {
+                Some((_, groups)) => groups.push(&cell.group),
+                None => limits.push((&cell.limit, vec![&cell.group])),
             }
         }
     }
-    limits.sort_by_key(|(_, groups, _)| std::cmp::Reverse(groups.len()));
+    limits.sort_by_key(|(_, groups)| std::cmp::Reverse(groups.len()));
     let crowd = crowd(view);
-    let name = |limit: &'static str| match (limit, crowd) {
+    let name = |limit: &LimitView| match (limit.name, crowd) {
         // What others take is a limit, though no sign in the program's own numbers is.
-        ("unknown", Some((busy, cpus))) => {
+        (UNKNOWN, Some((busy, cpus))) if limit.doubt.is_none() => {
             format!("no limit found but other programs, which used {} of {cpus} CPUs", significant(busy, 2))
         }
-        _ => phrase::limit(limit).to_owned(),
+        _ => phrase::limit(limit.name).to_owned(),
+    };
+    // Without its trials, for those of several questions are not the same.
+    let either = |limit: &LimitView| match &limit.doubt {
+        None => name(limit),
+        Some(doubt) if doubt.other == UNKNOWN => format!("perhaps {}", name(limit)),
+        Some(doubt) if limit.name == UNKNOWN => format!("perhaps {}", phrase::limit(doubt.other)),
+        Some(doubt) => format!("{} or {}", name(limit), phrase::limit(doubt.other)),
     };
     match limits.as_slice() {
         [] => Vec::new(),
-        [(limit, groups, sentence)] if groups.len() == 1 => vec![format!("{}: {sentence}", name(limit))],
-        [(limit, groups, sentence)] => {
+        [(limit, groups)] if groups.len() == 1 => {
+            let name = if limit.doubt.is_some() { phrase::limit_with_doubt(limit) } else { name(limit) };
+            vec![format!("{name}: {}", limit.brief)]
+        }
+        [(limit, groups)] => {
             let first = view.groups.iter().find(|group| group.id == *groups[0]);
             let first = first.map_or_else(String::new, |group| questions.of_group(group));
-            vec![format!("{}, everywhere; {first}: {sentence}", name(limit))]
+            vec![format!("{}, everywhere; {first}: {}", either(limit), limit.brief)]
         }
         several => {
             let said = |groups: &[&GroupId]| questions.names(view, groups);
-            several.iter().map(|(limit, groups, _)| format!("{}: {}", name(limit), said(groups))).collect()
+            several.iter().map(|(limit, groups)| format!("{}: {}", either(limit), said(groups))).collect()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The first screen of a session that compares two: what limits each, how far the verdict holds, and what to do next.
 
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, session};
 
@@ -7,7 +8,7 @@ use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, V
 use super::{Questions, head, holds, next, noise, rows};
 use crate::outward::at_most;
 use crate::phrase;
-use crate::sentence::{FORECAST_MAX_S, budget, forecast, likely_bound, measured_twice, percent};
+use crate::sentence::{FORECAST_MAX_S, budget, likely_bound, measured_twice, percent};
 
 /// Everything that the first screen says of two.
 pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
@@ -28,10 +29,12 @@ pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
 fn why(view: &View, versus: &VersusView) -> Vec<String> {
     let limit = |side: &VersusSideView| view.cell(&side.cell).filter(|cell| cell.trials > 0).map(|cell| &cell.limit);
     match (limit(&versus.a), limit(&versus.b)) {
-        (Some(a), Some(b)) if a.name == b.name => vec![format!("both: {} ({})", phrase::limit(a.name), b.brief)],
+        (Some(a), Some(b)) if a.name == b.name && a.doubt.is_none() && b.doubt.is_none() => {
+            vec![format!("both: {} ({})", phrase::limit(a.name), b.brief)]
+        }
         (a, b) => {
             let each = [("a", a), ("b", b)].into_iter().filter_map(|(name, limit)| Some((name, limit?)));
-            each.map(|(name, limit)| format!("{name}: {} ({})", phrase::limit(limit.name), limit.brief)).collect()
+            each.map(|(name, limit)| format!("{name}: {}: {}", phrase::limit_with_doubt(limit), limit.brief)).collect()
         }
     }
 }
@@ -84,9 +87,9 @@ fn next(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
 fn further(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     let narrows = narrows(view, versus);
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
-    let more = match next::rest_s(view).filter(|_| !imported) {
-        Some(rest_s) => {
-            let time = format!("at most about {}", forecast(rest_s));
+    let more = match next::rest_ns(view).filter(|_| !imported) {
+        Some(rest_ns) => {
+            let time = format!("at most about {}", forecast(rest_ns));
             let what = [Some(time), narrows].into_iter().flatten().collect::<Vec<_>>().join("; ");
             vec![format!("{} --until decided", next::resume(view)), what]
         }
