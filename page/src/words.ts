@@ -135,8 +135,8 @@ export const WORDS: readonly Word[] = [
     meaning: "of NOPs: every completion is compared with what was submitted, as a real program has to",
   },
   {
-    word: "cc",
-    forms: ["TCP_CONGESTION", "congestion control"],
+    word: "TCP_CONGESTION",
+    forms: ["cc", "congestion control", "congestion controls"],
     meaning: "by which rule TCP decides how much it may send, such as cubic or bbr",
   },
   { word: "relay", forms: ["relays"], meaning: "a program between the two ends that passes bytes on" },

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { shownRange } from "../src/answers";
-import { common, limitName } from "../src/data";
+import { axisName, common, type FactorView, limitName } from "../src/data";
 import { course } from "../src/figures/course";
 import { roughly } from "../src/figures/cost";
 import { forest } from "../src/figures/forest";
@@ -46,6 +46,11 @@ describe("numbers that are read off by themselves", () => {
     };
     expect(reading(undefined)).toContain("the line is that of a.");
     expect(reading({})).toContain("no line joins them.");
+  });
+  test("an axis has the name in code alone", () => {
+    const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;
+    expect(axisName(factor("pipe_size", "F_SETPIPE_SZ"))).toBe("F_SETPIPE_SZ");
+    expect(axisName(factor("read_size", "read"))).toBe("read size");
   });
   test("what is to be avoided has both its ends", () => {
     const told = (lower: number, upper: number | null, than = "the best") =>
