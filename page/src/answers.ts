@@ -33,6 +33,14 @@ const MARKS: Record<Mark, [string, string]> = {
   alone: ["–", "one cell: nothing to compare with"],
 };
 
+/** What a mark means under the answers: what is doubted without a note has no bound yet that answers anything. */
+export function meaningOfMark(mark: Mark, rows: Pick<UseRow, "standing" | "note">[]): string {
+  const noted = rows.filter((row) => marked(row) === mark).map(({ note }) => Boolean(note));
+  if (mark !== "doubtful" || !noted.includes(false)) return MARKS[mark][1];
+  const unbounded = "no answer yet: it may take so many times the best's";
+  return noted.includes(true) ? `in doubt: its note says why, or there is ${unbounded}` : unbounded;
+}
+
 /** How far a row is to be believed: what is shown and has a note is not plainly shown. */
 export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
   return row.standing === "proven" && row.note ? "contested" : row.standing;
@@ -152,7 +160,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
             {},
             h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
             " ",
-            ...hinted(MARKS[standing][1], explained),
+            ...hinted(meaningOfMark(standing, use.rows), explained),
           ),
         ),
         use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
@@ -211,13 +219,13 @@ function toAvoid(view: View, open: (group: string) => void, explained: Told): HT
   const named = avoid.some((line) => line.against !== BEST);
   const rows = avoid.flatMap((line) =>
     line.levels.map((level, at) => {
-      const than = line.against === BEST ? BEST : `${line.heading} ${line.against}`;
+      const than = line.against === BEST ? BEST : `${line.heading} ${sized(line.against)}`;
       const [shown, of] = shownRange(level.dearer_lower, level.dearer_upper ?? null, than);
       return h(
         "tr",
         {},
         h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
-        h("td", {}, h("b", {}, `${line.heading} ${level.level}`)),
+        h("td", {}, h("b", {}, `${line.heading} ${sized(level.level)}`)),
         h(
           "td",
           { class: "picture" },
@@ -308,11 +316,12 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
   });
 }
 
+/** Sizes as the answers say them, `64 KiB`, where the terminal has room for `64K` alone. */
+export const sized = (text: string): string => text.replace(/(?<![\w.-])(\d+)([KMG])(?![\w-])/g, "$1\u00a0$2iB");
+
 /** Levels of one kind: where one is in bytes, sizes are as the questions below say them, `64 B` and `1 KiB`. */
 export const alike = (levels: string[]): string[] =>
-  levels.some((level) => / B$/.test(level))
-    ? levels.map((level) => level.replace(/^(\d+)([KMG])$/, "$1\u00a0$2iB"))
-    : levels;
+  levels.some((level) => / B$/.test(level)) ? levels.map(sized) : levels;
 
 function answer(
   view: View,
@@ -377,7 +386,7 @@ function answer(
       ...(shown.length > 0
         ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
         : ["–"]),
-      row.tied ? h("small", {}, ...hinted(`or ${row.tied}: not told apart`, explained)) : null,
+      row.tied ? h("small", {}, ...hinted(`or ${sized(row.tied)}: not told apart`, explained)) : null,
       // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
       row.note ? h("span", { class: "note" }, ...noted(noteOf(view, row), explained)) : null,
     ),

@@ -12,7 +12,7 @@ import {
 } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
-import { ends, percentOf, range } from "../outward";
+import { BOUND_MAX, ends, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -36,7 +36,11 @@ function panel(id: string, title: string, reading: string, table: Table): HTMLEl
 export function options({ view, cell }: Looking): HTMLElement | null {
   // Of what was not measured the kernel said nothing.
   if (!cell || !isMeasured(cell)) return null;
-  const rows = Object.entries(cell.counters.options).map(([name, option]) => {
+  // What this workload cannot be asked for is neither in force nor not.
+  const known = Object.entries(cell.counters.options).filter(([name]) =>
+    view.plan.factors.some((factor) => factor.name === name),
+  );
+  const rows = known.map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
     const read = (value: unknown) => (typeof value === "number" && factor.unit === "bytes" ? size(value) : of(value));
@@ -107,12 +111,14 @@ export function failing(cell: CellView | undefined): number | null {
   return share != null && share >= FAILING ? share : null;
 }
 
-/** Confirmed choices by how much more than the best each may take at most, what is bounded best first. */
+/** Confirmed choices by how much more than the best each may take at most, what is bounded best first; of no bound, by rate. */
 export function ranked(view: View, group: GroupView): CellView[] {
-  const most = (cell: CellView) => cell.above_best_upper ?? Number.POSITIVE_INFINITY;
+  // Beyond what is told nothing is known, and no order is left.
+  const most = (cell: CellView) => Math.min(cell.above_best_upper ?? BOUND_MAX, BOUND_MAX);
+  const leads = (cell: CellView) => Number(cell.id === group.recommendation.cell);
   return candidates(view, group)
     .filter((cell) => isMeasured(cell) && isConfirmed(cell))
-    .sort((a, b) => most(a) - most(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
+    .sort((a, b) => most(a) - most(b) || leads(b) - leads(a) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
 }
 
 /** Why the choice that is named is not the one with the smallest bound, or the highest rate; nothing where it is both. */
@@ -142,6 +148,10 @@ export function notTheFirst({ view, group }: Looking): string | null {
       : "it was the smallest that was shown to be within the margin, before longer trials took that back";
   return `${name(own)} ${lacks} and is named all the same: ${why}.`;
 }
+
+/** Why some trials of a cell failed that was measured all the same: it is compared with nothing then. */
+export const brokenOff = (cell: CellView): string | null =>
+  isMeasured(cell) && cell.reason ? `not in every block: ${cell.reason}` : null;
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
 export function cells(looking: Looking): HTMLElement | null {
@@ -176,7 +186,9 @@ export function cells(looking: Looking): HTMLElement | null {
           ]
         : []),
       // Why it was not measured is all that is known of it.
-      ...(estimate.median == null ? ["–", cell.reason ?? limit.sentence] : [limitName(limit.name), limit.sentence]),
+      ...(estimate.median == null
+        ? ["–", cell.reason ?? limit.sentence]
+        : [limitName(limit.name), [brokenOff(cell), limit.sentence].filter((part) => part).join("; ")]),
     ];
   };
   return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", {

@@ -7,12 +7,14 @@ import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo, withInterval } fro
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { doubt } from "../answers";
-import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
+import { brokenOff, failing, mayBeBest, notTheFirst, ranked } from "./facts";
 import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis, warn } from "../look";
 import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
 
 const ROWS_MAX = 30;
+/** The heading of the limits. */
+const LIMITED = "Limited by";
 type Verdict = "within" | "beyond" | "open";
 const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
 type Laid = ReturnType<typeof rows>;
@@ -30,6 +32,7 @@ export function forest(looking: Looking): Figure | null {
   const alone = all.length === 1;
   const compared = !view.versus && !alone && cells.some((cell) => cell.above_best_upper != null);
   const single = cells.every((cell) => cell.trials <= 1);
+  const partial = cells.filter((cell) => cell.above_best_upper == null && brokenOff(cell));
   const relayless = withoutRelay(view, group);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
@@ -92,7 +95,7 @@ export function forest(looking: Looking): Figure | null {
         ...marks,
         ...(beside > 0
           ? [
-              Plot.text(["Limited by"], {
+              Plot.text([LIMITED], {
                 frameAnchor: "top-right",
                 dx: 20,
                 dy: -34,
@@ -132,10 +135,12 @@ export function forest(looking: Looking): Figure | null {
           ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
           : compared
             ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
-            : `${single ? "Squares are one trial each, which nothing confirms" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+            : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
       cost && lacks(cells, cost),
+      partial.length > 0 &&
+        `In some blocks ${partial.map(({ label, id }) => label || id).join(" and ")} failed, so that nothing is compared with ${partial.length === 1 ? "it" : "them"}: why stands with every cell.`,
     ]
       .filter((line) => line)
       .join(" "),
@@ -319,7 +324,7 @@ export function forest(looking: Looking): Figure | null {
         width,
       );
       // One line for all names, or two where one of them has no room in one.
-      const longest = Math.max(...cells.map(({ limit }) => limitName(limit.name).length));
+      const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limitName(limit.name).length));
       const beside = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
       const room = narrow ? width - 20 : (width - left - beside) / panels.length - 38;
       const two = panels.some(({ title }) => title.length * LETTER > room);

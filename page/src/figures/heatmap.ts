@@ -95,7 +95,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   let chosen = start;
   const plane = () => along(view, placed, chosen, [wish.x, wish.y]);
   const dense = [wish.x, wish.y].some((factor) => levels(plane(), factor).length > DENSE);
-  const screened = all.some((cell) => !isConfirmed(cell));
+  const screened = all.some((cell) => isMeasured(cell) && !isConfirmed(cell));
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
 
@@ -203,9 +203,9 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const left = narrow ? Math.max(34, longest + 12) : Math.max(74, longest + 34);
       const beside = width >= BESIDE && !dense;
       const wide = Math.min(beside ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
-      const tile = (wide - left - 10) / xs.length;
+      const tileWide = (wide - left - 10) / xs.length;
       const row = Math.min(narrow ? PHONE_ROW : ROW, HIGH / ys.length);
-      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), row);
+      const high = Math.max(Math.min(tileWide * 0.62, ys.length > 8 ? 36 : 54), row);
       const seen = (cell: CellView) => isMeasured(cell) && measure.of(cell) != null;
       const measured = cells.filter(seen);
       const values = measured.map((cell) => measure.of(cell)?.mid ?? 0);
@@ -224,7 +224,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const text = own ? digits(value, many) : value.toFixed(Math.max(0, Math.min(many - 1 - order, 9)));
         return brackets && !isConfirmed(cell) ? `(${text})` : text;
       };
-      const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tile);
+      const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tileWide);
       const roomy = writing?.brackets ?? false;
       const uncertain = measured.filter((cell) => !isConfirmed(cell));
       const drawing = draw(wide, {
@@ -289,7 +289,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
               ...place,
               // In the corner, where it hides no number.
               r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: writing ? tile / 2 - (roomy ? 8 : 6) : 0,
+              dx: writing ? tileWide / 2 - (roomy ? 8 : 6) : 0,
               dy: writing ? -high / 2 + (roomy ? 7 : 6) : 0,
               fill: "#fff",
               stroke: "#000",
@@ -299,7 +299,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             ...place,
             text: () => "▸",
             fontSize: roomy ? 14 : 8,
-            dx: -tile / 2 + (roomy ? 9 : 4),
+            dx: -tileWide / 2 + (roomy ? 9 : 4),
             dy: writing ? -high / 2 + (roomy ? 9 : 4) : 0,
             fill: "#111111",
             stroke: "#ffffff",
@@ -312,7 +312,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
                 ...place,
                 ...cross,
                 ...(roomy ? {} : { r: 3 }),
-                dx: writing ? tile / 2 - (roomy ? 9 : 6) : 0,
+                dx: writing ? tileWide / 2 - (roomy ? 9 : 6) : 0,
                 dy: writing ? high / 2 - (roomy ? 9 : 6) : 0,
               } as Plot.DotOptions,
             ),
@@ -342,10 +342,11 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       };
       const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
       const [across, down] = [corners(xs, scaleX), corners(ys, scaleY)];
+      const tile = (x: Level, y: Level) => tiles.get(JSON.stringify([x, y]));
       if (dense && screened) {
         const sure = ys.map((y) =>
           xs.map((x) => {
-            const cell = tiles.get(JSON.stringify([x, y]));
+            const cell = tile(x, y);
             return cell != null && isConfirmed(cell);
           }),
         );
@@ -381,6 +382,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const [where, ...what] = told(chosen);
         said.textContent = `${where}: ${what.join("; ")}`;
         const half = pair ? rest / 2 - 8 : beside ? rest : width < 640 ? width : width / 2 - 8;
+        const both = [wish.x, wish.y].flatMap((free) => along(view, cells, chosen, [free]));
         const line = (free: string, fixed: string) =>
           slice(
             along(view, cells, chosen, [free]),
@@ -389,6 +391,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             chosen.id,
             `${factorOf(view, fixed).heading} ${named(level(chosen, fixed), factorOf(view, fixed))}`,
             half,
+            both,
           );
         lines.replaceChildren(line(wish.x, wish.y), line(wish.y, wish.x));
       };

@@ -76,7 +76,7 @@ export function hatching(id: string): SVGDefsElement {
 }
 
 /** The frame of the cell that is looked at. */
-export const looked = () => (isDark() ? "#ffffff" : "#d6006c");
+export const looked = () => (isDark() ? "#ff66b8" : "#d6006c");
 
 /** How a cross is drawn in the corner of a tile, on every colour: as a halo, and above it. */
 export const crosses = (): Plot.DotOptions[] => [

@@ -15,6 +15,7 @@ import {
   legend,
   logarithmic,
   logAxis,
+  NARROW,
   paper,
   SERIES_MAX,
   SYMBOLS,
@@ -115,8 +116,9 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     }),
     draw(width) {
       const tone = colours();
-      const right = width < 640 ? 16 : Math.min(280, Math.max(...cells.map((each) => each.label.length)) * 6.6 + 30);
+      const right = width < NARROW ? 16 : Math.min(280, Math.max(...cells.map((each) => each.label.length)) * 6.6 + 30);
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
+      const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
       const last = cells
         .map((each) => points.filter((point) => point.each === each).at(-1))
         .filter((point) => point != null);
@@ -173,14 +175,11 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           label: "percentile of the calls",
           inset: INSET,
         },
-        y: {
-          ...logAxis(Math.min(...times), Math.max(...times), duration, 8),
-          inset: INSET,
-        },
+        y: { ...axis, inset: INSET },
         marks: [
           heading("Time of a call, log scale", 62, -24),
           ...marks,
-          width < 640 ? null : labels(last, tail, right),
+          width < NARROW ? null : labels(last, tail, right, axis.domain as number[]),
           Plot.tip(
             points,
             Plot.pointer({
@@ -194,7 +193,8 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           ),
         ],
       });
-      return width < 640
+      // One choice alone is told from nothing.
+      return width < NARROW && cells.length > 1
         ? [
             drawing,
             legend(
@@ -208,22 +208,28 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   };
 
   /** Names at the ends of the lines, pushed apart where they would lie on each other. */
-  function labels(last: (typeof points)[number][], tail: (p: number) => number, right: number): Plot.Markish {
+  function labels(
+    last: (typeof points)[number][],
+    tail: (p: number) => number,
+    right: number,
+    domain: readonly number[],
+  ): Plot.Markish {
     const tone = colours();
-    const low = Math.log(Math.min(...points.map((point) => point.lower ?? point.mid)));
-    const top = Math.log(Math.max(...points.map((point) => point.upper ?? point.mid)));
+    const [low = 0, top = 1] = domain;
     const least = ((top - low) / (270 - 2 * INSET)) * 15;
     const sorted = [...last].sort((a, b) => a.mid - b.mid);
-    let before = Number.NEGATIVE_INFINITY;
+    // Each beside its own last mark: at the end of the axis it would name a percentile that its choice has not.
+    const before = new Map<number, number>();
     const placed = sorted.map((point) => {
-      before = Math.max(Math.log(point.mid), before + least);
-      return { ...point, at: Math.exp(before) };
+      const at = Math.max(Math.log2(point.mid), (before.get(point.p) ?? Number.NEGATIVE_INFINITY) + least);
+      before.set(point.p, at);
+      return { ...point, at };
     });
-    // Beyond the end of the longest line: no other one runs through it.
-    const end = Math.max(...last.map((point) => tail(point.p)));
     return Plot.text(placed, {
-      x: () => end,
-      y: (point) => Math.log2(point.at),
+      x: (point) => tail(point.p),
+      y: "at",
+      stroke: paper(),
+      strokeWidth: 4,
       dx: 10,
       text: (point: (typeof placed)[number]) => point.each.label,
       textAnchor: "start",

@@ -23,6 +23,7 @@ import {
   CURVE_LEAST,
   DASHES,
   draw,
+  type Entry,
   faint,
   farApart,
   heading,
@@ -46,6 +47,8 @@ interface Wish {
   second: string;
 }
 const NONE = "";
+/** How the line of a path without a relay is dashed. */
+const WITHOUT = "4 3";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
 const wishes = new Map<number, Wish>();
@@ -207,6 +210,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         `Not drawn, since no factor tells it from what is: ${apart.map(({ label, id }) => label || id).join("; ")}.`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(first.of(relayless)?.mid ?? 0, first.unit)}.`,
+      series.length === 1 && `All marks are of ${fc.heading} ${named(series[0] ?? null, fc)}.`,
       fixed && `Held as in the cell looked at: ${fixed}.`,
       parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
       placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
@@ -271,21 +275,15 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           row.append(lines(part, measure, title, each, [least, most]));
         }
       }
-      return [
-        row,
-        series.length > 0
-          ? legend(
-              axisName(fc),
-              series.map((value, s) => ({
-                name: named(value, fc),
-                series: places[s] ?? s,
-                hollow: single,
-                loose: !panels.some((panel) => shown.some((measure) => isLined(panel, measure, s))),
-              })),
-              width,
-            )
-          : document.createTextNode(""),
-      ];
+      // One level alone tells nothing apart: it is named above.
+      const entries: Entry[] = (series.length > 1 ? series : []).map((value, s) => ({
+        name: named(value, fc),
+        series: places[s] ?? s,
+        hollow: single || !marked.some((one) => seriesOf(one) === s && isConfirmed(one)),
+        loose: !panels.some((panel) => shown.some((measure) => isLined(panel, measure, s))),
+      }));
+      if (relayless) entries.push({ name: "without a relay", dash: WITHOUT, line: 1.5, tone: ink() });
+      return [row, ...(entries.length > 0 ? [legend(series.length > 1 ? axisName(fc) : "", entries, width)] : [])];
     },
   };
 
@@ -335,19 +333,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const reach = (measure: Measure): Plot.Markish[] => {
       const value = relayless && measure.of(relayless);
       if (!value) return [];
-      const y = place(value.mid);
-      return [
-        Plot.ruleY([y], { stroke: ink(), strokeDasharray: "4 3" }),
-        Plot.text(["without a relay"], {
-          y: () => y,
-          frameAnchor: "right",
-          textAnchor: "end",
-          dy: -8,
-          fill: ink(),
-          stroke: paper(),
-          strokeWidth: 4,
-        }),
-      ];
+      return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
     const tone = colours();
     const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);
