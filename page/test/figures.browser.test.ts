@@ -431,6 +431,17 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("contours of medians are drawn for whoever asks, and say that no bound stands behind them", async () => {
+    const { page, trouble } = await open(fileOf([grid(5, 4)]));
+    const figure = page.locator("#heatmap");
+    await figure.getByLabel("contours").selectOption("of medians");
+    expect(await figure.locator(".contours path").count()).toBeGreaterThan(0);
+    expect(await figure.locator(".reading").first().textContent()).toContain("without a bound");
+    const key = (await figure.locator("svg.key text").allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
+    expect(key).toEqual(expect.arrayContaining(["within 5 % of the brightest", "within 100 % of the brightest"]));
+    expect(trouble).toEqual([]);
+  });
+
   test("the two lines through a map have one scale", async () => {
     const view = grid(4, 4);
     // Far apart along one of them, and close together along the other.

@@ -22,6 +22,7 @@ import { draw, faint, ink, NARROW, paper, thinned } from "../look";
 import { atRates, carried, lacks, type Measure, measures } from "../measure";
 import type { Looking, State } from "../state";
 import { mayBeBest } from "./facts";
+import { contourKey, contours, CONTOURS_READING } from "./contours";
 import { colourKey } from "./key";
 import { crosses, hatching, isDear, looked, markKey, outline, type Sign } from "./marks";
 import { slice } from "./slice";
@@ -31,6 +32,7 @@ interface Wish {
   x: string;
   y: string;
   measure: string;
+  contours: boolean;
 }
 const wishes = new Map<string, Wish>();
 /** What the reader coloured by last, in whichever group: another group begins with it. */
@@ -75,7 +77,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     ["write_size", "rcvbuf"].filter((name) => name !== x0),
     [second, first].find((name) => name !== x0) ?? second,
   );
-  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: lastMeasure };
+  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: lastMeasure, contours: false };
   const choose = (change: Partial<Wish>) => {
     const next = { ...wish, ...change };
     if (next.x === next.y) Object.assign(next, change.x ? { y: wish.x } : { x: wish.y });
@@ -109,6 +111,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       known.map((each) => ({ value: each.key, text: each.label })),
       measure.key,
       (key) => choose({ measure: key }),
+    ),
+    select(
+      "contours",
+      ["none", "of medians"].map((text) => ({ value: text, text })),
+      wish.contours ? "of medians" : "none",
+      (how) => choose({ contours: how !== "none" }),
     ),
     ...others.map((factor) => {
       const fixed = factorOf(view, factor);
@@ -168,6 +176,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
         "What was screened was measured before the rest and in other trials: compare those that were confirmed with each other alone. Of many that were tried briefly the brightest is so partly by luck.",
+      wish.contours && CONTOURS_READING,
       lacks(placed.filter(isMeasured), measure),
       carried(all, measure),
     ]
@@ -343,6 +352,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
       const [across, down] = [corners(xs, scaleX), corners(ys, scaleY)];
       const tile = (x: Level, y: Level) => tiles.get(JSON.stringify([x, y]));
+      if (wish.contours) {
+        const medians = ys.map((y) =>
+          xs.map((x) => {
+            const cell = tile(x, y);
+            return cell && seen(cell) ? (measure.of(cell)?.mid ?? null) : null;
+          }),
+        );
+        drawing.insertBefore(contours(medians, measure.less, across, down), above);
+      }
       if (dense && screened) {
         const sure = ys.map((y) =>
           xs.map((x) => {
@@ -464,6 +482,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         markKey(signs, group.recommendation.margin, wide, `${hatch}-key`),
+        wish.contours && contourKey(wide),
         placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.
