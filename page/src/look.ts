@@ -234,6 +234,8 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
   });
 }
 
+/** Below, what is long is folded away; pixels, as in the style sheet. */
+export const PHONE = 560;
 /** Below, names stand above their rows. */
 export const NARROW = 640;
 

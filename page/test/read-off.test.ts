@@ -1,13 +1,14 @@
 // What is read off a figure by itself, and repeated elsewhere: it must say what it is.
 
 import { describe, expect, test } from "vitest";
-import { meaningOfMark, shownRange, sized } from "../src/answers";
+import { shownRange, sized } from "../src/avoid";
+import { meaningOfMark } from "../src/standing";
 import { axisName, common, type FactorView, limitName } from "../src/data";
 import { course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
-import { brokenOff } from "../src/figures/facts";
+import { brokenOff } from "../src/figures/compared";
 import { forest } from "../src/figures/forest";
-import { indistinct } from "../src/figures/sweep";
+import { indistinct } from "../src/figures/axes";
 import { either } from "../src/figures/twins";
 import { carried } from "../src/measure";
 import { range } from "../src/outward";

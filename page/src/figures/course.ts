@@ -8,7 +8,7 @@ import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, stolen,
 import { RATES } from "../measure";
 import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
-import { ranked } from "./facts";
+import { ranked } from "./compared";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);

@@ -1,5 +1,6 @@
 // Two choices against each other on band axes, and the two lines through the cell that is looked at. Cells that only were
-// screened are hatched: what is known of them is little. What is shown of the others has a mark (marks.ts).
+// screened are hatched: what is known of them is little. What is shown of the others has a mark (marks.ts). Long, since map,
+// keyboard, pointer and both lines share the cell that is chosen.
 
 import * as Plot from "@observablehq/plot";
 import {
@@ -19,13 +20,14 @@ import { atMost, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, NARROW, paper, thinned } from "../look";
-import { atRates, carried, lacks, type Measure, measures } from "../measure";
+import { atRates, carried, lacks, measures } from "../measure";
 import type { Looking, State } from "../state";
-import { mayBeBest } from "./facts";
+import { mayBeBest } from "./compared";
 import { contourKey, contours, CONTOURS_READING } from "./contours";
 import { colourKey } from "./key";
 import { crosses, hatching, isDear, looked, markKey, outline, type Sign } from "./marks";
 import { slice } from "./slice";
+import { hasPlace, placing, type Writing, written } from "./tiles";
 
 /** What the reader chose in this figure. Kept while the page is open, group by group. */
 interface Wish {
@@ -38,20 +40,6 @@ const wishes = new Map<string, Wish>();
 /** What the reader coloured by last, in whichever group: another group begins with it. */
 let lastMeasure = "rate";
 
-/**
- * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
- * many places as the highest value has in so many digits.
- */
-const WRITINGS = [
-  { digits: 3, own: true, brackets: true, size: 12 },
-  { digits: 3, own: true, brackets: true, size: 11 },
-  { digits: 3, own: true, brackets: false, size: 11 },
-  { digits: 3, own: false, brackets: false, size: 11 },
-  { digits: 2, own: false, brackets: false, size: 11 },
-] as const;
-type Writing = (typeof WRITINGS)[number];
-/** How wide a digit is, and a dot or a bracket, of the font's size. */
-const [DIGIT, DOT] = [0.64, 0.38];
 const CELLS_WITH_TIP = 2000;
 const BESIDE = 900;
 /** More levels than this in a row or column: tiles are small, and hatching them would hide their colours. */
@@ -490,28 +478,6 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       return [beside ? h("div", { class: "side map" }, map, through) : h("div", {}, map, through)];
     },
   };
-}
-
-const hasPlace = (cell: CellView, { x, y }: Pick<Wish, "x" | "y">): boolean =>
-  level(cell, x) != null && level(cell, y) != null;
-
-/**
- * Which cells have a place on both axes and which have not, and where the map begins: at the cell looked at, or at the best that
- * has a place where that one has none.
- */
-export function placing(all: CellView[], axes: Pick<Wish, "x" | "y">, cell: CellView, measure: Measure) {
-  const has = (each: CellView) => hasPlace(each, axes);
-  const placed = all.filter(has);
-  const worth = (each: CellView) => (measure.of(each)?.mid ?? 0) * (measure.less ? -1 : 1);
-  const ranked = [...placed].sort((a, b) => Number(isConfirmed(b)) - Number(isConfirmed(a)) || worth(b) - worth(a));
-  const start = has(cell) ? cell : (ranked.find((each) => isMeasured(each) && measure.of(each)) ?? ranked[0]);
-  return { placed, placeless: all.filter((each) => !has(each) && isMeasured(each)), start };
-}
-
-/** The first writing whose longest number stands within a tile; nothing where none does. */
-export function written(texts: (how: Writing) => string[], tile: number): Writing | undefined {
-  const wide = (text: string) => [...text].reduce((sum, letter) => sum + (/[.()]/.test(letter) ? DOT : DIGIT), 0);
-  return WRITINGS.find((how) => Math.max(...texts(how).map(wide)) * how.size + (how.brackets ? 6 : 0) <= tile);
 }
 
 type Scale = { apply(value: unknown): unknown; bandwidth?: number };
