@@ -6,7 +6,7 @@ import { meaningOfMark } from "../src/standing";
 import { axisName, common, type FactorView, limitName } from "../src/data";
 import { course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
-import { brokenOff } from "../src/figures/compared";
+import { brokenOff, notTheFirst } from "../src/figures/compared";
 import { forest } from "../src/figures/forest";
 import { indistinct } from "../src/figures/axes";
 import { either } from "../src/figures/twins";
@@ -163,5 +163,14 @@ describe("numbers that are read off by themselves", () => {
     const [group] = view.groups;
     if (!group) throw new Error("a group");
     expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("something speaks against it");
+  });
+  test("of two none is named, whatever has the highest rate", () => {
+    const view = session(["a", "b"].map((id, at) => cell({ id, factors: {}, rate: 1e9 * (at + 1), bound: [0, 0.4] })));
+    const [group] = view.groups;
+    if (!group) throw new Error("a group");
+    const looking = () => notTheFirst({ view, group, cell: view.cells[0] });
+    expect(looking()).toContain("has not the highest rate");
+    view.versus = {} as NonNullable<typeof view.versus>;
+    expect(looking()).toBe(null);
   });
 });

@@ -31,6 +31,8 @@ export function ranked(view: View, group: GroupView): CellView[] {
 
 /** Why the choice that is named is not the one with the smallest bound, or the highest rate; nothing where it is both. */
 export function notTheFirst({ view, group }: Looking): string | null {
+  // Of two none is named.
+  if (view.versus) return null;
   const { cell, proven } = group.recommendation;
   const own = cellOf(view, cell);
   const rate = own?.estimate.median;

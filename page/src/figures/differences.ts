@@ -274,8 +274,8 @@ function wholes(most: number, room: number): number[] {
 
 /** The room that a number takes, pixels. */
 const NUMBER = 46;
-/** A letter's width in an axis' name, pixels. */
-const LETTER = 6.4;
+/** A letter's width in an axis' name, at most; pixels. */
+const LETTER = 7;
 
 /** The numbers of a row that have no place within the axis, at one of its ends. */
 function beyond(row: Difference, end: number, low: number, named: Named): string {
