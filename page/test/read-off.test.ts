@@ -8,6 +8,7 @@ import { course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
 import { brokenOff, notTheFirst } from "../src/figures/compared";
 import { forest } from "../src/figures/forest";
+import { percentiles } from "../src/figures/percentiles";
 import { indistinct } from "../src/figures/axes";
 import { either } from "../src/figures/twins";
 import { carried } from "../src/measure";
@@ -163,6 +164,21 @@ describe("numbers that are read off by themselves", () => {
     const [group] = view.groups;
     if (!group) throw new Error("a group");
     expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("something speaks against it");
+  });
+  test("of many choices a few are drawn, the fastest where none is bounded, and few are named that are not", () => {
+    const cells = Array.from({ length: 40 }, (_, at) => {
+      const found = cell({ id: `m${at}`, factors: { server_engine: `m${at}` }, rate: 1e5 * (at + 1) });
+      found.call = { timing: "closed loop", errors: [] } as unknown as NonNullable<typeof found.call>;
+      found.more = { total_p50_ns: { median: 1e6 + at, unit: "ns", metric: "time" } } as never;
+      return found;
+    });
+    const view = session(cells, { recommended: null, varied: ["server_engine"] });
+    const [group] = view.groups;
+    if (!group) throw new Error("a group");
+    const drawn = percentiles({ view, group, cell: undefined }, () => {});
+    expect(drawn?.table().rows[0]?.[0]).toBe("m39");
+    expect(drawn?.reading).toContain("m0, m1, m2, m3, 30 more.");
+    expect(forest({ view, group, cell: undefined })?.reading).toContain("Drawn are the first 30 of 40");
   });
   test("of two none is named, whatever has the highest rate", () => {
     const view = session(["a", "b"].map((id, at) => cell({ id, factors: {}, rate: 1e9 * (at + 1), bound: [0, 0.4] })));

@@ -138,6 +138,7 @@ export function forest(looking: Looking): Figure | null {
             : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
+      all.length > cells.length && `Drawn are the first ${cells.length} of ${all.length}; every cell has a row below.`,
       cost && lacks(cells, cost),
       partial.length > 0 &&
         `In some blocks ${partial.map(({ label, id }) => label || id).join(" and ")} failed, so that nothing is compared with ${partial.length === 1 ? "it" : "them"}: why stands with every cell.`,

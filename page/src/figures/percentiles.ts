@@ -23,10 +23,14 @@ import {
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
+import { ranked } from "./compared";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** What stays free at the ends of the axes, so that marks there are seen whole; pixels. */
 const INSET = 10;
+/** Of more choices than this that are not drawn a few are named. */
+const NAMED_MAX = 4;
+
 let part = "total";
 
 /** `total_p99_9_ns` → 0.999. */
@@ -55,13 +59,20 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   );
   if (parts.length === 0) return null;
   if (!parts.includes(part)) part = parts[0] ?? "total";
-  const order = (each: CellView) => (each.id === cell?.id ? -1 : (each.above_best_upper ?? 1e9));
+  // In the order of the ranking: of what has no bound the fastest are drawn.
+  const rank = ranked(view, group).map(({ id }) => id);
+  const order = (each: CellView) =>
+    each.id === cell?.id ? -1 : rank.includes(each.id) ? rank.indexOf(each.id) : rank.length;
   const cells = candidates(view, group)
     .filter((each) => isMeasured(each) && timed(each))
     .sort((a, b) => order(a) - order(b))
     .slice(0, LINES_MAX);
   const series = seriesOf(view, cells);
-  const names = (all: CellView[]) => all.map((each) => each.label || each.id).join(", ");
+  const names = (all: CellView[]) => {
+    const rest = all.length - NAMED_MAX;
+    const named = rest > 1 ? all.slice(0, NAMED_MAX) : all;
+    return [...named.map((each) => each.label || each.id), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
+  };
   const measured = candidates(view, group).filter(isMeasured);
   const untimed = measured.filter((each) => !timed(each));
   const others = measured.filter((each) => timed(each) && !cells.includes(each));
@@ -116,7 +127,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     }),
     draw(width) {
       const tone = colours();
-      const right = width < NARROW ? 16 : Math.min(280, Math.max(...cells.map((each) => each.label.length)) * 6.6 + 30);
+      const right = width < NARROW ? 16 : Math.min(310, Math.max(...cells.map((each) => each.label.length)) * 7.1 + 24);
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
       const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
       const last = cells
