@@ -438,7 +438,7 @@ inBrowser("the figures in a browser", () => {
     expect(await figure.locator(".contours path").count()).toBeGreaterThan(0);
     expect(await figure.locator(".reading").first().textContent()).toContain("without a bound");
     const key = (await figure.locator("svg.key text").allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
-    expect(key).toEqual(expect.arrayContaining(["within 5 % of the brightest", "within 100 % of the brightest"]));
+    expect(key).toEqual(expect.arrayContaining(["≤ 5 % more time", "≤ 100 % more time"]));
     expect(trouble).toEqual([]);
   });
 

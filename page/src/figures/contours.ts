@@ -24,8 +24,12 @@ export function near(values: (number | null)[][], less: boolean, share: number):
   return values.map((row) => row.map((value) => (value == null ? null : within(value))));
 }
 
+/** What there is more of than at the brightest: what is slower takes more time, of anything else there is more. */
+const moreOf = (unit: string): string => (unit.endsWith("/s") ? "more time" : "more");
+
 /** What a reader must know of the lines. */
-export const CONTOURS_READING = `Lines surround medians within ${CONTOURS.map(({ share }) => percent(share)).join(", ")} of the brightest: medians alone, without a bound, and of what is hatched roughly known.`;
+export const told = (unit: string): string =>
+  `Lines surround what takes at most ${CONTOURS.map(({ share }) => percent(share)).join(", ")} ${moreOf(unit)} than the brightest: by medians alone, without a bound, and of what is hatched roughly known.`;
 
 /** The lines; `x` and `y` are the places of the tiles' corners in pixels. */
 export function contours(values: (number | null)[][], less: boolean, x: number[], y: number[]): SVGGElement {
@@ -40,11 +44,11 @@ export function contours(values: (number | null)[][], less: boolean, x: number[]
 }
 
 /** What the lines mean, in as many rows as it takes. */
-export function contourKey(wide: number): SVGSVGElement {
+export function contourKey(unit: string, wide: number): SVGSVGElement {
   const [step, row] = [Math.min(246, wide), 22];
   const columns = Math.max(1, Math.floor(wide / step));
   const [width, height] = [step * Math.min(columns, CONTOURS.length), row * Math.ceil(CONTOURS.length / columns) + 6];
-  const named = CONTOURS.map(({ share, dash }) => ({ name: `within ${percent(share)} of the brightest`, dash }));
+  const named = CONTOURS.map(({ share, dash }) => ({ name: `≤ ${percent(share)} ${moreOf(unit)}`, dash }));
   const drawing = draw(width, {
     height,
     margin: 0,

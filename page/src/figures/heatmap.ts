@@ -23,7 +23,7 @@ import { draw, faint, ink, NARROW, paper, thinned } from "../look";
 import { atRates, carried, lacks, measures } from "../measure";
 import type { Looking, State } from "../state";
 import { mayBeBest } from "./compared";
-import { contourKey, contours, CONTOURS_READING } from "./contours";
+import { contourKey, contours, told as toldOfContours } from "./contours";
 import { colourKey } from "./key";
 import { crosses, hatching, isDear, looked, markKey, outline, type Sign } from "./marks";
 import { slice } from "./slice";
@@ -164,7 +164,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
         "What was screened was measured before the rest and in other trials: compare those that were confirmed with each other alone. Of many that were tried briefly the brightest is so partly by luck.",
-      wish.contours && CONTOURS_READING,
+      wish.contours && toldOfContours(measure.unit),
       lacks(placed.filter(isMeasured), measure),
       carried(all, measure),
     ]
@@ -470,7 +470,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         markKey(signs, group.recommendation.margin, wide, `${hatch}-key`),
-        wish.contours && contourKey(wide),
+        wish.contours && contourKey(measure.unit, wide),
         placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.
