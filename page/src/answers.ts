@@ -1,6 +1,8 @@
 // The first screen: the same answers as the terminal's, each with its bound as a picture, and where its evidence is.
+// Longer than others: an answer has many parts, and each reads the same row.
 
-import { inWords, picture, scale, shownDearer } from "./bound";
+import { sized, toAvoid } from "./avoid";
+import { inWords, picture, scale } from "./bound";
 import {
   candidates,
   type CellView,
@@ -16,64 +18,13 @@ import {
   type View,
 } from "./data";
 import { h, table } from "./dom";
-import { capital, costName, digits, duration, moreOf, percent, sentence } from "./format";
-import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo } from "./outward";
+import { FEW, folded } from "./folded";
+import { costName, digits, duration, moreOf, percent, sentence } from "./format";
+import { manyTimes, upTo } from "./outward";
 import { nothing } from "./nothing";
+import { contradicting, marked, MARKS, meaningOfMark, noteOf, OWN, secondTrials, summary } from "./standing";
 import { following, showing, stolen, told } from "./told";
 import { hinted, type Told, WORDS, words } from "./words";
-
-type Mark = UseRow["standing"] | "contested";
-
-const MARKS: Record<Mark, [string, string]> = {
-  proven: ["✓", "shown to be within the margin"],
-  contested: ["✓?", "shown, but something speaks against it: its note says what"],
-  open: ["○", "not shown yet; the bound holds"],
-  doubtful: ["?", "in doubt: its note says why"],
-  nothing: ["×", "nothing can be said"],
-  alone: ["–", "one cell: nothing to compare with"],
-};
-
-/** How far a row is to be believed: what is shown and has a note is not plainly shown. */
-export function marked(row: Pick<UseRow, "standing" | "note">): Mark {
-  return row.standing === "proven" && row.note ? "contested" : row.standing;
-}
-
-/** How far the answer of a group is to be believed, as its row says it; nothing where it has none of its own. */
-export function doubt(view: View, group: string): { mark: Mark; text: string } | null {
-  const row = view.answer.use.rows.find(({ groups }) => groups.length === 1 && groups[0] === group);
-  if (!row || view.versus || row.standing === "alone") return null;
-  const mark = marked(row);
-  const second = contradicting(view, row);
-  const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
-  const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
-  const more = moreOf(groupOf(view, group)?.cost ?? "").replace("more ", "");
-  const why = [
-    row.times == null ? "" : `no answer yet: may take ${manyTimes(row.times)} the best's ${more}`,
-    row.note ? `${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : "",
-  ].filter((part) => part !== "");
-  return { mark, text: `${[capital(meaning ?? ""), why.join("; ")].filter((part) => part !== "").join(": ")}.` };
-}
-
-/** The sign of how well something is known. */
-export const signOf = (mark: Mark): string => MARKS[mark][0];
-
-/** How many answers are how well known, in a sentence; nothing where nothing was compared. */
-export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: number): string | null {
-  const of = (...wanted: Mark[]) => rows.filter((row) => wanted.includes(marked(row))).length;
-  const compared = rows.length - of("alone");
-  if (compared === 0) return null;
-  const are = (many: number) => (many === 1 ? "is" : "are");
-  const rest = [
-    [of("contested"), "shown, with something against it"],
-    [of("open"), "not shown yet, with a bound that holds"],
-    [of("doubtful"), "in doubt"],
-    [of("nothing"), "without an answer"],
-  ] as const;
-  const told = rest.filter(([many]) => many > 0).map(([many, what]) => `${many} ${are(many)} ${what}`);
-  const plainly = of("contested") > 0 ? "plainly shown" : "shown";
-  const shown = `${of("proven")} of ${compared} ${compared === 1 ? "answer is" : "answers are"} ${plainly} to be within ${percent(margin)} of the best confirmed`;
-  return `${[shown, ...told].join("; ")}.`;
-}
 
 /** Whether every choice has one trial, as a table has it that was imported: nothing is compared or confirmed by that. */
 const isSingle = ({ cells, status }: View): boolean =>
@@ -152,7 +103,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
             {},
             h("span", { class: `mark ${standing}`, "aria-hidden": "true" }, MARKS[standing][0]),
             " ",
-            ...hinted(MARKS[standing][1], explained),
+            ...hinted(meaningOfMark(standing, use.rows), explained),
           ),
         ),
         use.rows.some((row) => row.shown.some((level) => level.startsWith("("))) &&
@@ -177,17 +128,6 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
   );
 }
 
-/** More answers than this are short on a phone, until one of them is asked for. */
-const FEW = 4;
-/** Pixels; as in the style sheet. */
-const PHONE = 560;
-
-/** What is long: behind a line of its own on a phone. */
-function folded(long: boolean, summary: string, content: HTMLElement): HTMLElement {
-  if (!long) return content;
-  return h("details", { class: "all", open: innerWidth > PHONE }, h("summary", {}, summary), content);
-}
-
 /** Opens one answer of many on a phone. */
 function unfold(question: string): HTMLElement {
   const turn = (event: Event) => {
@@ -203,72 +143,6 @@ function unfold(question: string): HTMLElement {
     "more",
   );
 }
-
-/** What to avoid: by how much each level is shown to take more, and than what. */
-function toAvoid(view: View, open: (group: string) => void, explained: Told): HTMLElement {
-  const { avoid } = view.answer;
-  const least = avoid.some((line) => line.against === BEST);
-  const named = avoid.some((line) => line.against !== BEST);
-  const rows = avoid.flatMap((line) =>
-    line.levels.map((level, at) => {
-      const than = line.against === BEST ? BEST : `${line.heading} ${line.against}`;
-      const [shown, of] = shownRange(level.dearer_lower, level.dearer_upper ?? null, than);
-      return h(
-        "tr",
-        {},
-        h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
-        h("td", {}, h("b", {}, `${line.heading} ${level.level}`)),
-        h(
-          "td",
-          { class: "picture" },
-          shownDearer(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY, view.answer.use.margin),
-        ),
-        h("td", {}, `${shown} `, h("small", {}, of)),
-      );
-    }),
-  );
-  const costs = [...new Set(avoid.map((line) => moreOf(groupOf(view, line.group)?.cost ?? "")))].join(" or ");
-  const reading = [
-    `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence, where trials of the same block are compared: intervals of rates may overlap all the same.`,
-    least && "“The best” is the best confirmed choice of the same conditions, whichever that is.",
-    named &&
-      "Where a level is named, both were compared with all else the same, in the few short trials of the screening, all of them together: none of these cells need have been confirmed.",
-  ];
-  return h(
-    "section",
-    { class: "told", id: "avoid" },
-    h("h3", {}, "Avoid"),
-    h("p", { class: "reading" }, ...hinted(reading.filter((line) => line).join(" "), explained)),
-    folded(
-      rows.length > 2 * FEW,
-      `All ${rows.length} of them`,
-      table(
-        "What to avoid",
-        [
-          "under these conditions",
-          "avoid",
-          scale(view.answer.use.margin),
-          h("span", {}, `${costs}, at least and at most`),
-        ],
-        rows,
-      ),
-    ),
-  );
-}
-
-/** What is shown to be taken, with both its ends: more than the best, or, where that is many times as much, times the best's. */
-export const shownRange = (lower: number, upper: number | null, than: string): [range: string, of: string] =>
-  upper == null
-    ? [`at least ${atLeast(lower)}`, `more than ${than}`]
-    : upper < BOUND_MAX
-      ? [range(lower, upper), `more than ${than}`]
-      : [
-          `${rounded(1 + lower, "lower")}\u00a0× to ${rounded(1 + upper, "upper")}\u00a0×`,
-          `as much as ${than === BEST ? BEST : `with ${than}`}`,
-        ];
-
-/** What a level is compared with where it is whichever choice is the best, as the document says it. */
-const BEST = "the best";
 
 /** Many questions that differ in two numbers: their answers by row and column. */
 function overview(view: View, open: (group: string) => void): HTMLElement | null {
@@ -310,9 +184,7 @@ function overview(view: View, open: (group: string) => void): HTMLElement | null
 
 /** Levels of one kind: where one is in bytes, sizes are as the questions below say them, `64 B` and `1 KiB`. */
 export const alike = (levels: string[]): string[] =>
-  levels.some((level) => / B$/.test(level))
-    ? levels.map((level) => level.replace(/^(\d+)([KMG])$/, "$1\u00a0$2iB"))
-    : levels;
+  levels.some((level) => / B$/.test(level)) ? levels.map(sized) : levels;
 
 function answer(
   view: View,
@@ -377,7 +249,7 @@ function answer(
       ...(shown.length > 0
         ? shown.map(([heading, level]) => h("span", { class: "pair" }, h("small", {}, heading), h("b", {}, level)))
         : ["–"]),
-      row.tied ? h("small", {}, ...hinted(`or ${row.tied}: not told apart`, explained)) : null,
+      row.tied ? h("small", {}, ...hinted(`or ${sized(row.tied)}: not told apart`, explained)) : null,
       // What speaks against a choice stands with it, and a choice in doubt is not called for in bold.
       row.note ? h("span", { class: "note" }, ...noted(noteOf(view, row), explained)) : null,
     ),
@@ -451,27 +323,6 @@ function named(view: View, row: UseRow, group: GroupView | undefined): CellView 
 /** What a choice is that is left to the system: `auto (= bbr here)`. */
 function left(level: string, auto: string | null | undefined): string {
   return level === "auto" && auto ? `auto (= ${auto} here)` : level;
-}
-
-const OWN = "second trials";
-
-/** Whose second trials they are: what was measured twice need not be what the answer names. */
-export function secondTrials(view: View, group: GroupView | undefined): string {
-  const other =
-    group?.twin && group.twin.cell !== group.recommendation.cell ? cellOf(view, group.twin.cell) : undefined;
-  return other?.label ? `${OWN} of ${other.label}` : OWN;
-}
-
-/** A row's note, which calls second trials the answer's own only where they are. */
-export function noteOf(view: View, { note, groups }: Pick<UseRow, "note" | "groups">): string {
-  const again = groups.length === 1 ? secondTrials(view, groupOf(view, groups[0])) : OWN;
-  return (note ?? "").replace(`its ${OWN}`, again === OWN ? `its ${OWN}` : `the ${again}`);
-}
-
-/** The bound by the second trials of a choice that was measured twice, where those contradict the first ones. */
-function contradicting(view: View, row: UseRow): number | null {
-  const group = row.groups.length === 1 ? groupOf(view, row.groups[0]) : undefined;
-  return group?.recommendation.survives_exchange === false ? (group.twin?.exchanged_bound ?? null) : null;
 }
 
 /** A note with the sections that it names as places to go to. */

@@ -86,7 +86,10 @@ export function factorOf(view: View, name: string): FactorView {
 
 /** A factor as an axis names it: `read size`, where a cell says `read 64 KiB`. */
 export function axisName(factor: FactorView): string {
-  const short = factor.name.endsWith("_size") && !factor.heading.includes("size");
+  // A rate that is asked for is not the one that is measured.
+  if (factor.name === "call_rate" || factor.name === "rate") return "offered rate";
+  // What has a name in code has that one alone: `F_SETPIPE_SZ`.
+  const short = factor.name.endsWith("_size") && !/size|[A-Z]/.test(factor.heading);
   return short ? `${factor.heading} size` : factor.heading;
 }
 

@@ -3,7 +3,7 @@
 import { h, table as laidOut } from "./dom";
 import { ink, paper } from "./look";
 import { csv, png, save, standalone, type Table } from "./save";
-import { hinted } from "./words";
+import { flagged, hinted } from "./words";
 
 export interface Figure {
   /** Names the files and the place in the page. */
@@ -102,7 +102,7 @@ export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
   const shown = rows.slice(0, ROWS_MAX);
   const more = rows.length - shown.length;
   const value = (value: string | number | null) =>
-    h("td", typeof value === "number" ? { class: "number" } : {}, text(value));
+    h("td", typeof value === "number" ? { class: "number" } : {}, ...flagged(text(value)));
   return laidOut(
     name,
     columns.map((column) => (column === "" ? "" : h("span", {}, ...hinted(column)))),

@@ -175,6 +175,8 @@ export interface Entry {
   dash?: string | undefined;
   /** It is a line of so many pixels, without marks. */
   line?: number;
+  /** A colour that no series has. */
+  tone?: string;
 }
 
 /** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
@@ -194,9 +196,9 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
     y: { axis: null, domain: [0, high], range: [0, high] },
     marks: [
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
-      ...entries.flatMap(({ name, series, hollow, loose, dash, line, look }, at) => {
+      ...entries.flatMap(({ name, series, hollow, loose, dash, line, look, tone: own }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
-        const stroke = series == null ? faint() : (tone[series % tone.length] ?? ink());
+        const stroke = own ?? (series == null ? faint() : (tone[series % tone.length] ?? ink()));
         return [
           loose || look
             ? null
@@ -232,6 +234,8 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
   });
 }
 
+/** Below, what is long is folded away; pixels, as in the style sheet. */
+export const PHONE = 560;
 /** Below, names stand above their rows. */
 export const NARROW = 640;
 

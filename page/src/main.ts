@@ -2,11 +2,11 @@
 // in the page; nothing is fetched, and nothing is computed but places of marks.
 
 import "./style.css";
-import { answers, doubt, signOf } from "./answers";
+import { answers } from "./answers";
 import { beside as besideOthers } from "./beside";
-import { candidates, common, madeAt, nothingMeasured, read, readBetween } from "./data";
+import { common, madeAt, nothingMeasured, read, readBetween } from "./data";
 import { h } from "./dom";
-import { capital, counted, duration } from "./format";
+import { duration } from "./format";
 import { type Figure, frame, type Lacking, lacking, select } from "./frame";
 import { audit } from "./figures/audit";
 import { apart, travelled } from "./figures/between";
@@ -24,15 +24,13 @@ import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
 import { twins } from "./figures/twins";
 import { type Live, live } from "./live";
+import { index, picker } from "./picker";
 import { type Looking, State } from "./state";
 import { gains, verdict, versus } from "./versus";
-import { hinted } from "./words";
 
 type Maker = (looking: Looking, redraw: () => void) => Figure | Lacking | null;
 
 const RESIZED_MS = 120;
-/** Pixels; as in the style sheet. */
-const PHONE = 560;
 
 function start(): void {
   const data = document.getElementById("sessions")?.textContent ?? "[]";
@@ -231,76 +229,6 @@ function head(state: State): HTMLElement {
     ),
     said,
   );
-}
-
-/** What is recommended, without the name of the group, which stands above it. */
-function recommended({ label, recommendation: { text } }: Looking["group"]): string {
-  const named = `${label}: `;
-  const own = label !== "" && text.slice(0, named.length).toLowerCase() === named.toLowerCase();
-  return capital(own ? text.slice(named.length) : text);
-}
-
-/** Which conditions are looked at. */
-function picker(state: State, { view, group }: Looking): HTMLElement {
-  const at = view.groups.indexOf(group);
-  const step = (by: number) => () => {
-    const next = view.groups[(at + by + view.groups.length) % view.groups.length];
-    if (next) state.openGroup(next.id);
-  };
-  const known = doubt(view, group.id);
-  const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
-  const [young, old] = (group.age_ns ?? []) as number[];
-  const facts = [
-    `${counted(measured, "cell")} measured`,
-    view.status === "imported"
-      ? `${counted(group.blocks.used, "trial")} of each, by somebody else`
-      : `${counted(group.blocks.used, "block")} of confirmation`,
-    group.warmup_ns != null && `${duration(group.warmup_ns)} of warm-up`,
-    young != null && old != null && `connections ${duration(young)} to ${duration(old)} after they opened`,
-    group.look && `judgement ${group.look.done} of ${group.look.of}`,
-  ];
-  return h(
-    "div",
-    { class: "picker" },
-    h("h2", { id: "evidence-title" }, "The evidence"),
-    h(
-      "div",
-      { class: "controls" },
-      select(
-        "under these conditions",
-        view.groups.map((each) => ({ value: each.id, text: each.label || each.id })),
-        group.id,
-        (id) => state.openGroup(id),
-      ),
-      view.groups.length > 1 &&
-        h("button", { type: "button", onclick: step(-1), "aria-label": "The conditions before" }, "‹"),
-      view.groups.length > 1 &&
-        h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
-    ),
-    h("p", { class: "verdict" }, ...hinted(recommended(group))),
-    known &&
-      h(
-        "p",
-        { class: "known" },
-        h("span", { class: `mark ${known.mark}` }, signOf(known.mark)),
-        " ",
-        ...hinted(known.text),
-      ),
-    h("p", { class: "reading" }, ...hinted(`${facts.filter((part) => part).join(", ")}.`)),
-  );
-}
-
-/** What there is to see of these conditions, to go to it: a small screen shows one of them at a time. */
-function index(room: HTMLElement): { element: HTMLElement; fill(): void } {
-  const figures = () => [...room.querySelectorAll("figure")];
-  const list = h("ol", {});
-  const fill = () =>
-    list.replaceChildren(
-      ...figures().map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.querySelector("h3")?.textContent))),
-    );
-  // On a wide page it stands open: a closed one tells nobody what there is.
-  const attributes = { class: "index", open: innerWidth > PHONE, ontoggle: fill };
-  return { element: h("details", attributes, h("summary", {}, "Go to a figure"), list), fill };
 }
 
 start();

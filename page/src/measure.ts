@@ -20,6 +20,8 @@ export const RATES: Record<string, string> = {
   throughput: "throughput",
   calls: "completed calls",
   nops: "completed operations",
+  // Their unit says what is counted.
+  runs: "rate",
 };
 
 function rate(cells: CellView[]): Measure {

@@ -51,9 +51,11 @@ export function upTo(share: number): string {
 export const manyTimes = (times: number): string =>
   times >= 1 + BOUND_MAX ? `over ${1 + BOUND_MAX}\u00a0×` : `up to ${rounded(times, "upper", 2)}\u00a0×`;
 
-/** How much more something takes, from its bound from below to that from above. */
-export const range = (lower: number | null | undefined, upper: number): string =>
-  upper >= BOUND_MAX ? `at least ${atLeast(lower ?? 0)}` : `${atLeast(lower ?? 0)} to ${atMost(upper)}`;
+/** How much more something takes, from its bound from below to that from above; where it has neither, that it has none. */
+export function range(lower: number | null | undefined, upper: number): string {
+  if (upper < BOUND_MAX) return `${atLeast(lower ?? 0)} to ${atMost(upper)}`;
+  return (lower ?? 0) > 0 ? `at least ${atLeast(lower ?? 0)}` : "no bound";
+}
 
 /** The significant digits that an interval has: three, or as many as tell its ends apart. */
 const digitsApart = (lower: number, upper: number): number =>

@@ -135,8 +135,8 @@ export const WORDS: readonly Word[] = [
     meaning: "of NOPs: every completion is compared with what was submitted, as a real program has to",
   },
   {
-    word: "cc",
-    forms: ["TCP_CONGESTION", "congestion control"],
+    word: "TCP_CONGESTION",
+    forms: ["cc", "congestion control", "congestion controls"],
     meaning: "by which rule TCP decides how much it may send, such as cubic or bbr",
   },
   { word: "relay", forms: ["relays"], meaning: "a program between the two ends that passes bytes on" },
@@ -170,12 +170,21 @@ export function pieces(text: string, told: Told = new Set()): { text: string; me
   return [...found, { text: text.slice(from) }].filter((piece) => piece.text !== "");
 }
 
-/** A text in which no line ends within a flag: what is left of it at the end of a line reads as a dash. */
+/**
+ * A text in which no line ends within a flag, since what is left of it at the end of a line reads as a dash, and what is typed
+ * (between backticks) looks so.
+ */
 export const flagged = (text: string): (Node | string)[] =>
   text
-    .split(/(--[a-z][\w-]*)/)
+    .split(/(`[^`]+`|--[a-z][\w-]*)/)
     .filter((part) => part !== "")
-    .map((part) => (part.startsWith("--") ? h("span", { class: "flag" }, part) : part));
+    .map((part) =>
+      part.startsWith("`")
+        ? h("code", {}, part.slice(1, -1))
+        : part.startsWith("--")
+          ? h("span", { class: "flag" }, part)
+          : part,
+    );
 
 /** A text whose words say what they mean when they are pointed at; the list says it to everybody. */
 export function hinted(text: string, told?: Told): (Node | string)[] {

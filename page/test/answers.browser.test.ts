@@ -81,7 +81,7 @@ inBrowser("the answers in a browser", () => {
     expect(await page.locator(".answers .code > code").textContent()).toBe("read(fd, buf, 65536)");
     expect(await text(".answers .code small")).toBe("beside a peer with write(fd, buf, 1024)");
     expect(await text(".answers .choice b")).toBe("auto (= bbr here)");
-    expect(await text("#avoid tbody")).toBe("g1 unixread 4K30 % to 50 % more than read 256K");
+    expect(await text("#avoid tbody")).toBe("g1 unixread 4 KiB30 % to 50 % more than read 256 KiB");
     const command = page.locator(".command code").first();
     expect(await command.textContent()).toBe(view.answer.next[0]);
     expect(await command.evaluate((code) => getComputedStyle(code).whiteSpace)).toBe("pre-wrap");

@@ -27,7 +27,7 @@ inBrowser("the figures in a browser", () => {
       expect(said, id).toContain("The dashed line is the path without a relay: 1 GiB/s.");
       expect(await page.locator(`#${id} svg [stroke-dasharray="4 3"]`).count(), id).toBeGreaterThan(0);
     }
-    expect(await page.locator("#sweep svg").textContent()).toContain("without a relay");
+    expect(await page.locator("#sweep svg").last().textContent(), "in its legend").toContain("without a relay");
     expect(trouble).toEqual([]);
   });
 
@@ -250,6 +250,28 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
+  test("an interval without an end leaves its axis one that can be read", async () => {
+    const view = grid(2, 1);
+    const [group] = view.groups;
+    const twin = { cell: "c0-0", twin: "c0-0t", difference: -0.5, lower: -0.9999999998, upper: 1.5e9 };
+    if (group) group.twin = { ...twin, spread: 10, alarm: false, exchanged_bound: null, blocks: 2 };
+    const { page, trouble } = await open(fileOf([view]), { viewport: { width: 390, height: 900 } });
+    const said = (await page.locator("#twins svg text").allTextContents()).map((text) =>
+      text.replaceAll("\u00a0", " "),
+    );
+    expect(said.filter((text) => /^\d+ ×$/.test(text)).length, "ticks").toBeGreaterThan(2);
+    expect(said).toEqual(expect.arrayContaining(["from over 100 ×", "to over 100 ×"]));
+    expect(trouble).toEqual([]);
+  });
+
+  test("the options are those that the workload can be asked for", async () => {
+    const view = grid(2, 1);
+    const asked = { requested: "auto", source: 1, sink: 1, as_asked: null };
+    for (const each of view.cells) each.counters.options = { congestion: asked, nobodys: asked } as never;
+    const { page } = await open(fileOf([view]));
+    expect(await page.locator("#options tbody tr").count()).toBe(1);
+  });
+
   test("a difference without an interval has nothing that looks like one", async () => {
     const view = long(grid(3, 1));
     for (const group of view.groups) {
@@ -407,6 +429,90 @@ inBrowser("the figures in a browser", () => {
       expect(key).toContain(meaning);
     expect(key.join(" ")).not.toContain("≤");
     expect(trouble).toEqual([]);
+  });
+
+  test("contours of medians are drawn for whoever asks, and say that no bound stands behind them", async () => {
+    const { page, trouble } = await open(fileOf([grid(5, 4)]));
+    const figure = page.locator("#heatmap");
+    await figure.getByLabel("contours").selectOption("of medians");
+    expect(await figure.locator(".contours path").count()).toBeGreaterThan(0);
+    expect(await figure.locator(".reading").first().textContent()).toContain("without a bound");
+    const key = (await figure.locator("svg.key text").allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
+    expect(key).toEqual(expect.arrayContaining(["≤ 5 % more time", "≤ 100 % more time"]));
+    expect(trouble).toEqual([]);
+  });
+
+  test("the two lines through a map have one scale", async () => {
+    const view = grid(4, 4);
+    // Far apart along one of them, and close together along the other.
+    for (const each of view.cells) each.estimate.median = 1e6 * 4 ** Number(/^c(\d)/.exec(each.id)?.[1] ?? 0);
+    for (const each of view.cells) Object.assign(each.estimate, { lower: null, upper: null });
+    const { page } = await open(fileOf([view]));
+    const ticks = await page
+      .locator("#heatmap .slices svg")
+      .evaluateAll((all) =>
+        all.map((one) => [...one.querySelectorAll("g[text-anchor='end'] text")].map((text) => text.textContent)),
+      );
+    expect(ticks).toHaveLength(2);
+    expect(ticks[0]?.length).toBeGreaterThan(1);
+    expect(ticks[0]).toEqual(ticks[1]);
+  });
+
+  test("nothing is said of hatching where nothing was screened", async () => {
+    const view = grid(3, 3);
+    for (const each of view.cells) {
+      each.stage = "confirm";
+      if (each.id.startsWith("c2")) Object.assign(each, { outcome: "skipped", stage: null, reason: "not built in" });
+    }
+    const { page } = await open(fileOf([view]));
+    expect(await page.locator("#heatmap .reading").first().textContent()).not.toContain("screened");
+  });
+
+  test("one level alone has no legend, and is named", async () => {
+    const cells = ["unix", "tcp"].flatMap((transport) =>
+      [1024, 2048, 4096].map((size) =>
+        cell({
+          id: `${transport}${size}`,
+          group: transport,
+          factors: { transport, read_size: size },
+          outcome: transport === "tcp" ? "failed" : "measured",
+          rate: transport === "tcp" ? null : 1e9,
+        }),
+      ),
+    );
+    const view = session(cells, { varied: ["read_size"] });
+    view.plan.varied = ["transport", "read_size"];
+    const { page } = await open(fileOf([view]));
+    await page.locator("#sweep").getByLabel("colour").selectOption("transport");
+    expect(await page.locator("#sweep .drawing > svg").count()).toBe(0);
+    expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
+  });
+
+  test("a choice is named beside its own last percentile", async () => {
+    const key = (p: number) => `total_p${p}_ns`;
+    const time = (median: number) => ({ median, lower: null, upper: null, unit: "ns", metric: "time" });
+    const call = (id: string, known: number[]) => {
+      const found = cell({ id, label: `server ${id}`, factors: { server_engine: id } });
+      found.call = { timing: "closed loop", errors: [] } as unknown as NonNullable<typeof found.call>;
+      found.more = Object.fromEntries(known.map((p, at) => [key(p), time(1e6 * (at + 1))])) as never;
+      return found;
+    };
+    const view = session([call("a", [50, 90, 99]), call("b", [50])], { varied: ["server_engine"] });
+    const { page } = await open(fileOf([view]));
+    const place = async (text: string) =>
+      (await page.locator("#percentiles svg text", { hasText: text }).first().boundingBox())?.x ?? 0;
+    expect(await place("server b")).toBeLessThan((await place("server a")) - 200);
+  });
+
+  test("what is typed looks so, and no flag is broken", async () => {
+    const view = grid(2, 2);
+    view.notes = ["2 cells skipped: `--format csv` lists every reason"];
+    const [first] = view.cells;
+    if (first) Object.assign(first, { outcome: "failed", reason: "leave out --implementation liburing" });
+    const { page } = await open(fileOf([view]));
+    expect(await page.locator("#notes li code").textContent()).toBe("--format csv");
+    expect(await page.locator("#notes").textContent()).not.toContain("`");
+    expect(await page.locator("#missing td .flag").first().textContent()).toBe("--implementation");
   });
 
   test("no line joins what was screened to what was confirmed", async () => {

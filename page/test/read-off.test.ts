@@ -1,14 +1,18 @@
 // What is read off a figure by itself, and repeated elsewhere: it must say what it is.
 
 import { describe, expect, test } from "vitest";
-import { shownRange } from "../src/answers";
-import { common, limitName } from "../src/data";
+import { shownRange, sized } from "../src/avoid";
+import { meaningOfMark } from "../src/standing";
+import { axisName, common, type FactorView, limitName } from "../src/data";
 import { course } from "../src/figures/course";
-import { roughly } from "../src/figures/cost";
+import { roughly, sizeTicks } from "../src/figures/cost";
+import { brokenOff, notTheFirst } from "../src/figures/compared";
 import { forest } from "../src/figures/forest";
-import { indistinct } from "../src/figures/sweep";
+import { percentiles } from "../src/figures/percentiles";
+import { indistinct } from "../src/figures/axes";
 import { either } from "../src/figures/twins";
 import { carried } from "../src/measure";
+import { range } from "../src/outward";
 import type { Looking } from "../src/state";
 import { timesOf } from "../src/versus";
 import { cell, session } from "./planted";
@@ -46,6 +50,54 @@ describe("numbers that are read off by themselves", () => {
     };
     expect(reading(undefined)).toContain("the line is that of a.");
     expect(reading({})).toContain("no line joins them.");
+  });
+  test("an axis has the name in code alone, and a rate that is asked for is not the one that is measured", () => {
+    const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;
+    expect(axisName(factor("pipe_size", "F_SETPIPE_SZ"))).toBe("F_SETPIPE_SZ");
+    expect(axisName(factor("read_size", "read"))).toBe("read size");
+    expect(axisName(factor("call_rate", "rate"))).toBe("offered rate");
+  });
+  test("a course draws the fastest where nothing is bounded, and says so", () => {
+    const cells = Array.from({ length: 9 }, (_, at) => cell({ id: `m${at}`, factors: {}, rate: 1e8 * (at + 1) }));
+    const view = session(cells, { recommended: null });
+    const [group] = view.groups;
+    if (!group) throw new Error("no group");
+    const points = { at_ns: [1, 2], block: [0, 1], steal_share: [null, null], blocks_per_point: 1 };
+    group.course = { ...points, cells: cells.map(({ id }) => ({ cell: id, rate: [1, 2] })) } as never;
+    const drawn = course({ view, group, cell: cells[0] });
+    if (!drawn || !("reading" in drawn)) throw new Error("no course");
+    expect(drawn.reading).toContain("6 of 9 confirmed choices, the fastest;");
+    expect(drawn.table().rows[0]?.[0]).toBe("m8");
+  });
+  test("what failed in some blocks is said to be, and not that blocks are few", () => {
+    const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));
+    const [group, one] = [view.groups[0], view.cells[1]];
+    if (!group || !one) throw new Error("no group");
+    const reading = () => forest({ view, group, cell: view.cells[0] })?.reading;
+    expect(reading()).toContain("Too few blocks");
+    one.reason = "the link took too long";
+    expect(reading()).toContain("In some blocks b failed, so that nothing is compared with it");
+    expect(reading()).not.toContain("Too few blocks");
+    expect(brokenOff(one)).toBe("not in every block: the link took too long");
+  });
+  test("sizes that lie close together have more ticks than powers of two", () => {
+    expect(sizeTicks(13.4 * 1024, 20.2 * 1024).map((size) => size / 1024)).toEqual([14, 16, 18, 20, 22]);
+    expect(sizeTicks(1024, 27 * 1024).map((size) => size / 1024)).toEqual([1, 2, 4, 8, 16, 32]);
+  });
+  test("what has no bound is not said to be at least nothing", () => {
+    expect(range(0, 12)).toBe("no bound");
+    expect(range(0.2, 12).replaceAll("\u00a0", " ")).toBe("at least 20 %");
+  });
+  test("a mark of doubt sends nobody to a note that is not there", () => {
+    const row = (note: string | null) => ({ standing: "doubtful" as const, note });
+    expect(meaningOfMark("doubtful", [row("not confirmed")])).toBe("in doubt: its note says why");
+    expect(meaningOfMark("doubtful", [row(null)])).toBe("no answer yet: it may take so many times the best's");
+    expect(meaningOfMark("doubtful", [row(null), row("x")])).toContain("its note says why, or there is no answer yet");
+  });
+  test("a size is told in one way, also where the terminal has room for a letter alone", () => {
+    expect(sized("4K").replace("\u00a0", " ")).toBe("4 KiB");
+    expect(sized("512, 64K and 1M").replaceAll("\u00a0", " ")).toBe("512, 64 KiB and 1 MiB");
+    expect(sized("any of 3 others, k10, 10k")).toBe("any of 3 others, k10, 10k");
   });
   test("what is to be avoided has both its ends", () => {
     const told = (lower: number, upper: number | null, than = "the best") =>
@@ -112,5 +164,29 @@ describe("numbers that are read off by themselves", () => {
     const [group] = view.groups;
     if (!group) throw new Error("a group");
     expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("something speaks against it");
+  });
+  test("of many choices a few are drawn, the fastest where none is bounded, and few are named that are not", () => {
+    const cells = Array.from({ length: 40 }, (_, at) => {
+      const found = cell({ id: `m${at}`, factors: { server_engine: `m${at}` }, rate: 1e5 * (at + 1) });
+      found.call = { timing: "closed loop", errors: [] } as unknown as NonNullable<typeof found.call>;
+      found.more = { total_p50_ns: { median: 1e6 + at, unit: "ns", metric: "time" } } as never;
+      return found;
+    });
+    const view = session(cells, { recommended: null, varied: ["server_engine"] });
+    const [group] = view.groups;
+    if (!group) throw new Error("a group");
+    const drawn = percentiles({ view, group, cell: undefined }, () => {});
+    expect(drawn?.table().rows[0]?.[0]).toBe("m39");
+    expect(drawn?.reading).toContain("m0, m1, m2, m3, 30 more.");
+    expect(forest({ view, group, cell: undefined })?.reading).toContain("Drawn are the first 30 of 40");
+  });
+  test("of two none is named, whatever has the highest rate", () => {
+    const view = session(["a", "b"].map((id, at) => cell({ id, factors: {}, rate: 1e9 * (at + 1), bound: [0, 0.4] })));
+    const [group] = view.groups;
+    if (!group) throw new Error("a group");
+    const looking = () => notTheFirst({ view, group, cell: view.cells[0] });
+    expect(looking()).toContain("has not the highest rate");
+    view.versus = {} as NonNullable<typeof view.versus>;
+    expect(looking()).toBe(null);
   });
 });

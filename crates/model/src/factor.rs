@@ -665,7 +665,7 @@ pub const FACTORS: &[Factor] = &[
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<RcvbufOn>().map(|on| on.to_string())),
         defaults: call("listener"),
-        heading: "rcvbuf on",
+        heading: "SO_RCVBUF on",
         summary: "whose SO_RCVBUF is set: listener (inherited, fixes the window scale), accepted, client",
         fits: CONNECTIONS,
     },

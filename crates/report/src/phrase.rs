@@ -194,7 +194,7 @@ pub fn group_label(conditions: &Levels) -> String {
                 "call_rate" => format!("{text} offered"),
                 "connect_per_call" => "connection per call".into(),
                 "read_once" => "server reads once".into(),
-                _ => format!("{} {text}", factor.heading),
+                _ => format!("{} {text}", in_code(factor.name)),
             }
         })
         .chain(foreign(conditions).map(|(name, level)| format!("{name} {level}")))
@@ -314,7 +314,7 @@ pub fn cell_label(levels: &Levels, varied: &[String]) -> String {
     let shown: Vec<String> = levels
         .present()
         .filter(|(factor, _)| varied.iter().any(|name| name == factor.name))
-        .map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.show(level)))
+        .map(|(factor, level)| format!("{} {}", in_code(factor.name), factor.kind.show(level)))
         .collect();
     shown.join(", ")
 }

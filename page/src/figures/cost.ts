@@ -73,14 +73,11 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     }),
     draw(width) {
       if (points.length === 0) return [nothing("No curve fits.")];
-      const powers = Array.from(
-        { length: Math.ceil(Math.log2(last * 0.95)) - Math.ceil(Math.log2(first * 0.9)) + 1 },
-        (_, at) => 2 ** (Math.ceil(Math.log2(first * 0.9)) + at),
-      );
+      const sizes = sizeTicks(first, last);
       const x: Plot.ScaleOptions = {
-        ...logarithmic(powers, bytes, width / 74),
-        // To the size above the largest, so that the axis ends with a tick.
-        domain: [Math.log2(first * 0.85), Math.log2(Math.max(last, powers.at(-1) ?? last) * 1.06)],
+        ...logarithmic(sizes, bytes, width / 74),
+        // To the tick above the largest, so that the axis ends with one.
+        domain: [Math.log2(first * 0.85), Math.log2(Math.max(last, sizes.at(-1) ?? last) * 1.06)],
       };
       // A break may lie beyond the middle of what calls moved: then it has no place here, and stands in the sentence.
       const breaks = model.breaks.filter((each) => each.at_bytes >= first && each.at_bytes <= last);
@@ -173,6 +170,23 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     },
   };
 }
+
+/** Round sizes from the smallest on to the one above the largest: powers of two, or, of sizes that lie close together, whole numbers. */
+export function sizeTicks(first: number, last: number): number[] {
+  const from = Math.ceil(Math.log2(first * 0.9));
+  const powers = Array.from(
+    { length: Math.max(0, Math.ceil(Math.log2(last * 0.95)) - from + 1) },
+    (_, at) => 2 ** (from + at),
+  );
+  if (last > CLOSE * first) return powers;
+  const unit = 2 ** (10 * Math.floor(Math.log2(first) / 10));
+  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((each) => (last - first) / (each * unit) <= 5) ?? 1000;
+  const begin = Math.ceil(first / unit / step);
+  const many = Math.ceil(last / unit / step) - begin + 1;
+  return Array.from({ length: Math.max(1, many) }, (_, at) => (begin + at) * step * unit);
+}
+/** Sizes of which none is more than so many times another one have too few powers of two among them for an axis. */
+const CLOSE = 4;
 
 /** A size that was worked out, and not measured: in two digits. */
 export const roughly = (value: number): string =>

@@ -6,7 +6,9 @@ import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
 import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, stolen, SYMBOLS, valueAxis } from "../look";
 import { RATES } from "../measure";
+import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
+import { ranked } from "./compared";
 import type { Looking } from "../state";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
@@ -31,8 +33,10 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
   const twin = group.twin?.twin;
   // Too few blocks judge no twin, and have measured it all the same.
   const again = (id: string) => id === twin || cellOf(view, id)?.kind === "twin";
+  // In the order of the ranking, so that what has no bound yet is drawn by how fast it is.
+  const order = ranked(view, group).map(({ id }) => id);
   const weight = (id: string) =>
-    id === recommended ? 0 : again(id) ? 1 : 2 + (cellOf(view, id)?.above_best_upper ?? 9);
+    id === recommended ? 0 : again(id) ? 1 : 2 + (order.includes(id) ? order.indexOf(id) : order.length);
   const all = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell));
   const cells = all.slice(0, LINES_MAX);
   const choices = (of: typeof all) => of.filter((each) => !again(each.cell)).length;
@@ -41,6 +45,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
   const series = cells.map(({ cell }) => looks[known.findIndex(({ id }) => id === cell)]);
   const twinned = label(group.twin?.cell ?? "");
   const { broken } = group.blocks;
+  const bounded = known.some((each) => (each.above_best_upper ?? BOUND_MAX) < BOUND_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
   const name = (id: string) =>
@@ -65,7 +70,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     reading: [
       `Each mark is ${each} of a confirmed choice; ${many ? `the lines are running medians of ${RUN} marks` : lined ? `the line is that of ${label(lined)}` : "no line joins them"}.`,
       choices(cells) < choices(all) &&
-        `Drawn are ${choices(cells)} of ${choices(all)} confirmed choices, those that may take the least; the data has all.`,
+        `Drawn are ${choices(cells)} of ${choices(all)} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}; the data has all.`,
       cells.some((one) => again(one.cell)) &&
         `Hollow are second trials: ${twinned ? `${twinned}, picked before the first block, was` : "one choice was"} measured twice in every block.`,
       broken > 0 &&
@@ -170,19 +175,15 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           }),
         );
       }
-      drawings.push(
-        legend(
-          "",
-          cells.map((one, at) => ({
-            name: name(one.cell),
-            series: series[at] ?? at,
-            hollow: again(one.cell),
-            loose: !many && one.cell !== lined,
-            dash: again(one.cell) ? TWIN_DASH : undefined,
-          })),
-          width,
-        ),
-      );
+      const entries = cells.map((one, at) => ({
+        name: name(one.cell),
+        series: series[at] ?? at,
+        hollow: again(one.cell),
+        loose: !many && one.cell !== lined,
+        dash: again(one.cell) ? TWIN_DASH : undefined,
+      }));
+      // One choice alone is told from nothing.
+      if (entries.length > 1) drawings.push(legend("", entries, width));
       return drawings;
     },
   };

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { accent, draw, faint, ink, NARROW, paper, rows as laidOut, warn } from "../look";
-import { type End, percentOf, rounded } from "../outward";
+import { BOUND_MAX, type End, percentOf, rounded } from "../outward";
 import { ratio, ratioTicks, slower } from "./ratio";
 
 export interface Difference {
@@ -67,7 +67,8 @@ export function differences(
   marginShare: number,
   label: string,
   width: number,
-  reachShare = reachOf(given),
+  // Beyond that a bound says that nothing is known, as in the ranking.
+  reachShare = Math.min(reachOf(given), BOUND_MAX),
   /** `times`: instead of percentages how many times as much, which is 1 where nothing differs. */
   sides: Sides = "both",
 ): SVGSVGElement {
@@ -88,6 +89,10 @@ export function differences(
       ? (at: number, end?: End) => longer(ratio.share(at), end)
       : (share: number, end: End = "middle") => percentOf(share, end);
   const [low, top] = domainOf(rows, margin, reach, sides);
+  // How far beyond that an end lies says nothing more.
+  const farthest = place(FAR) ?? FAR;
+  const capped: Named = (share, end) =>
+    Math.abs(share) > farthest ? `over ${named(Math.sign(share) * farthest)}` : named(share, end);
   const clip = (share: number | null) => (share == null ? null : Math.max(low, Math.min(share, top)));
   const told = rows.some((row) => row.word);
   const { narrow, left, y, names, height } = laidOut(
@@ -216,11 +221,11 @@ export function differences(
       // What is beyond the end has no place there: its number stands for it.
       ...[low, top].map((end) =>
         Plot.text(
-          rows.filter((row) => beyond(row, end, low, named) !== ""),
+          rows.filter((row) => beyond(row, end, low, capped) !== ""),
           {
             y: "id",
             x: end,
-            text: (row) => beyond(row, end, low, named),
+            text: (row) => beyond(row, end, low, capped),
             textAnchor: end === low ? "start" : "end",
             dx: end === low ? 4 : -4,
             // Beneath the bar, which would strike it through.
@@ -251,7 +256,7 @@ export function differences(
         Plot.pointerY({
           y: "id",
           x: (row) => clip(row.mid),
-          title: (row) => `${row.label}\n${interval(row, named)}\n${row.more}`,
+          title: (row) => `${row.label}\n${interval(row, capped)}\n${row.more}`,
           fill: paper(),
           lineHeight: 1.3,
         }),
@@ -269,8 +274,8 @@ function wholes(most: number, room: number): number[] {
 
 /** The room that a number takes, pixels. */
 const NUMBER = 46;
-/** A letter's width in an axis' name, pixels. */
-const LETTER = 6.4;
+/** A letter's width in an axis' name, at most; pixels. */
+const LETTER = 7;
 
 /** The numbers of a row that have no place within the axis, at one of its ends. */
 function beyond(row: Difference, end: number, low: number, named: Named): string {

@@ -1,15 +1,6 @@
 // What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
-import {
-  type CellView,
-  candidates,
-  cellOf,
-  type GroupView,
-  isConfirmed,
-  isMeasured,
-  limitName,
-  type View,
-} from "../data";
+import { type CellView, candidates, isConfirmed, isMeasured, limitName, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
 import { ends, percentOf, range } from "../outward";
@@ -17,6 +8,7 @@ import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
 import { csv, save, type Table } from "../save";
+import { brokenOff, mayBeBest, notTheFirst } from "./compared";
 import type { Looking } from "../state";
 import { hinted, type Told } from "../words";
 
@@ -36,7 +28,11 @@ function panel(id: string, title: string, reading: string, table: Table): HTMLEl
 export function options({ view, cell }: Looking): HTMLElement | null {
   // Of what was not measured the kernel said nothing.
   if (!cell || !isMeasured(cell)) return null;
-  const rows = Object.entries(cell.counters.options).map(([name, option]) => {
+  // What this workload cannot be asked for is neither in force nor not.
+  const known = Object.entries(cell.counters.options).filter(([name]) =>
+    view.plan.factors.some((factor) => factor.name === name),
+  );
+  const rows = known.map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
     const read = (value: unknown) => (typeof value === "number" && factor.unit === "bytes" ? size(value) : of(value));
@@ -92,57 +88,6 @@ export function missing(view: View): HTMLElement | null {
   });
 }
 
-/** Whether a cell may be the best of its group: not known where the group compared nothing, nor of what was not confirmed. */
-export function mayBeBest({ best_set }: GroupView, cell: CellView): "yes" | "no" | null {
-  if (best_set.length === 0 || cell.above_best_upper == null) return best_set.includes(cell.id) ? "yes" : null;
-  return best_set.includes(cell.id) ? "yes" : "no";
-}
-
-/** From here on calls that fail are told with whoever has them, as in the answers. */
-const FAILING = 0.01;
-
-/** What share of a cell's calls fail, where it is worth a word: then its rate is no service. */
-export function failing(cell: CellView | undefined): number | null {
-  const share = cell?.call?.failed_share;
-  return share != null && share >= FAILING ? share : null;
-}
-
-/** Confirmed choices by how much more than the best each may take at most, what is bounded best first. */
-export function ranked(view: View, group: GroupView): CellView[] {
-  const most = (cell: CellView) => cell.above_best_upper ?? Number.POSITIVE_INFINITY;
-  return candidates(view, group)
-    .filter((cell) => isMeasured(cell) && isConfirmed(cell))
-    .sort((a, b) => most(a) - most(b) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
-}
-
-/** Why the choice that is named is not the one with the smallest bound, or the highest rate; nothing where it is both. */
-export function notTheFirst({ view, group }: Looking): string | null {
-  const { cell, proven } = group.recommendation;
-  const own = cellOf(view, cell);
-  const rate = own?.estimate.median;
-  if (!own || rate == null || own.above_best_upper == null) return null;
-  const all = ranked(view, group);
-  const name = (each: CellView) => each.label || each.id;
-  const bounded = all.find((each) => each.id !== own.id && (each.above_best_upper ?? 9) < (own.above_best_upper ?? 9));
-  const faster = !group.cost.startsWith("cpu") && all.some((other) => (other.estimate.median ?? 0) > rate);
-  if (!bounded && !faster) return null;
-  const has = [bounded && "the smallest bound", faster && "the highest rate"].filter((each) => each).join(" nor ");
-  const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;
-  if (
-    group.varied.length > 0 &&
-    group.varied.every((factor) => own.factors[factor as keyof typeof own.factors] === "auto")
-  )
-    return `${name(own)} ${lacks} and is named all the same: it changes nothing, and ${proven ? "is shown to be within the margin" : "nothing is shown to be better"}.`;
-  if (proven)
-    return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
-  const why = !bounded
-    ? "none is shown to be within the margin yet, and no other is bounded so closely"
-    : group.spoken_against.includes(bounded.id)
-      ? `slow trials, counted in full, speak against ${name(bounded)}`
-      : "it was the smallest that was shown to be within the margin, before longer trials took that back";
-  return `${name(own)} ${lacks} and is named all the same: ${why}.`;
-}
-
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
 export function cells(looking: Looking): HTMLElement | null {
   const { view, group } = looking;
@@ -176,7 +121,9 @@ export function cells(looking: Looking): HTMLElement | null {
           ]
         : []),
       // Why it was not measured is all that is known of it.
-      ...(estimate.median == null ? ["–", cell.reason ?? limit.sentence] : [limitName(limit.name), limit.sentence]),
+      ...(estimate.median == null
+        ? ["–", cell.reason ?? limit.sentence]
+        : [limitName(limit.name), [brokenOff(cell), limit.sentence].filter((part) => part).join("; ")]),
     ];
   };
   return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", {

@@ -1,20 +1,22 @@
-// Methods ranked: how much more than the best confirmed each may take, beside its rate and what it costs in CPU time.
+// Methods ranked: how much more than the best confirmed each may take, beside its rate and what it costs in CPU time. Longer
+// than others, since the three panels share their rows.
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitName, withoutRelay } from "../data";
-import { axisUnit, capital, costName, digits, percent, quantity, trimmed } from "../format";
-import { atLeast, BOUND_MAX, manyTimes, range, rounded, upTo, withInterval } from "../outward";
+import { axisUnit, capital, costName, digits, percent, quantity } from "../format";
+import { BOUND_MAX, range, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
-import { doubt } from "../answers";
-import { failing, mayBeBest, notTheFirst, ranked } from "./facts";
-import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis, warn } from "../look";
+import { doubt } from "../standing";
+import { bounds, MANY_TIMES, meaning, ROOTED, rootTicks, tone, type Verdict } from "./ranking";
+import { brokenOff, failing, mayBeBest, notTheFirst, ranked } from "./compared";
+import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis } from "../look";
 import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
 
 const ROWS_MAX = 30;
-type Verdict = "within" | "beyond" | "open";
-const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
+/** The heading of the limits. */
+const LIMITED = "Limited by";
 type Laid = ReturnType<typeof rows>;
 
 export function forest(looking: Looking): Figure | null {
@@ -30,6 +32,7 @@ export function forest(looking: Looking): Figure | null {
   const alone = all.length === 1;
   const compared = !view.versus && !alone && cells.some((cell) => cell.above_best_upper != null);
   const single = cells.every((cell) => cell.trials <= 1);
+  const partial = cells.filter((cell) => cell.above_best_upper == null && brokenOff(cell));
   const relayless = withoutRelay(view, group);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
@@ -92,7 +95,7 @@ export function forest(looking: Looking): Figure | null {
         ...marks,
         ...(beside > 0
           ? [
-              Plot.text(["Limited by"], {
+              Plot.text([LIMITED], {
                 frameAnchor: "top-right",
                 dx: 20,
                 dy: -34,
@@ -132,10 +135,13 @@ export function forest(looking: Looking): Figure | null {
           ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
           : compared
             ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
-            : `${single ? "Squares are one trial each, which nothing confirms" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+            : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
+      all.length > cells.length && `Drawn are the first ${cells.length} of ${all.length}; every cell has a row below.`,
       cost && lacks(cells, cost),
+      partial.length > 0 &&
+        `In some blocks ${partial.map(({ label, id }) => label || id).join(" and ")} failed, so that nothing is compared with ${partial.length === 1 ? "it" : "them"}: why stands with every cell.`,
     ]
       .filter((line) => line)
       .join(" "),
@@ -319,7 +325,7 @@ export function forest(looking: Looking): Figure | null {
         width,
       );
       // One line for all names, or two where one of them has no room in one.
-      const longest = Math.max(...cells.map(({ limit }) => limitName(limit.name).length));
+      const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limitName(limit.name).length));
       const beside = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
       const room = narrow ? width - 20 : (width - left - beside) / panels.length - 38;
       const two = panels.some(({ title }) => title.length * LETTER > room);
@@ -341,34 +347,6 @@ export function forest(looking: Looking): Figure | null {
   };
 }
 
-/** From here on the answer tells a bound as a multiple. */
-const MANY_TIMES = 1;
-
-/** How a figure writes shares above the best, in one way throughout: percentages, or multiples. */
-export function bounds(multiples: boolean) {
-  const times = (share: number) => `${trimmed(1 + share)}\u00a0×`;
-  return {
-    at: multiples ? times : (share: number) => percent(share),
-    most: multiples ? (share: number) => manyTimes(1 + share).replace("up to", "≤") : upTo,
-    least: (share: number) => `at least ${multiples ? `${rounded(1 + share, "lower")}\u00a0×` : atLeast(share)}`,
-  };
-}
-
-/** A bound that reaches so many margins far is drawn on a root scale, with these ticks. */
-const ROOTED = 20;
-const ROOT_TICKS = [0, 0.25, 1, 2, 4, 6, 9];
-/** From tick to tick at least, pixels. */
-const APART = 44;
-
-/** Those of a root scale that have room, by where each stands. */
-export function rootTicks(reach: number, place: (share: number) => number): number[] {
-  const found: number[] = [];
-  for (const share of ROOT_TICKS) {
-    const last = found.at(-1);
-    if (share <= reach && (last == null || place(share) - place(last) >= APART)) found.push(share);
-  }
-  return found;
-}
 /** What a label of an axis takes, pixels. */
 const LABEL = 46;
 /** From which share of the longest bar on a bar has room for its number. */
@@ -386,54 +364,4 @@ export function halves(text: string): string[] {
     ([a = "", b = ""], [c = "", d = ""]) => Math.max(a.length, b.length) - Math.max(c.length, d.length),
   );
   return [best[0] ?? "", best[1] ?? ""];
-}
-
-/** What the colours of bars and the filling of squares mean, as a drawing, so that it is saved with the figure. */
-function meaning(verdicts: Verdict[], filled: boolean[], margin: number, width: number): SVGSVGElement[] {
-  const said: Record<Verdict, string> = {
-    within: `shown to be within ${percent(margin)}`,
-    open: `not shown to be within ${percent(margin)}, nor beyond`,
-    beyond: `shown to be beyond ${percent(margin)}`,
-  };
-  const order: Verdict[] = ["within", "open", "beyond"];
-  const bars = order.filter((verdict) => verdicts.includes(verdict));
-  const entries = [
-    ...bars.map((verdict) => ({ name: said[verdict], verdict })),
-    ...[true, false]
-      .filter((best) => filled.includes(best))
-      .map((best) => ({ name: best ? "may be the best" : "shown not to be the best", best })),
-  ];
-  if (entries.length === 0) return [];
-  const steps = entries.map(({ name }) => name.length * 6.6 + 62);
-  const places: [number, number][] = [];
-  let [x, y] = [4, 14];
-  for (const step of steps) {
-    if (x > 4 && x + step > width) [x, y] = [4, y + 22];
-    places.push([x, y]);
-    x += step;
-  }
-  const [wide, high] = [width, y + 12];
-  return [
-    draw(wide, {
-      height: high,
-      margin: 0,
-      ariaLabel: `What the marks mean: ${entries.map(({ name }) => name).join(", ")}`,
-      x: { axis: null, domain: [0, wide], range: [0, wide] },
-      y: { axis: null, domain: [0, high], range: [0, high] },
-      marks: entries.flatMap((entry, at) => {
-        const [x, y] = places[at] ?? [0, 0];
-        const sign =
-          "verdict" in entry
-            ? Plot.ruleY([y], { x1: x, x2: x + 28, stroke: tone(entry.verdict), strokeWidth: 6 })
-            : Plot.dot([[x + 14, y]], {
-                symbol: "square",
-                r: 4.5,
-                stroke: accent(),
-                strokeWidth: 1.6,
-                fill: entry.best ? accent() : paper(),
-              });
-        return [sign, Plot.text([entry.name], { x: x + 36, y, textAnchor: "start", fill: ink() })];
-      }),
-    }),
-  ];
 }

@@ -1,5 +1,6 @@
 // Two choices against each other on band axes, and the two lines through the cell that is looked at. Cells that only were
-// screened are hatched: what is known of them is little. What is shown of the others has a mark (marks.ts).
+// screened are hatched: what is known of them is little. What is shown of the others has a mark (marks.ts). Long, since map,
+// keyboard, pointer and both lines share the cell that is chosen.
 
 import * as Plot from "@observablehq/plot";
 import {
@@ -19,37 +20,26 @@ import { atMost, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, NARROW, paper, thinned } from "../look";
-import { atRates, carried, lacks, type Measure, measures } from "../measure";
+import { atRates, carried, lacks, measures } from "../measure";
 import type { Looking, State } from "../state";
-import { mayBeBest } from "./facts";
+import { mayBeBest } from "./compared";
+import { contourKey, contours, told as toldOfContours } from "./contours";
 import { colourKey } from "./key";
 import { crosses, hatching, isDear, looked, markKey, outline, type Sign } from "./marks";
 import { slice } from "./slice";
+import { hasPlace, placing, type Writing, written } from "./tiles";
 
 /** What the reader chose in this figure. Kept while the page is open, group by group. */
 interface Wish {
   x: string;
   y: string;
   measure: string;
+  contours: boolean;
 }
 const wishes = new Map<string, Wish>();
 /** What the reader coloured by last, in whichever group: another group begins with it. */
 let lastMeasure = "rate";
 
-/**
- * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
- * many places as the highest value has in so many digits.
- */
-const WRITINGS = [
-  { digits: 3, own: true, brackets: true, size: 12 },
-  { digits: 3, own: true, brackets: true, size: 11 },
-  { digits: 3, own: true, brackets: false, size: 11 },
-  { digits: 3, own: false, brackets: false, size: 11 },
-  { digits: 2, own: false, brackets: false, size: 11 },
-] as const;
-type Writing = (typeof WRITINGS)[number];
-/** How wide a digit is, and a dot or a bracket, of the font's size. */
-const [DIGIT, DOT] = [0.64, 0.38];
 const CELLS_WITH_TIP = 2000;
 const BESIDE = 900;
 /** More levels than this in a row or column: tiles are small, and hatching them would hide their colours. */
@@ -75,7 +65,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     ["write_size", "rcvbuf"].filter((name) => name !== x0),
     [second, first].find((name) => name !== x0) ?? second,
   );
-  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: lastMeasure };
+  const wish = wishes.get(group.id) ?? { x: x0, y: y0, measure: lastMeasure, contours: false };
   const choose = (change: Partial<Wish>) => {
     const next = { ...wish, ...change };
     if (next.x === next.y) Object.assign(next, change.x ? { y: wish.x } : { x: wish.y });
@@ -95,7 +85,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   let chosen = start;
   const plane = () => along(view, placed, chosen, [wish.x, wish.y]);
   const dense = [wish.x, wish.y].some((factor) => levels(plane(), factor).length > DENSE);
-  const screened = all.some((cell) => !isConfirmed(cell));
+  const screened = all.some((cell) => isMeasured(cell) && !isConfirmed(cell));
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
 
@@ -109,6 +99,12 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       known.map((each) => ({ value: each.key, text: each.label })),
       measure.key,
       (key) => choose({ measure: key }),
+    ),
+    select(
+      "contours",
+      ["none", "of medians"].map((text) => ({ value: text, text })),
+      wish.contours ? "of medians" : "none",
+      (how) => choose({ contours: how !== "none" }),
     ),
     ...others.map((factor) => {
       const fixed = factorOf(view, factor);
@@ -168,6 +164,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           : "Hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
         "What was screened was measured before the rest and in other trials: compare those that were confirmed with each other alone. Of many that were tried briefly the brightest is so partly by luck.",
+      wish.contours && toldOfContours(measure.unit),
       lacks(placed.filter(isMeasured), measure),
       carried(all, measure),
     ]
@@ -203,9 +200,9 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const left = narrow ? Math.max(34, longest + 12) : Math.max(74, longest + 34);
       const beside = width >= BESIDE && !dense;
       const wide = Math.min(beside ? width * 0.6 : width, Math.max(360, left + 30 + xs.length * 84));
-      const tile = (wide - left - 10) / xs.length;
+      const tileWide = (wide - left - 10) / xs.length;
       const row = Math.min(narrow ? PHONE_ROW : ROW, HIGH / ys.length);
-      const high = Math.max(Math.min(tile * 0.62, ys.length > 8 ? 36 : 54), row);
+      const high = Math.max(Math.min(tileWide * 0.62, ys.length > 8 ? 36 : 54), row);
       const seen = (cell: CellView) => isMeasured(cell) && measure.of(cell) != null;
       const measured = cells.filter(seen);
       const values = measured.map((cell) => measure.of(cell)?.mid ?? 0);
@@ -224,7 +221,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const text = own ? digits(value, many) : value.toFixed(Math.max(0, Math.min(many - 1 - order, 9)));
         return brackets && !isConfirmed(cell) ? `(${text})` : text;
       };
-      const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tile);
+      const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tileWide);
       const roomy = writing?.brackets ?? false;
       const uncertain = measured.filter((cell) => !isConfirmed(cell));
       const drawing = draw(wide, {
@@ -289,7 +286,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
               ...place,
               // In the corner, where it hides no number.
               r: roomy ? 3 : Math.min(2.5, high / 4),
-              dx: writing ? tile / 2 - (roomy ? 8 : 6) : 0,
+              dx: writing ? tileWide / 2 - (roomy ? 8 : 6) : 0,
               dy: writing ? -high / 2 + (roomy ? 7 : 6) : 0,
               fill: "#fff",
               stroke: "#000",
@@ -299,7 +296,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             ...place,
             text: () => "▸",
             fontSize: roomy ? 14 : 8,
-            dx: -tile / 2 + (roomy ? 9 : 4),
+            dx: -tileWide / 2 + (roomy ? 9 : 4),
             dy: writing ? -high / 2 + (roomy ? 9 : 4) : 0,
             fill: "#111111",
             stroke: "#ffffff",
@@ -312,7 +309,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
                 ...place,
                 ...cross,
                 ...(roomy ? {} : { r: 3 }),
-                dx: writing ? tile / 2 - (roomy ? 9 : 6) : 0,
+                dx: writing ? tileWide / 2 - (roomy ? 9 : 6) : 0,
                 dy: writing ? high / 2 - (roomy ? 9 : 6) : 0,
               } as Plot.DotOptions,
             ),
@@ -342,10 +339,20 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       };
       const tiles = new Map(cells.map((cell) => [JSON.stringify([level(cell, wish.x), level(cell, wish.y)]), cell]));
       const [across, down] = [corners(xs, scaleX), corners(ys, scaleY)];
+      const tile = (x: Level, y: Level) => tiles.get(JSON.stringify([x, y]));
+      if (wish.contours) {
+        const medians = ys.map((y) =>
+          xs.map((x) => {
+            const cell = tile(x, y);
+            return cell && seen(cell) ? (measure.of(cell)?.mid ?? null) : null;
+          }),
+        );
+        drawing.insertBefore(contours(medians, measure.less, across, down), above);
+      }
       if (dense && screened) {
         const sure = ys.map((y) =>
           xs.map((x) => {
-            const cell = tiles.get(JSON.stringify([x, y]));
+            const cell = tile(x, y);
             return cell != null && isConfirmed(cell);
           }),
         );
@@ -381,6 +388,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         const [where, ...what] = told(chosen);
         said.textContent = `${where}: ${what.join("; ")}`;
         const half = pair ? rest / 2 - 8 : beside ? rest : width < 640 ? width : width / 2 - 8;
+        const both = [wish.x, wish.y].flatMap((free) => along(view, cells, chosen, [free]));
         const line = (free: string, fixed: string) =>
           slice(
             along(view, cells, chosen, [free]),
@@ -389,6 +397,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             chosen.id,
             `${factorOf(view, fixed).heading} ${named(level(chosen, fixed), factorOf(view, fixed))}`,
             half,
+            both,
           );
         lines.replaceChildren(line(wish.x, wish.y), line(wish.y, wish.x));
       };
@@ -461,6 +470,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         board,
         colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
         markKey(signs, group.recommendation.margin, wide, `${hatch}-key`),
+        wish.contours && contourKey(measure.unit, wide),
         placeless.length > 0 && apart,
       );
       // What is said of a cell heads the two lines through it.
@@ -468,28 +478,6 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       return [beside ? h("div", { class: "side map" }, map, through) : h("div", {}, map, through)];
     },
   };
-}
-
-const hasPlace = (cell: CellView, { x, y }: Pick<Wish, "x" | "y">): boolean =>
-  level(cell, x) != null && level(cell, y) != null;
-
-/**
- * Which cells have a place on both axes and which have not, and where the map begins: at the cell looked at, or at the best that
- * has a place where that one has none.
- */
-export function placing(all: CellView[], axes: Pick<Wish, "x" | "y">, cell: CellView, measure: Measure) {
-  const has = (each: CellView) => hasPlace(each, axes);
-  const placed = all.filter(has);
-  const worth = (each: CellView) => (measure.of(each)?.mid ?? 0) * (measure.less ? -1 : 1);
-  const ranked = [...placed].sort((a, b) => Number(isConfirmed(b)) - Number(isConfirmed(a)) || worth(b) - worth(a));
-  const start = has(cell) ? cell : (ranked.find((each) => isMeasured(each) && measure.of(each)) ?? ranked[0]);
-  return { placed, placeless: all.filter((each) => !has(each) && isMeasured(each)), start };
-}
-
-/** The first writing whose longest number stands within a tile; nothing where none does. */
-export function written(texts: (how: Writing) => string[], tile: number): Writing | undefined {
-  const wide = (text: string) => [...text].reduce((sum, letter) => sum + (/[.()]/.test(letter) ? DOT : DIGIT), 0);
-  return WRITINGS.find((how) => Math.max(...texts(how).map(wide)) * how.size + (how.brackets ? 6 : 0) <= tile);
 }
 
 type Scale = { apply(value: unknown): unknown; bandwidth?: number };

@@ -154,7 +154,9 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
       const columns = width >= WIDE ? panels.length : width >= NARROW ? 2 : 1;
       const each = width / columns - (columns > 1 ? 8 : 0);
       const entries: Entry[] = [
-        ...(colour ? series.map((value, at) => ({ name: named(value, factor), series: places[at] ?? at })) : []),
+        ...(colour && series.length > 1
+          ? series.map((value, at) => ({ name: named(value, factor), series: places[at] ?? at }))
+          : []),
         ...(points.some(({ chosen }) => chosen === "shown")
           ? [{ name: "what to use there", look: ring("shown") }]
           : []),
@@ -165,7 +167,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
       ];
       return [
         h("div", { class: "side" }, ...panels.map((panel) => drawn(panel, each))),
-        ...(entries.length > 0 ? [legend(colour ? axisName(factor) : "", entries, width)] : []),
+        ...(entries.length > 0 ? [legend(colour && series.length > 1 ? axisName(factor) : "", entries, width)] : []),
       ];
     },
   };

@@ -1,5 +1,6 @@
 // What stands on the tiles of a heat map beside colour and number, and what it means: which may be the best, which is named,
-// which is shown to take more. No line surrounds what merely looks close to the brightest: medians of one trial prove nothing.
+// which is shown to take more. No line surrounds what merely looks close to the brightest, unless somebody asks (contours.ts):
+// medians of one trial prove nothing.
 
 import * as Plot from "@observablehq/plot";
 import type { CellView, GroupView } from "../data";
@@ -47,7 +48,7 @@ export function edges(inside: (boolean | null)[][]): Edge[] {
 }
 
 /** Pieces of lines in pixels. */
-const path = (pieces: Edge[], x: number[], y: number[]): string =>
+export const path = (pieces: Edge[], x: number[], y: number[]): string =>
   pieces.map(([x1, y1, x2, y2]) => `M${x[x1] ?? 0},${y[y1] ?? 0}L${x[x2] ?? 0},${y[y2] ?? 0}`).join("");
 
 /** A line around all tiles that are `inside`, with a halo as the others have. */
@@ -76,7 +77,7 @@ export function hatching(id: string): SVGDefsElement {
 }
 
 /** The frame of the cell that is looked at. */
-export const looked = () => (isDark() ? "#ffffff" : "#d6006c");
+export const looked = () => (isDark() ? "#ff66b8" : "#d6006c");
 
 /** How a cross is drawn in the corner of a tile, on every colour: as a halo, and above it. */
 export const crosses = (): Plot.DotOptions[] => [

@@ -15,6 +15,7 @@ import {
   legend,
   logarithmic,
   logAxis,
+  NARROW,
   paper,
   SERIES_MAX,
   SYMBOLS,
@@ -22,10 +23,14 @@ import {
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
+import { ranked } from "./compared";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** What stays free at the ends of the axes, so that marks there are seen whole; pixels. */
 const INSET = 10;
+/** Of more choices than this that are not drawn a few are named. */
+const NAMED_MAX = 4;
+
 let part = "total";
 
 /** `total_p99_9_ns` → 0.999. */
@@ -54,13 +59,20 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   );
   if (parts.length === 0) return null;
   if (!parts.includes(part)) part = parts[0] ?? "total";
-  const order = (each: CellView) => (each.id === cell?.id ? -1 : (each.above_best_upper ?? 1e9));
+  // In the order of the ranking: of what has no bound the fastest are drawn.
+  const rank = ranked(view, group).map(({ id }) => id);
+  const order = (each: CellView) =>
+    each.id === cell?.id ? -1 : rank.includes(each.id) ? rank.indexOf(each.id) : rank.length;
   const cells = candidates(view, group)
     .filter((each) => isMeasured(each) && timed(each))
     .sort((a, b) => order(a) - order(b))
     .slice(0, LINES_MAX);
   const series = seriesOf(view, cells);
-  const names = (all: CellView[]) => all.map((each) => each.label || each.id).join(", ");
+  const names = (all: CellView[]) => {
+    const rest = all.length - NAMED_MAX;
+    const named = rest > 1 ? all.slice(0, NAMED_MAX) : all;
+    return [...named.map((each) => each.label || each.id), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
+  };
   const measured = candidates(view, group).filter(isMeasured);
   const untimed = measured.filter((each) => !timed(each));
   const others = measured.filter((each) => timed(each) && !cells.includes(each));
@@ -115,8 +127,9 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
     }),
     draw(width) {
       const tone = colours();
-      const right = width < 640 ? 16 : Math.min(280, Math.max(...cells.map((each) => each.label.length)) * 6.6 + 30);
+      const right = width < NARROW ? 16 : Math.min(310, Math.max(...cells.map((each) => each.label.length)) * 7.1 + 24);
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
+      const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
       const last = cells
         .map((each) => points.filter((point) => point.each === each).at(-1))
         .filter((point) => point != null);
@@ -173,14 +186,11 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           label: "percentile of the calls",
           inset: INSET,
         },
-        y: {
-          ...logAxis(Math.min(...times), Math.max(...times), duration, 8),
-          inset: INSET,
-        },
+        y: { ...axis, inset: INSET },
         marks: [
           heading("Time of a call, log scale", 62, -24),
           ...marks,
-          width < 640 ? null : labels(last, tail, right),
+          width < NARROW ? null : labels(last, tail, right, axis.domain as number[]),
           Plot.tip(
             points,
             Plot.pointer({
@@ -194,7 +204,8 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
           ),
         ],
       });
-      return width < 640
+      // One choice alone is told from nothing.
+      return width < NARROW && cells.length > 1
         ? [
             drawing,
             legend(
@@ -208,22 +219,28 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   };
 
   /** Names at the ends of the lines, pushed apart where they would lie on each other. */
-  function labels(last: (typeof points)[number][], tail: (p: number) => number, right: number): Plot.Markish {
+  function labels(
+    last: (typeof points)[number][],
+    tail: (p: number) => number,
+    right: number,
+    domain: readonly number[],
+  ): Plot.Markish {
     const tone = colours();
-    const low = Math.log(Math.min(...points.map((point) => point.lower ?? point.mid)));
-    const top = Math.log(Math.max(...points.map((point) => point.upper ?? point.mid)));
+    const [low = 0, top = 1] = domain;
     const least = ((top - low) / (270 - 2 * INSET)) * 15;
     const sorted = [...last].sort((a, b) => a.mid - b.mid);
-    let before = Number.NEGATIVE_INFINITY;
+    // Each beside its own last mark: at the end of the axis it would name a percentile that its choice has not.
+    const before = new Map<number, number>();
     const placed = sorted.map((point) => {
-      before = Math.max(Math.log(point.mid), before + least);
-      return { ...point, at: Math.exp(before) };
+      const at = Math.max(Math.log2(point.mid), (before.get(point.p) ?? Number.NEGATIVE_INFINITY) + least);
+      before.set(point.p, at);
+      return { ...point, at };
     });
-    // Beyond the end of the longest line: no other one runs through it.
-    const end = Math.max(...last.map((point) => tail(point.p)));
     return Plot.text(placed, {
-      x: () => end,
-      y: (point) => Math.log2(point.at),
+      x: (point) => tail(point.p),
+      y: "at",
+      stroke: paper(),
+      strokeWidth: 4,
       dx: 10,
       text: (point: (typeof placed)[number]) => point.each.label,
       textAnchor: "start",

@@ -22,11 +22,14 @@ export function slice(
   chosen: string | undefined,
   title: string,
   width: number,
+  /** Whose values the axis is for: lines beside each other have one scale. */
+  scaled: CellView[] = cells,
 ): SVGSVGElement | HTMLElement {
   const points = cells
     .map((cell) => ({ cell, x: level(cell, factor.name), value: measure.of(cell) }))
     .filter((point) => point.x != null && point.value != null)
     .map(({ cell, x, value }) => ({ cell, x: x as string | number, ...(value as NonNullable<typeof value>) }));
+  const values = scaled.map((cell) => measure.of(cell)).filter((value) => value != null);
   if (points.length < 2) return nothing(`At ${title} no other ${axisName(factor)} was measured.`);
   const numeric = points.every((point) => typeof point.x === "number" && point.x > 0);
   if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
@@ -34,8 +37,8 @@ export function slice(
   const withInterval = points.filter((point) => point.lower != null && point.upper != null);
   const { axis, name, place } = valueAxis(
     measure.unit,
-    Math.min(...points.map((point) => point.lower ?? point.mid)),
-    Math.max(...points.map((point) => point.upper ?? point.mid), 0),
+    Math.min(...values.map(({ lower, mid }) => lower ?? mid)),
+    Math.max(...values.map(({ upper, mid }) => upper ?? mid), 0),
   );
   const y = (point: (typeof points)[number]) => place(point.mid);
   const [y1, y2] = (["lower", "upper"] as const).map((end) => (point: (typeof points)[number]) => place(point[end]));

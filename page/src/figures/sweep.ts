@@ -1,28 +1,19 @@
-// Any measure against any factor, with another one by colour and a third by panel: one-factor sweeps, clients by message size.
+// Any measure against any factor, with another one by colour and a third by panel: one-factor sweeps, clients by
+// message size. Longer than others, since what is chosen decides what is said, drawn and saved alike.
 
 import * as Plot from "@observablehq/plot";
-import {
-  axisName,
-  type CellView,
-  factorOf,
-  type GroupView,
-  isConfirmed,
-  isMeasured,
-  type Level,
-  level,
-  type View,
-  withoutRelay,
-} from "../data";
+import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level, withoutRelay } from "../data";
 import { h } from "../dom";
 import { capital, count, percent, quantity } from "../format";
 import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
-import { along, held, levels, named, partsOf, varying } from "../levels";
+import { along, held, levels, named, partsOf } from "../levels";
 import {
   colours,
   CURVE_LEAST,
   DASHES,
   draw,
+  type Entry,
   faint,
   farApart,
   heading,
@@ -30,12 +21,12 @@ import {
   legend,
   logarithmic,
   paper,
-  SERIES_MAX,
   SYMBOLS,
   valueAxis,
 } from "../look";
 import { atRates, carried, type Measure, measures } from "../measure";
 import { seriesOfLevels } from "../series";
+import { across, axes, farthest, indistinct, isJoined, isNumeric, told, topOf } from "./axes";
 import type { Looking } from "../state";
 
 interface Wish {
@@ -46,6 +37,8 @@ interface Wish {
   second: string;
 }
 const NONE = "";
+/** How the line of a path without a relay is dashed. */
+const WITHOUT = "4 3";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
 const wishes = new Map<number, Wish>();
@@ -54,77 +47,6 @@ const wishes = new Map<number, Wish>();
 const BESIDE = ["total_p99_ns", "ns_per_call"];
 const beside = (cells: CellView[]): string =>
   BESIDE.find((key) => cells.some((cell) => cell.more[key]?.median != null)) ?? NONE;
-
-const isNumeric = (values: Level[]): boolean => values.every((value) => typeof value === "number" && value > 0);
-
-/** Whether so many marks of a series are joined: of numbers a few make a curve; names have no order, so that there a line tells no more than which marks belong together. */
-export const isJoined = (marks: number, numeric: boolean, series: number): boolean =>
-  numeric ? marks >= CURVE_LEAST : marks > 1 && series > 1;
-
-/** Of more lines than can be followed a few are drawn, evenly spread, and that of the cell looked at. */
-export function told(all: Level[], own: Level): Level[] {
-  // A size stands between others, which tell of it; a name stands for itself.
-  if (all.length <= (all.every((each) => typeof each === "number") ? SPREAD + 1 : SERIES_MAX)) return all;
-  const spread = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
-  return all.filter((each) => each === own || spread.includes(each));
-}
-const SPREAD = 5;
-
-/** One end that reaches so many times as far as all others is cut off: an interval that says nothing must not flatten the rest. */
-const FAR_OUT = 2.5;
-
-const end = ({ mid, upper }: { mid: number; upper: number | null }) => Math.max(mid, upper ?? mid);
-const farthest = (values: { mid: number; upper: number | null }[]): number => Math.max(0, ...values.map(end));
-
-/** How far an axis reaches: to the farthest end, or a little beyond the second one where that lies far below it. */
-export function topOf(values: { mid: number; upper: number | null }[], logarithmic = false): number {
-  // What lies far out has its place on a logarithmic axis, and flattens nothing.
-  if (logarithmic) return farthest(values);
-  const ends = values.map(end).sort((a, b) => b - a);
-  const middles = Math.max(0, ...values.map(({ mid }) => mid));
-  const [far = 0, next = far] = ends;
-  const others = Math.max(next, middles);
-  return far > FAR_OUT * others ? 1.2 * others : far;
-}
-
-/** Groups that no factor tells from another one, as tables of two machines: of those alike the one looked at is drawn, or the first. */
-export function indistinct({ groups }: Pick<View, "groups">, looked: GroupView): GroupView[] {
-  const key = ({ factors }: GroupView) => JSON.stringify(Object.entries(factors).sort());
-  return groups.filter((one, at) =>
-    groups.some(
-      (other, place) => one !== looked && other !== one && key(other) === key(one) && (other === looked || place < at),
-    ),
-  );
-}
-
-/** Factors in the order in which they make good axes: many numeric levels first. */
-export function axes(cells: CellView[], factors: string[]): string[] {
-  const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
-  return varying(cells, factors)
-    .map((factor, at) => ({ factor, at, weight: weight(factor) }))
-    .sort((a, b) => b.weight - a.weight || a.at - b.at)
-    .map(({ factor }) => factor);
-}
-
-/**
- * What to begin with: the sizes that are compared, else what else there is a number of; never what there is one of under the
- * conditions of the cell looked at, nor what a profile is a name for.
- */
-export function across(
-  view: View,
-  all: CellView[],
-  cell: CellView,
-  order: string[],
-  compared: string[],
-): string | undefined {
-  const numeric = (factor: string) => levels(all, factor).filter((value) => typeof value === "number").length > 1;
-  const several = (factor: string) =>
-    levels(along(view, all, cell, [factor]), factor).filter((value) => value != null).length > 1;
-  const parts = order.includes("profile") ? partsOf(view, all, ["profile"]) : [];
-  const useful = order.filter((factor) => several(factor) && !parts.includes(factor));
-  const own = useful.filter((factor) => compared.includes(factor));
-  return own.find(numeric) ?? useful.find(numeric) ?? own[0] ?? useful[0] ?? order[0];
-}
 
 export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
   const apart = indistinct(view, group);
@@ -207,6 +129,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         `Not drawn, since no factor tells it from what is: ${apart.map(({ label, id }) => label || id).join("; ")}.`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(first.of(relayless)?.mid ?? 0, first.unit)}.`,
+      series.length === 1 && `All marks are of ${fc.heading} ${named(series[0] ?? null, fc)}.`,
       fixed && `Held as in the cell looked at: ${fixed}.`,
       parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
       placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
@@ -271,21 +194,15 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           row.append(lines(part, measure, title, each, [least, most]));
         }
       }
-      return [
-        row,
-        series.length > 0
-          ? legend(
-              axisName(fc),
-              series.map((value, s) => ({
-                name: named(value, fc),
-                series: places[s] ?? s,
-                hollow: single,
-                loose: !panels.some((panel) => shown.some((measure) => isLined(panel, measure, s))),
-              })),
-              width,
-            )
-          : document.createTextNode(""),
-      ];
+      // One level alone tells nothing apart: it is named above.
+      const entries: Entry[] = (series.length > 1 ? series : []).map((value, s) => ({
+        name: named(value, fc),
+        series: places[s] ?? s,
+        hollow: single || !marked.some((one) => seriesOf(one) === s && isConfirmed(one)),
+        loose: !panels.some((panel) => shown.some((measure) => isLined(panel, measure, s))),
+      }));
+      if (relayless) entries.push({ name: "without a relay", dash: WITHOUT, line: 1.5, tone: ink() });
+      return [row, ...(entries.length > 0 ? [legend(series.length > 1 ? axisName(fc) : "", entries, width)] : [])];
     },
   };
 
@@ -335,19 +252,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const reach = (measure: Measure): Plot.Markish[] => {
       const value = relayless && measure.of(relayless);
       if (!value) return [];
-      const y = place(value.mid);
-      return [
-        Plot.ruleY([y], { stroke: ink(), strokeDasharray: "4 3" }),
-        Plot.text(["without a relay"], {
-          y: () => y,
-          frameAnchor: "right",
-          textAnchor: "end",
-          dy: -8,
-          fill: ink(),
-          stroke: paper(),
-          strokeWidth: 4,
-        }),
-      ];
+      return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
     const tone = colours();
     const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);

@@ -4,7 +4,7 @@ import { cellOf, type TwinView, type View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
-import { differences, reachOf } from "./differences";
+import { differences, FAR, reachOf } from "./differences";
 
 /** The question that a group answers, as the first screen asks it: the group's own name may be long. */
 function asked(view: View, id: string): string | undefined {
@@ -80,7 +80,7 @@ export function twins({ view, group }: Looking): Figure | null {
         view.plan.margin,
         `← the first trials take ${moreOf(group.cost)} · the second ones →`,
         width,
-        reachOf(rows),
+        Math.min(reachOf(rows), FAR),
         "either",
       ),
     ],

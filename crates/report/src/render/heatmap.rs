@@ -12,6 +12,7 @@ use bytegauge_model::{CellKind, Level, factor};
 
 use super::cell_text::{Mark, Marks, cell_rate, compact_level, is_confirmed, rate, rate_unit, rounded, scale};
 use super::paint::{Paint, wrap};
+use crate::phrase;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 
@@ -104,7 +105,7 @@ fn grid(
     let others = if crowded { ", the best over the other choices" } else { "" };
     let looked = numbers && cells.iter().any(|cell| !is_confirmed(cell));
     let looked = if looked { "   (…): only screened" } else { "" };
-    let title = format!("{} ↓  {} →   {what}{others}", heading(down), heading(across));
+    let title = format!("{} ↓  {} →   {what}{others}", phrase::in_code(down), phrase::in_code(across));
     let fits = title.chars().count() + looked.chars().count() <= width;
     let mut lines = vec![paint.dim(&format!("{title}{}", if fits { looked } else { "" }))];
     let mut head = " ".repeat(label_width);
@@ -163,7 +164,7 @@ fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Pai
     }
     let mut ordered: Vec<&CellView> = cells.to_vec();
     ordered.sort_by_key(|cell| cell.level(name));
-    let mut lines = vec![paint.dim(&format!("{} ↓", heading(name)))];
+    let mut lines = vec![paint.dim(&format!("{} ↓", phrase::in_code(name)))];
     for cell in ordered {
         let median = cell.estimate.median.unwrap_or(0.0);
         let eighths = ((median / most) * (room * 8) as f64).round() as usize;
@@ -179,10 +180,6 @@ fn bars(cells: &[&CellView], marks: &Marks, name: &str, width: usize, paint: Pai
 
 fn largest(cells: &[&CellView]) -> f64 {
     cells.iter().filter_map(|cell| cell.estimate.median).fold(f64::MIN_POSITIVE, f64::max)
-}
-
-fn heading(name: &str) -> &str {
-    factor::find(name).map_or(name, |factor| factor.heading)
 }
 
 fn short(name: &str, level: &Level) -> String {

@@ -9,6 +9,7 @@ use bytegauge_model::{CellKind, Level, Role, factor};
 
 use super::cell_text::{UNKNOWN, compact_level, rate_unit, standing};
 use super::screen::mark;
+use crate::phrase;
 use crate::view::View;
 use crate::view::document::{CellView, Standing, VerdictView};
 
@@ -132,13 +133,13 @@ fn grid(
     across: Option<&(&'static str, Vec<Level>)>,
     unit: f64,
 ) -> Grid {
-    let heading = |name: &str| factor::find(name).map_or_else(|| name.to_owned(), |factor| factor.heading.to_owned());
     let short = |name: &str, level: &Level| match level {
         Level::Absent => UNKNOWN.into(),
         level => factor::find(name).map_or_else(|| level.to_string(), |factor| factor.kind.compact(level)),
     };
     let title = answers.first().map_or_else(String::new, |answer| {
-        let parts = others.iter().map(|(name, _)| format!("{} {}", heading(name), compact_level(answer.under, name)));
+        let parts =
+            others.iter().map(|(name, _)| format!("{} {}", phrase::in_code(name), compact_level(answer.under, name)));
         parts.collect::<Vec<_>>().join(" · ")
     });
     let field = |row: &Level, column: Option<&Level>| {
@@ -154,8 +155,8 @@ fn grid(
     Grid {
         title,
         corner: match across {
-            Some((name, _)) => format!("{} ↓  {} →", heading(down), heading(name)),
-            None => format!("{} ↓", heading(down)),
+            Some((name, _)) => format!("{} ↓  {} →", phrase::in_code(down), phrase::in_code(name)),
+            None => format!("{} ↓", phrase::in_code(down)),
         },
         columns: match across {
             Some((name, levels)) => levels.iter().map(|level| short(name, level)).collect(),

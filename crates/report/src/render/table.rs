@@ -12,7 +12,7 @@ use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::estimate::{RELAY_SWITCHES, RELAY_SYSTEM_CALLS};
 use crate::view::{View, relays};
 use bytegauge_model::unit::{count_rate, significant};
-use bytegauge_model::{CellKind, Stage, factor};
+use bytegauge_model::{CellKind, Stage};
 
 /// So many of the best looks are shown while nothing is confirmed.
 const LOOKS_MAX: usize = 8;
@@ -86,9 +86,8 @@ impl Column {
 /// The columns of a group's table, without the mark.
 pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     let levels = group.varied.iter().map(|name| {
-        let heading = factor::find(name).map_or(name.as_str(), |factor| factor.heading);
-        let name = name.clone();
-        Column::new(heading, true, 0, move |cell| level(cell, &name))
+        let own = name.clone();
+        Column::new(phrase::in_code(name), true, 0, move |cell| level(cell, &own))
     });
     let has_writer = view.cells_of(&group.id).any(|cell| cell.counters.writes.is_some());
     let heading = format!("{:.0} % interval", view.plan.level * 100.0);

@@ -140,7 +140,7 @@ pub struct PlanView {
 pub struct FactorView {
     /// Its key in every `factors`.
     pub name: &'static str,
-    /// A short heading.
+    /// As in code where there is a name for it, `SO_RCVBUF`; else a short heading.
     pub heading: &'static str,
     /// A line about it.
     pub summary: &'static str,

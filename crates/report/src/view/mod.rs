@@ -266,7 +266,7 @@ fn factors(workload: &str) -> Vec<FactorView> {
     factor::of(workload.parse::<Workload>().unwrap_or_default())
         .map(|factor| FactorView {
             name: factor.name,
-            heading: factor.heading,
+            heading: crate::phrase::in_code(factor.name),
             summary: factor.summary,
             role: factor.role,
             unit: unit(factor.kind),

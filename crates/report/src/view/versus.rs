@@ -165,7 +165,7 @@ fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, Str
         Level::Absent => "–".to_owned(),
         level => phrase::level(name, level),
     };
-    apart.map(|row| (row.heading.to_owned(), shown(row.name))).collect()
+    apart.map(|row| (phrase::in_code(row.name).to_owned(), shown(row.name))).collect()
 }
 
 /// What both have: where they stand, and every level that somebody might ask about.
@@ -175,7 +175,7 @@ fn alike(a: Option<&Levels>, b: Option<&Levels>) -> String {
     let same = factor::of(a.workload()).filter(|row| {
         row.name != "value" && a.get(row.name) == b.get(row.name) && told(row.name) && !is_nothing(a.get(row.name))
     });
-    same.map(|row| format!("{} {}", row.heading, phrase::level(row.name, a.get(row.name))))
+    same.map(|row| format!("{} {}", phrase::in_code(row.name), phrase::level(row.name, a.get(row.name))))
         .collect::<Vec<_>>()
         .join(", ")
 }

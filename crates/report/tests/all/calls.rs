@@ -452,6 +452,17 @@ fn check_schema(view: &View) {
 }
 
 #[test]
+fn an_option_has_one_name_that_in_code() {
+    let view = view(&buffers(20_000.0, 0.0));
+    let heading = view.plan.factors.iter().find(|factor| factor.name == "rcvbuf").map(|factor| factor.heading);
+    assert_eq!(heading, Some("SO_RCVBUF"));
+    let label = &cell(&view, "c3").label;
+    check(label, &["SO_RCVBUF 5000 B"]);
+    let terminal = render::terminal::render(&view, &render::TerminalStyle { columns: 140, ..Default::default() });
+    assert!(!terminal.contains("rcvbuf"), "{terminal}");
+}
+
+#[test]
 fn every_renderer_prints_calls() {
     let view = view(&buffers(20_000.0, 0.02));
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
