@@ -62,7 +62,8 @@ const PARTS: &[Part] = &[
 /// Recorded times with how often each was, nanoseconds. Sparse: a trial holds a few hundred different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    counts: BTreeMap<u64, u64>,
+    /// Ascending, each time once.
+    counts: Vec<(u64, u64)>,
     calls: u64,
 }
 
@@ -71,12 +72,8 @@ impl Times {
     pub fn decode(encoded: &EncodedHistogram) -> Option<Times> {
         let bytes = BASE64.decode(&encoded.0).ok()?;
         let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-        let mut times = Times::default();
-        for step in histogram.iter_recorded() {
-            *times.counts.entry(step.value_iterated_to()).or_default() += step.count_at_value();
-            times.calls += step.count_at_value();
-        }
-        Some(times)
+        let steps = histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
+        Some(Times { counts: steps.collect(), calls: histogram.len() })
     }
 
     /// The mean time, nanoseconds.
@@ -87,10 +84,17 @@ impl Times {
 
     /// Adds another trial's.
     pub fn add(&mut self, other: &Times) {
-        for (ns, count) in &other.counts {
-            *self.counts.entry(*ns).or_default() += count;
-        }
         self.calls += other.calls;
+        let mut own = std::mem::take(&mut self.counts).into_iter().peekable();
+        self.counts.reserve(own.len().max(other.counts.len()));
+        for &(ns, count) in &other.counts {
+            while let Some(before) = own.next_if(|own| own.0 < ns) {
+                self.counts.push(before);
+            }
+            let same = own.next_if(|own| own.0 == ns).map_or(0, |own| own.1);
+            self.counts.push((ns, same + count));
+        }
+        self.counts.extend(own);
     }
 
     /// Calls that took so long or longer: how many, their share of all, and their share of the time of all. `None`
