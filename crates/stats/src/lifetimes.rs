@@ -5,10 +5,8 @@
 //! lets each count for as long as it was seen. It takes for granted that how long something lasts has nothing to do with
 //! when the window opens and closes.
 
-use std::collections::BTreeMap;
-
-/// How many there are of each duration, in any unit.
-pub type Durations = BTreeMap<u64, u64>;
+/// Durations in any unit with how many there are of each, ascending, each once.
+pub type Durations = Vec<(u64, u64)>;
 
 /// What was seen through a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,23 +25,23 @@ impl Lifetimes {
         let pairs =
             [(&mut self.ended, &other.ended), (&mut self.entered, &other.entered), (&mut self.left, &other.left)];
         for (ours, theirs) in pairs {
-            theirs.iter().for_each(|(duration, count)| *ours.entry(*duration).or_default() += count);
+            *ours = merged(std::mem::take(ours), theirs);
         }
     }
 
     /// Each duration at which something ended, ascending, with the share of all that last longer.
     pub fn lasting(&self) -> impl Iterator<Item = (u64, f64)> {
-        let total = |durations: &Durations| durations.values().sum::<u64>();
+        let total = |durations: &Durations| durations.iter().map(|(_, count)| count).sum::<u64>();
         let (mut entered, mut left) = (self.entered.iter().peekable(), self.left.iter().peekable());
         // At this age, of those that were not older when the window opened.
         let mut there = (total(&self.ended) + total(&self.left)).saturating_sub(total(&self.entered));
         let mut to_end = total(&self.ended);
         let mut share = 1.0;
-        self.ended.iter().map(move |(&duration, &count)| {
-            while let Some((_, count)) = entered.next_if(|(age, _)| **age < duration) {
+        self.ended.iter().map(move |&(duration, count)| {
+            while let Some((_, count)) = entered.next_if(|(age, _)| *age < duration) {
                 there += count;
             }
-            while let Some((_, count)) = left.next_if(|(age, _)| **age < duration) {
+            while let Some((_, count)) = left.next_if(|(age, _)| *age < duration) {
                 there = there.saturating_sub(*count);
             }
             to_end -= count;
@@ -78,17 +76,27 @@ impl Lifetimes {
     }
 }
 
+fn merged(ours: Durations, theirs: &Durations) -> Durations {
+    let mut all = Durations::with_capacity(ours.len().max(theirs.len()));
+    let mut own = ours.into_iter().peekable();
+    for &(duration, count) in theirs {
+        while let Some(before) = own.next_if(|own| own.0 < duration) {
+            all.push(before);
+        }
+        let same = own.next_if(|own| own.0 == duration).map_or(0, |own| own.1);
+        all.push((duration, same + count));
+    }
+    all.extend(own);
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn durations(all: &[(u64, u64)]) -> Durations {
-        all.iter().copied().collect()
-    }
-
     #[test]
     fn nothing_cut_is_a_plain_share() {
-        let seen = Lifetimes { ended: durations(&[(1, 5), (2, 3), (9, 2)]), ..Lifetimes::default() };
+        let seen = Lifetimes { ended: vec![(1, 5), (2, 3), (9, 2)], ..Lifetimes::default() };
         let shares: Vec<(u64, f64)> =
             seen.lasting().map(|(at, share)| (at, (share * 1000.0).round() / 1000.0)).collect();
         assert_eq!(shares, [(1, 0.5), (2, 0.2), (9, 0.0)]);
@@ -103,26 +111,23 @@ mod tests {
     #[test]
     fn what_goes_on_counts_for_as_long_as_it_was_seen() {
         // Ten quick ones, and thirty that nobody saw the end of.
-        let mut seen =
-            Lifetimes { ended: durations(&[(1, 10)]), left: durations(&[(100, 30)]), ..Lifetimes::default() };
+        let mut seen = Lifetimes { ended: vec![(1, 10)], left: vec![(100, 30)], ..Lifetimes::default() };
         assert_eq!((seen.percentile(0.25), seen.percentile(0.26), seen.mean()), (Some(1.0), Some(f64::INFINITY), None));
         // Cut at once they tell nothing.
-        seen.left = durations(&[(0, 30)]);
+        seen.left = vec![(0, 30)];
         assert_eq!((seen.percentile(0.99), seen.mean()), (Some(1.0), Some(1.0)));
     }
 
     #[test]
     fn what_came_late_says_nothing_of_its_youth() {
         // Two that began within it, one quick; eight that were old already.
-        let seen =
-            Lifetimes { ended: durations(&[(1, 1), (10, 9)]), entered: durations(&[(5, 8)]), ..Lifetimes::default() };
+        let seen = Lifetimes { ended: vec![(1, 1), (10, 9)], entered: vec![(5, 8)], ..Lifetimes::default() };
         assert_eq!(seen.lasting().collect::<Vec<_>>(), [(1, 0.5), (10, 0.0)]);
         // All that were young ended: of the others it is not said that they never were.
-        let seen =
-            Lifetimes { ended: durations(&[(1, 1), (10, 9)]), entered: durations(&[(5, 9)]), ..Lifetimes::default() };
+        let seen = Lifetimes { ended: vec![(1, 1), (10, 9)], entered: vec![(5, 9)], ..Lifetimes::default() };
         assert_eq!(seen.percentile(0.9), Some(10.0));
         let mut twice = seen.clone();
         twice.add(&seen);
-        assert_eq!((twice.ended[&10], twice.entered[&5]), (18, 18));
+        assert_eq!((twice.ended, twice.entered), (vec![(1, 2), (10, 18)], vec![(5, 18)]));
     }
 }

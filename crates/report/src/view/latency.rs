@@ -86,7 +86,10 @@ impl Times {
     /// Reads a histogram; `None` where it is damaged.
     pub fn decode(encoded: &EncodedHistogram) -> Option<Times> {
         let ended = durations(encoded)?;
-        Some(Times { calls: ended.values().sum(), seen: Lifetimes { ended, ..Lifetimes::default() } })
+        Some(Times {
+            calls: ended.iter().map(|(_, count)| count).sum(),
+            seen: Lifetimes { ended, ..Lifetimes::default() },
+        })
     }
 
     /// The mean time, nanoseconds; `None` where it hangs on calls that nobody saw the end of.

@@ -1,5 +1,7 @@
 //! Are percentiles of calls true where many calls are longer than the window leaves them?
 
+use std::collections::BTreeMap;
+
 use super::{Demand, Row, Scale, Tally};
 use crate::lifetimes::Lifetimes;
 use crate::rng::{Stream, seeded};
@@ -39,7 +41,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// What a client's window shows.
 fn watched(random: &mut Stream) -> Lifetimes {
-    let mut seen = Lifetimes::default();
+    let [mut ended, mut entered, mut left] = [const { BTreeMap::new() }; 3];
     let (opens, closes) = (WARM_UP, WARM_UP + WINDOW);
     for _ in 0..CLIENTS {
         let mut began = 0.0;
@@ -48,16 +50,17 @@ fn watched(random: &mut Stream) -> Lifetimes {
             let ends = began - mean * (1.0 - random.uniform()).ln();
             if ends >= opens {
                 let (durations, duration) =
-                    if ends < closes { (&mut seen.ended, ends - began) } else { (&mut seen.left, closes - began) };
+                    if ends < closes { (&mut ended, ends - began) } else { (&mut left, closes - began) };
                 *durations.entry(duration as u64).or_default() += 1;
                 if began < opens {
-                    *seen.entered.entry((opens - began) as u64).or_default() += 1;
+                    *entered.entry((opens - began) as u64).or_default() += 1;
                 }
             }
             began = ends;
         }
     }
-    seen
+    let [ended, entered, left] = [ended, entered, left].map(|durations| durations.into_iter().collect());
+    Lifetimes { ended, entered, left }
 }
 
 /// The percentile of all calls, by halving.

@@ -20,6 +20,7 @@ mod rounds;
 mod selection;
 mod sessions;
 mod shared;
+mod unchanged;
 
 pub use models::DEV_ZERO;
 
@@ -82,7 +83,7 @@ pub const PUBLISHED: &str = "published";
 pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<Row>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
-pub const PARTS: [TablePart; 20] = [
+pub const PARTS: [TablePart; 21] = [
     ("sign intervals", intervals::sign_coverage),
     ("paired differences", intervals::paired_coverage),
     ("absolute intervals", intervals::absolute_flags),
@@ -94,6 +95,7 @@ pub const PARTS: [TablePart; 20] = [
     ("two stages, several profiles", selection::several_profiles),
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
+    ("what changes nothing", unchanged::rows),
     ("judgements", looks::rows),
     ("audit", audit::rows),
     ("rounds", rounds::rows),
@@ -175,6 +177,11 @@ impl Tally {
         self.of += 1;
     }
 
+    fn add(&mut self, other: Self) {
+        self.held += other.held;
+        self.of += other.of;
+    }
+
     fn percent(self) -> f64 {
         100.0 * self.held as f64 / self.of.max(1) as f64
     }
@@ -246,6 +253,8 @@ mod tests {
 
     #[test]
     fn every_promise_holds_at_the_small_scale() {
+        // The seed is fixed, so nothing is left to chance from run to run. Two hundred rows have three standard errors each:
+        // of the seeds 2 to 9 one has rows that miss.
         // The parts at once: one after another is half of what all other tests of this crate take.
         let rows: Vec<Row> = thread::scope(|scope| {
             let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Scale::Test, 1)));

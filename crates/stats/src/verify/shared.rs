@@ -82,9 +82,9 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
     let mut found = Groups::default();
     // Seven kinds of worlds: a self-test has a minute for everything.
-    let repetitions = scale.repetitions(if scale == Scale::Full { 2000 } else { 600 });
+    let full = if scale == Scale::Full { 2000 } else { 600 };
     // Few groups are proven where blocks are left out, and the control has to miss by more than chance.
-    let repetitions = repetitions.max(if kind.all_blocks { 0 } else { 240 });
+    let repetitions = if kind.all_blocks { scale.repetitions(full) } else { scale.at_least(240, full) };
     for run in 0..repetitions as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut random = seeded(seed, 0x5a4e);
