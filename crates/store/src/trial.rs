@@ -33,6 +33,8 @@ pub struct Series {
     pub end: EndRole,
     /// The flow, from 0.
     pub flow: usize,
+    /// Length of the trial's warm-up and window, nanoseconds. What bins hold beyond it came while the ends were closing.
+    pub measured_ns: u64,
     /// The bins, over warm-up and window.
     pub bins: Vec<Bin>,
 }
@@ -93,7 +95,7 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn series(&self, session: SessionId, cell: Option<&CellId>) -> Result<Vec<Series>, StoreError> {
-        let sql = "SELECT cell, stage, block, position, role, flow, bins
+        let sql = "SELECT cell, stage, block, position, role, flow, warmup_ns, wall_ns, bins
                    FROM trials JOIN series ON series.trial = trials.id
                    WHERE session = ?1 AND (?2 IS NULL OR cell = ?2) ORDER BY trials.id, role, flow";
         let values = params![session.0, cell.map(|cell| &cell.0)];
@@ -307,7 +309,8 @@ fn series_row(row: &Row<'_>) -> rusqlite::Result<Series> {
         position: row.get(3)?,
         end: named(row, 4, EndRole::from_name)?,
         flow: row.get::<_, Count>(5)?.0 as usize,
-        bins: bins(row, 6)?,
+        measured_ns: row.get::<_, Count>(6)?.0.saturating_add(row.get::<_, Count>(7)?.0),
+        bins: bins(row, 8)?,
     })
 }
 

@@ -38,12 +38,8 @@ fn of_last_trial(cell: CellId, series: &[Series], interval_ns: u64) -> Option<Ov
         measured(each) && (each.block, each.position, each.stage) == (last.block, last.position, last.stage)
     };
     let end = COUNTING.into_iter().find(|end| series.iter().filter(of_trial).any(|each| each.end == *end))?;
-    let flows: Vec<Vec<f64>> = series
-        .iter()
-        .filter(of_trial)
-        .filter(|each| each.end == end)
-        .map(|each| rates(&each.bins, interval_ns))
-        .collect();
+    let flows: Vec<Vec<f64>> =
+        series.iter().filter(of_trial).filter(|each| each.end == end).map(|each| rates(each, interval_ns)).collect();
     let whole = flows.iter().map(Vec::len).min().filter(|whole| *whole > 0)?;
     let sum: Vec<f64> = (0..whole).map(|at| flows.iter().map(|rates| rates[at]).sum()).collect();
     let mean = sum.iter().sum::<f64>() / whole as f64;
@@ -61,9 +57,11 @@ fn unit(end: EndRole) -> &'static str {
     }
 }
 
-/// Counts per second in every whole interval.
-fn rates(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
-    Bin::by_interval(bins, interval_ns).into_iter().map(|bytes| bytes * 1e9 / interval_ns as f64).collect()
+/// Counts per second in every whole interval that was measured.
+fn rates(series: &Series, interval_ns: u64) -> Vec<f64> {
+    let measured = (series.measured_ns / interval_ns.max(1)) as usize;
+    let counts = Bin::by_interval(&series.bins, interval_ns).into_iter().take(measured);
+    counts.map(|bytes| bytes * 1e9 / interval_ns as f64).collect()
 }
 
 #[cfg(test)]
@@ -71,16 +69,27 @@ mod tests {
     use super::*;
 
     fn series(block: u64, end: EndRole, flow: usize, bins: &[(u64, u64)]) -> Series {
-        let bins = bins.iter().map(|&(ns, bytes)| Bin { ns, bytes }).collect();
-        Series { cell: CellId("c1".into()), stage: Stage::Confirm, block, position: 0, end, flow, bins }
+        let bins: Vec<Bin> = bins.iter().map(|&(ns, bytes)| Bin { ns, bytes }).collect();
+        let measured_ns = bins.iter().map(|bin| bin.ns).sum();
+        Series { cell: CellId("c1".into()), stage: Stage::Confirm, block, position: 0, end, flow, measured_ns, bins }
+    }
+
+    #[test]
+    fn what_came_while_the_ends_were_closing_is_no_interval() {
+        // Three seconds were measured; then the reader waited for the end of the stream.
+        let second = 1_000_000_000;
+        let mut seen = series(0, EndRole::Sink, 0, &[(second, 10), (second, 30), (second, 20), (second, 1)]);
+        seen.measured_ns = 3 * second;
+        let found = of_last_trial(CellId("c1".into()), &[seen], second).unwrap();
+        assert_eq!((found.sum, found.mean), (vec![10.0, 30.0, 20.0], 20.0));
     }
 
     #[test]
     fn bins_are_cut_into_intervals_and_keep_their_bytes() {
         // 3 s: a bin across the border gives each side its share, and a rest shorter than an interval is left out.
-        let bins = [(500_000_000, 100), (1_000_000_000, 400), (700_000_000, 0)].map(|(ns, bytes)| Bin { ns, bytes });
-        assert_eq!(rates(&bins, 1_000_000_000), [300.0, 200.0]);
-        assert_eq!(rates(&bins, 5_000_000_000), [0.0; 0]);
+        let seen = series(0, EndRole::Sink, 0, &[(500_000_000, 100), (1_000_000_000, 400), (700_000_000, 0)]);
+        assert_eq!(rates(&seen, 1_000_000_000), [300.0, 200.0]);
+        assert_eq!(rates(&seen, 5_000_000_000), [0.0; 0]);
     }
 
     #[test]
