@@ -101,6 +101,8 @@ impl Run<'_> {
             }
             match measured {
                 Some(true) => {}
+                // The harness's own loop was kept from a CPU: the choices were compared all the same.
+                Some(false) if task.cells[cell].kind == CellKind::Floor => {}
                 Some(false) => end = BlockEnd::Broken,
                 None => {
                     end = BlockEnd::Interrupted;

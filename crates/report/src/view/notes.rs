@@ -98,7 +98,19 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
         ));
     }
     if group.blocks.broken > 0 {
-        say(format!("{} broke off, to be repeated, and counted for nothing", counted(group.blocks.broken, "block")));
+        let failed = cells.iter().filter(|cell| cell.group == group.id && cell.kind != CellKind::Floor);
+        let failed: Vec<String> = failed
+            .filter(|cell| cell.failed_trials > 0)
+            .map(|cell| format!("{} of “{}”", counted(cell.failed_trials, "trial"), cell.label))
+            .collect();
+        let why = match failed.is_empty() {
+            true => String::new(),
+            false => format!("; {} failed, and a choice whose trials fail looks better than it is", failed.join(", ")),
+        };
+        say(format!(
+            "{} broke off, to be repeated, and counted for nothing{why}",
+            counted(group.blocks.broken, "block")
+        ));
     }
     notes
 }

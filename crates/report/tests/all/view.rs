@@ -489,6 +489,22 @@ fn what_was_cut_off_tells_each_question_its_own_blocks() {
 }
 
 #[test]
+fn a_block_that_broke_off_tells_whose_trials_failed() {
+    let mut data = session(&small());
+    let choices: Vec<_> =
+        data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).map(|row| row.cell.id.clone()).collect();
+    let of_choice = |trial: &&mut Trial| trial.stage == Stage::Confirm && choices.contains(&trial.cell);
+    let failed = data.trials.iter_mut().rfind(of_choice).expect("a trial");
+    failed.outcome = Outcome::Failed("no byte arrived".into());
+    let (block, cell) = (failed.block, failed.cell.clone());
+    data.blocks.iter_mut().filter(|record| record.index == block).for_each(|record| record.complete = false);
+    let view = view(&data);
+    let label = &view.cells.iter().find(|other| other.id == cell).expect("its cell").label;
+    let said = format!("1 block broke off, to be repeated, and counted for nothing; 1 trial of “{label}” failed");
+    assert!(view.notes.iter().any(|note| note.contains(&said)), "{said}: {:?}", view.notes);
+}
+
+#[test]
 fn what_is_measured_just_now_reads_as_running() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
