@@ -1,15 +1,16 @@
-//! `cargo xtask test`: installs what the tests need and runs everything that CI runs, cheap steps first.
+//! `cargo xtask test`: installs what the tests need and runs them, cheap steps first; with `--all`, everything that CI runs.
 //!
-//! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides; the
-//! release build is checked by building the program as the README does and letting it verify bytes. Nothing here asks
-//! how fast something is: comparisons with other programs are `cargo xtask peers`, and in miniature the lab's.
+//! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides. What only
+//! `--all` does takes as long again and seldom fails where the rest passes: the report page is built anew and driven in a
+//! browser, and the program is built as the README does and verifies bytes. Nothing here asks how fast something is:
+//! comparisons with other programs are `cargo xtask peers`, and in miniature the lab's.
 
 use std::num::NonZero;
 use std::process::Command as Process;
 use std::thread;
 
 use anyhow::{Context, Result};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::steps::{self, Done, Step};
 use crate::{audit, cargo, generate, page, rules, setup, skips};
@@ -26,15 +27,20 @@ const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --re
 
 /// `cargo xtask test`.
 pub fn command() -> Command {
-    Command::new("test").about("Install what the tests need and run everything that CI runs")
+    Command::new("test").about("Install what the tests need and run them").arg(
+        Arg::new("all")
+            .long("all")
+            .action(ArgAction::SetTrue)
+            .help("Everything that CI runs: the report page in a browser and the release build as well"),
+    )
 }
 
 /// Runs all steps.
 ///
 /// # Errors
 /// With the first step that fails, and how to repeat it.
-pub fn run(_: &ArgMatches) -> Result<()> {
-    steps::run(vec![
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let mut all = vec![
         Step {
             name: "components",
             repeat: "rustup component add rustfmt clippy".into(),
@@ -68,15 +74,20 @@ pub fn run(_: &ArgMatches) -> Result<()> {
                 skips::run(tests.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()))
             }),
         },
-        Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
         cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),
-        cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
-        Step {
-            name: "release run",
-            repeat: format!("target/release/bytegauge {RELEASE_RUN}"),
-            work: Box::new(release_run),
-        },
-    ])
+    ];
+    if matches.get_flag("all") {
+        all.extend([
+            Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
+            cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
+            Step {
+                name: "release run",
+                repeat: format!("target/release/bytegauge {RELEASE_RUN}"),
+                work: Box::new(release_run),
+            },
+        ]);
+    }
+    steps::run(all)
 }
 
 fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, &'a str)]) -> Step<'a> {
