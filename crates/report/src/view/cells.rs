@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, EndRole, Levels, SessionStatus, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_store::CellRow;
@@ -21,7 +21,7 @@ use super::floor::Floors;
 use super::footprint::footprint;
 use super::rings::{artefact, cheapest_siblings, ring};
 use super::settled::{Blocks, Settled};
-use super::signs::{Known, flows, gather, gather_of_calls, gather_of_rings, larger_buffers};
+use super::signs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use crate::{SessionData, limit, phrase};
 
 /// What all cells of a session share.
@@ -103,7 +103,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
     let counters = counters(levels, &settled.trials);
-    let cpu = cpu(levels, &settled.trials, flows(levels), irq_accounting(machine));
+    let cpu = cpu(levels, &settled.trials, irq_accounting(machine));
     let total_rate = total_rate(settled);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let known = Known {
@@ -112,7 +112,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         counters: &counters,
         cpu: &cpu,
         cpus: cpus(machine),
-        floor_ns: context.floors.of_group(&settled.cell.group),
+        // A floor's share of itself tells nothing.
+        floor_ns: context.floors.of_group(&settled.cell.group).filter(|_| settled.cell.kind != CellKind::Floor),
         larger_buffer: beside.larger_buffer,
         cheapest_nop_ns: beside.cheapest_nop_ns,
     };
@@ -121,6 +122,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     let reason = reason.map(|reason| if moves_nothing(levels) { of_harness(reason) } else { reason });
     let limit = match (estimate.median, &call, &ring) {
+        (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => limit::of_floor(),
         (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
         (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
         (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),

@@ -436,7 +436,7 @@ pub struct EndCpu {
     pub total_s_per_gib: Option<f64>,
     /// CPU time over window, in CPUs: 1 for a thread that never waits, more with several flows.
     pub cpus: Option<f64>,
-    /// CPU time over window and flow: 1 when every thread runs all the time.
+    /// CPU time over window and thread: 1 when every thread runs all the time.
     pub utilisation: Option<f64>,
 }
 

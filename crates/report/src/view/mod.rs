@@ -44,6 +44,7 @@ mod scope;
 mod settled;
 mod signs;
 mod stolen;
+mod threads;
 mod time;
 mod verdicts;
 mod versus;

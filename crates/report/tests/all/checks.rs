@@ -51,6 +51,15 @@ fn more_cpu_time_than_there_is_fails_the_cell() {
 }
 
 #[test]
+fn more_short_reads_than_reads_fail_the_cell() {
+    let spoil = |trial: &mut bytegauge_model::Trial| {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        sink.short_calls = 2 * sink.calls;
+    };
+    check(spoil, "moved less than they might");
+}
+
+#[test]
 fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
