@@ -488,7 +488,7 @@ pub struct GroupView {
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
     /// How far the cell that was measured twice and its twin may be apart at this many blocks: the larger absolute end of the interval of
-    /// their difference, as a share; `null` without a twin.
+    /// their difference, as a share; `null` without a twin, and below three blocks, which tell nothing of it.
     pub twin_reach: Option<f64>,
     /// The cell that was measured twice in every block: the one that led the screening.
     pub twin: Option<TwinView>,

@@ -154,8 +154,7 @@ fn percent_or_zero(share: f64) -> String {
 
 /// The largest reach of the twins of a family's groups, as a share.
 fn twin_reach(family: &Family) -> Option<f64> {
-    let reaches = family.groups.iter().filter_map(|group| group.verdict.twin_reach);
-    reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
+    family.groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
 }
 
 /// The fastest other placement that was confirmed under the same profile, if it is shown to differ.

@@ -60,6 +60,18 @@ fn more_short_reads_than_reads_fail_the_cell() {
 }
 
 #[test]
+fn two_blocks_do_not_tell_how_far_the_same_is_from_itself() {
+    let told = |blocks: u64| {
+        let view = view(&session(&Plan { confirm_blocks: blocks, ..small() }));
+        let group = &view.groups[0];
+        let twin = group.twin.as_ref().expect("a twin");
+        (group.twin_reach.is_some(), view.environment.twin_reach.is_some(), twin.upper.is_some())
+    };
+    assert_eq!(told(2), (false, false, false));
+    assert_eq!(told(8), (true, true, true));
+}
+
+#[test]
 fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
