@@ -143,7 +143,7 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source_side())),
         sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
         sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
-        verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
+        verified_bytes: [sink, source].into_iter().flatten().map(|end| end.verified).find(|verified| *verified > 0),
         options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
     }

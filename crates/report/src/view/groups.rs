@@ -33,7 +33,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         label: phrase::group_label(&judged.row.group.factors),
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
-        throws_away: phrase::throws_away(&judged.row.group.factors),
+        throws_away: conditions.throw_away(&[judged]),
         cost: cost_name(judged),
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),

@@ -72,6 +72,38 @@ fn two_blocks_do_not_tell_how_far_the_same_is_from_itself() {
 }
 
 #[test]
+fn a_reader_that_compares_is_none_that_throws_away() {
+    let plan = Plan { profiles: vec!["drain"], ..small() };
+    let mut data = session(&plan);
+    let said = |data: &SessionData| {
+        let view = view(data);
+        (view.groups[0].throws_away, view.answer.holds.join("; "))
+    };
+    let (away, holds) = said(&data);
+    assert!(away && holds.contains("throws the bytes away") && !holds.contains("--verify"), "{holds}");
+    for trial in &mut data.trials {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        sink.verified_bytes = sink.total_bytes;
+    }
+    let (away, holds) = said(&data);
+    assert!(!away && !holds.contains("throws the bytes away") && holds.contains("compared (--verify)"), "{holds}");
+    // Beside sessions that compare nothing it proves nothing.
+    let plain = session(&plan);
+    let three = [plain.clone(), plain.clone(), plain];
+    let history = |after: SessionData| {
+        let view = bytegauge_report::view::history::HistoryView::of(&three, &[after], &Settings::default());
+        let view = view.expect("a history");
+        (view.verdict, view.text)
+    };
+    let (verdict, text) = history(data.clone());
+    assert!(verdict == "open" && text.contains("--verify"), "{text}");
+    assert!(!history(session(&plan)).1.contains("--verify"));
+    let two = bytegauge_report::view::document::BetweenView::of(&[session(&plan), data], &Settings::default());
+    let names: Vec<&str> = two.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert!(names.iter().any(|name| name.contains("every byte compared (--verify)")), "{names:?}");
+}
+
+#[test]
 fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });

@@ -48,6 +48,11 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
+    if view.cells.iter().any(|cell| cell.counters.verified_bytes.is_some()) {
+        said.push(
+            "every byte that arrives is compared (--verify), which takes time: compare with such sessions alone".into(),
+        );
+    }
     said.push(when(view));
     said.extend(ages(view, questions));
     let not_asked = not_asked(view);
