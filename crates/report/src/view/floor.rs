@@ -23,6 +23,9 @@ pub struct Floors {
     pub view: FloorView,
 }
 
+/// What no loop does anything in.
+const LEAST_NS: f64 = 0.02;
+
 impl Floors {
     /// Reads the floor cells.
     pub fn of(settled: &[Settled], level: f64) -> Floors {
@@ -32,7 +35,9 @@ impl Floors {
             // Of calls it is one thread, whatever the client has.
             let lanes = if floor.workload() == Workload::Call { 1 } else { lanes(&floor.cell.factors) };
             let ends = floor.measured.iter().filter_map(|trial| trial.ends.measuring());
-            let calls: Vec<f64> = ends.filter_map(|end| ns_of_threads(end, lanes)).collect();
+            let each = ends.filter_map(|end| ns_of_threads(end, lanes));
+            // Less than a tenth of a cycle: counted many at a time, which tells nothing of one.
+            let calls: Vec<f64> = each.filter(|ns| *ns >= LEAST_NS).collect();
             by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
             all.extend(calls);
         }

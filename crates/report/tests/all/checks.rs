@@ -104,6 +104,18 @@ fn a_reader_that_compares_is_none_that_throws_away() {
 }
 
 #[test]
+fn a_floor_that_no_loop_can_have_is_not_told() {
+    let mut data = session(&small());
+    assert!(view(&data).floor.ns_per_call.is_some());
+    for trial in &mut data.trials {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        // A batch added in one step.
+        sink.calls = if trial.bytes == 0 { 1_000_000_000_000 } else { sink.calls };
+    }
+    assert_eq!((view(&data).floor.ns_per_call, view(&data).floor.share), (None, None));
+}
+
+#[test]
 fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
