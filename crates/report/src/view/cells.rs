@@ -125,7 +125,9 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => limit::of_floor(),
         (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
         (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
-        (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),
+        (Some(_), None, None) if settled.workload() == Workload::Check => {
+            limit::task::find(&settled.trials, known.cpus)
+        }
         (Some(_), None, None) => limit::find(&gather(&known)),
         (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
         (None, ..) => limit::not_measured(),
