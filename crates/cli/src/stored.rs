@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
@@ -121,10 +122,10 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         anstream::eprintln!("note: {warning}");
     }
     print(&format!(
-        "session {}: {} trials of {} cells from {file}; see it with `{} report {}`\n",
+        "session {}: {} of {} from {file}; see it with `{} report {}`\n",
         imported.session,
-        imported.trials,
-        imported.cells,
+        counted(imported.trials, "trial"),
+        counted(imported.cells, "cell"),
         called(&path),
         imported.session
     ))
