@@ -763,6 +763,12 @@ fn one_choice_that_is_left_is_compared_with_nothing() {
     }
     assert!(answer.noise[0].ends_with("skipped: io_uring is refused here"), "{:?}", answer.noise);
     assert!(answer.next[0].starts_with("name another choice"), "{:?}", answer.next);
+    for row in data.cells.iter_mut().filter(|row| row.outcome.is_some()) {
+        row.outcome = Some(Outcome::Failed("the relay broke off".into()));
+    }
+    let rows = view(&data).answer.to_use.rows;
+    let notes: Vec<&str> = rows.iter().filter(|row| !row.one_for_all).filter_map(|row| row.note.as_deref()).collect();
+    assert!(notes.iter().all(|note| note.contains("what else was asked failed")), "{notes:?}");
 }
 
 #[test]
