@@ -115,7 +115,9 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         let named = row.groups.iter().filter_map(|id| {
             let group = view.groups.iter().find(|group| group.id == *id)?;
             let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
-            cell.or_else(|| view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Candidate))
+            // Where none is named it is one that the row shows: of what failed nothing limits a rate.
+            let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate);
+            cell.or_else(|| candidates().find(|cell| cell.trials > 0)).or_else(|| candidates().next())
         });
         for cell in named {
             match limits.iter_mut().find(|(name, ..)| *name == cell.limit.name) {
