@@ -93,6 +93,10 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
     let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
     // Who works is a matter of the profile: levels alone may mean something in several workloads.
     let worker = known.workload.row().worker;
+    // Who compares the bytes does not drain them alone, whatever the profile is called.
+    if phrase::throws_away(&conditions) {
+        return None;
+    }
     Some(match name.as_str() {
         "sum" => format!("the {worker} adds up every byte"),
         "rpc" => format!("the {worker} adds up every request and does a little work"),
