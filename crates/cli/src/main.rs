@@ -56,12 +56,9 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             // The commands that it names find the same results when they are copied.
-            let store = stored::store_path(&matches).map(|path| stored::called(&path));
             let said = failure.to_string();
-            anstream::eprintln!(
-                "bytegauge: {}",
-                store.map_or(said.clone(), |called| said.replace("`bytegauge ", &format!("`{called} ")))
-            );
+            let said = stored::store_path(&matches).map_or(said.clone(), |path| stored::naming(&said, &path));
+            anstream::eprintln!("bytegauge: {said}");
             ExitCode::from(failure.code())
         }
     }

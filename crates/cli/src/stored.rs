@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::terminal::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
@@ -121,10 +122,10 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         anstream::eprintln!("note: {warning}");
     }
     print(&format!(
-        "session {}: {} trials of {} cells from {file}; see it with `{} report {}`\n",
+        "session {}: {} of {} from {file}; see it with `{} report {}`\n",
         imported.session,
-        imported.trials,
-        imported.cells,
+        counted(imported.trials, "trial"),
+        counted(imported.cells, "cell"),
         called(&path),
         imported.session
     ))
@@ -285,6 +286,21 @@ pub fn called(store: &Path) -> String {
     }
 }
 
+/// A message whose commands find these results; those that name a store already are left alone.
+pub fn naming(said: &str, store: &Path) -> String {
+    let plain = "`bytegauge ";
+    let mut parts = said.split(plain);
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.starts_with("--store ") {
+            true => named.push_str(plain),
+            false => named.extend(["`", &called(store), " "]),
+        }
+        named.push_str(part);
+    }
+    named
+}
+
 /// What to do next, the command first, in one line.
 pub fn next(view: &View, store: &Path) -> String {
     let called = format!("{} ", called(store));
@@ -302,6 +318,19 @@ mod tests {
     use super::*;
     use bytegauge_store::NewSession;
     use serde_json::json;
+
+    #[test]
+    fn a_command_of_a_message_names_one_store() {
+        let check = |said: &str, named: &str| assert_eq!(naming(said, Path::new("/tmp/r.db")), named);
+        check("run `bytegauge report 1`, or leave", "run `bytegauge --store /tmp/r.db report 1`, or leave");
+        let saved = "see it with `bytegauge --store r.db.saved-1 report`";
+        check(saved, saved);
+        check(
+            "`bytegauge --store x report`, `bytegauge doctor`",
+            "`bytegauge --store x report`, `bytegauge --store /tmp/r.db doctor`",
+        );
+        check("no command", "no command");
+    }
 
     #[test]
     fn a_session_whose_process_is_gone_does_not_run() {

@@ -253,7 +253,7 @@ impl Script {
         }
         let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
         answers.insert(self.measures, Answer::of(last));
-        Some(Answers { by_role: answers, relay_is_program: self.relay_is_program })
+        Some(Answers { by_role: answers })
     }
 
     /// The same of a relay that is a program: it leaves when it is told, whatever it still holds. By now nobody waits for it.
@@ -280,7 +280,7 @@ impl Script {
             };
             (role, Answer::of(said))
         });
-        let mut answers = Answers { by_role: last.collect(), relay_is_program: false };
+        let mut answers = Answers { by_role: last.collect() };
         stream::crossed(&mut answers);
         answers
     }
@@ -400,7 +400,6 @@ impl Answer {
 /// What all ends said.
 struct Answers {
     by_role: BTreeMap<EndRole, Answer>,
-    relay_is_program: bool,
 }
 
 impl Answers {
@@ -416,18 +415,18 @@ impl Answers {
     }
 
     /// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the others then only
-    /// see their peer go, then the end that is read from or that measures calls, then the others.
+    /// see their peer go, then a relay, then the end that is read from or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
         let mut answers: Vec<(&EndRole, &Answer)> = self.by_role.iter().collect();
         let explains = |role: &EndRole| {
             matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay | EndRole::Command)
         };
-        // What a relay of ours says of itself its neighbours see, too; a program says why it left.
+        // What a relay says of itself, or why its program left: its neighbours only see that their connections break.
         answers.sort_by_key(|(role, answer)| {
             (
                 !answer.gone,
                 !matches!(answer.trouble, Some(Outcome::Skipped(_))),
-                !(self.relay_is_program && **role == EndRole::Relay),
+                **role != EndRole::Relay,
                 !explains(role),
                 role.side() == Side::Source,
             )
@@ -439,4 +438,31 @@ impl Answers {
 /// A mode that was asked for but did not run fails the trial.
 fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
     Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_explains_what_its_neighbours_see() {
+        let failed = |reason: &str| Answer {
+            report: None,
+            trouble: Some(Outcome::Failed(reason.into())),
+            sound: true,
+            gone: false,
+        };
+        let check = |answers: Vec<(EndRole, Answer)>, expected: &str| {
+            let answers = Answers { by_role: answers.into_iter().collect() };
+            assert_eq!(answers.trouble(), Some(Outcome::Failed(expected.into())));
+        };
+        let reset = || (EndRole::Sink, failed("connection reset"));
+        check(
+            vec![reset(), (EndRole::Relay, failed("more than 16 MiB")), (EndRole::Source, failed("broken pipe"))],
+            "more than 16 MiB",
+        );
+        check(vec![reset(), (EndRole::Source, failed("broken pipe"))], "connection reset");
+        let gone = Answer { gone: true, ..failed("the source died") };
+        check(vec![reset(), (EndRole::Relay, failed("more than 16 MiB")), (EndRole::Source, gone)], "the source died");
+    }
 }

@@ -26,8 +26,8 @@ pub struct Signs {
     pub same_cpu: bool,
     /// The engine moves nothing: what is measured is the harness.
     pub moves_nothing: bool,
-    /// Parallel flows.
-    pub flows: u64,
+    /// Threads of each end.
+    pub threads: u64,
     /// CPUs that the session might use.
     pub cpus: Option<u64>,
     /// CPU time of the writing end over its window, in CPUs.
@@ -88,6 +88,8 @@ const THINK_SHARE: f64 = 0.5;
 /// A thread that runs 90 % of the time has no more than a tenth to gain from anything but CPU; clocks of
 /// the window and of the CPU agree to better than that at 10 ms.
 const BUSY: f64 = 0.90;
+/// By so much clocks of the window and of the CPU differ in trials of some milliseconds.
+const CLOCKS: f64 = 0.25;
 /// Two busy ends this close are a balanced pipeline: neither alone is the limit.
 const BALANCED: f64 = 0.05;
 /// One CPU shared by both ends loses a few per cent to switching between them.
@@ -174,7 +176,23 @@ fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Finding) -> (&
 
 fn view(name: &'static str, finding: Finding) -> LimitView {
     let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
+    if let Some((what, value)) = evidence.iter().find(|(what, value)| cannot_be(what, **value)) {
+        let sentence =
+            format!("no limit is named: the numbers behind it cannot be true ({what} {})", significant(*value, 3));
+        return LimitView { name: UNKNOWN, brief: sentence.clone(), sentence, evidence: BTreeMap::new(), doubt: None };
+    }
     LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence, doubt: None }
+}
+
+/// Calls that reach nobody.
+pub fn of_floor() -> LimitView {
+    let sentence = "nobody is called: this is the client's own bookkeeping".to_owned();
+    LimitView { name: "the harness", brief: sentence.clone(), sentence, evidence: BTreeMap::new(), doubt: None }
+}
+
+/// Whether a share is more than the whole, or a thread busier than always, by more than clocks differ.
+fn cannot_be(what: &str, value: f64) -> bool {
+    (what.ends_with("_share") || what.ends_with("_busy")) && !(0.0..=1.0 + CLOCKS).contains(&value)
 }
 
 /// Nothing was measured, so nothing limits.
@@ -247,7 +265,7 @@ fn source_itself(signs: &Signs) -> Option<Finding> {
     if signs.two_ended {
         return None;
     }
-    let busy = signs.per_flow(signs.sink_cpus)?;
+    let busy = signs.per_thread(signs.sink_cpus)?;
     let system = signs.sink_system_share?;
     let evidence = vec![("receiver_busy", busy), ("receiver_system_share", system)];
     if busy >= BUSY {
@@ -296,8 +314,8 @@ fn both_cpus(signs: &Signs) -> Option<Finding> {
 }
 
 fn sender_cpu(signs: &Signs) -> Option<Finding> {
-    let source = signs.per_flow(signs.source_cpus)?;
-    let Some(sink) = signs.per_flow(signs.sink_cpus) else {
+    let source = signs.per_thread(signs.source_cpus)?;
+    let Some(sink) = signs.per_thread(signs.sink_cpus) else {
         return (source >= BUSY).then(|| Finding {
             sentence: format!("the writer runs {} of the time; what the reader does was not recorded", percent(source)),
             evidence: vec![("sender_busy", source)],
@@ -310,8 +328,8 @@ fn sender_cpu(signs: &Signs) -> Option<Finding> {
 }
 
 fn receiver_cpu(signs: &Signs) -> Option<Finding> {
-    let sink = signs.per_flow(signs.sink_cpus).filter(|busy| *busy >= BUSY)?;
-    match signs.per_flow(signs.source_cpus) {
+    let sink = signs.per_thread(signs.sink_cpus).filter(|busy| *busy >= BUSY)?;
+    match signs.per_thread(signs.source_cpus) {
         Some(source) => Some(Finding {
             sentence: format!("the reader runs {} of the time, the writer {}", percent(sink), percent(source)),
             evidence: vec![("receiver_busy", sink), ("sender_busy", source)],
@@ -418,8 +436,8 @@ fn wake_ups(signs: &Signs) -> Option<Finding> {
 
 fn unknown(signs: &Signs) -> Finding {
     let busy = [
-        ("sender_busy", "writer", signs.per_flow(signs.source_cpus)),
-        ("receiver_busy", "reader", signs.per_flow(signs.sink_cpus)),
+        ("sender_busy", "writer", signs.per_thread(signs.source_cpus)),
+        ("receiver_busy", "reader", signs.per_thread(signs.sink_cpus)),
     ];
     let known: Vec<_> = busy.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
     let sentence = match known.is_empty() {
@@ -438,19 +456,19 @@ impl Signs {
     fn capacity_cpus(&self) -> Option<f64> {
         match (self.same_cpu, self.cpus) {
             // Where the plan said so, each flow's two ends have one CPU, as long as there are CPUs.
-            (true, cpus) => Some(self.flows.min(cpus.unwrap_or(self.flows)) as f64),
-            (false, Some(cpus)) if self.flows.saturating_mul(2) > cpus => Some(cpus as f64),
+            (true, cpus) => Some(self.threads.min(cpus.unwrap_or(self.threads)) as f64),
+            (false, Some(cpus)) if self.threads.saturating_mul(2) > cpus => Some(cpus as f64),
             _ => None,
         }
     }
 
-    /// CPUs' worth of an end, per thread: each flow has one thread an end.
-    fn per_flow(&self, cpus: Option<f64>) -> Option<f64> {
-        cpus.map(|cpus| cpus / self.flows.max(1) as f64)
+    /// CPUs' worth of an end, per thread.
+    fn per_thread(&self, cpus: Option<f64>) -> Option<f64> {
+        cpus.map(|cpus| cpus / self.threads.max(1) as f64)
     }
 
     fn both_ends(&self) -> Option<(f64, f64)> {
-        self.per_flow(self.source_cpus).zip(self.per_flow(self.sink_cpus))
+        self.per_thread(self.source_cpus).zip(self.per_thread(self.sink_cpus))
     }
 }
 
@@ -465,7 +483,7 @@ mod tests {
     fn pair(source: f64, sink: f64) -> Signs {
         Signs {
             two_ended: true,
-            flows: 1,
+            threads: 1,
             cpus: Some(2),
             source_cpus: Some(source),
             sink_cpus: Some(sink),
@@ -474,7 +492,7 @@ mod tests {
     }
 
     fn device(sink: f64, system: f64) -> Signs {
-        Signs { flows: 1, sink_cpus: Some(sink), sink_system_share: Some(system), ..Signs::default() }
+        Signs { threads: 1, sink_cpus: Some(sink), sink_system_share: Some(system), ..Signs::default() }
     }
 
     fn check(signs: Signs, name: &str, sentence: &str) {
@@ -527,7 +545,7 @@ mod tests {
             "both ends share one CPU, which they keep 98 % busy",
         );
         check(
-            Signs { flows: 4, ..pair(1.2, 0.76) },
+            Signs { threads: 4, ..pair(1.2, 0.76) },
             "shared CPU",
             "both ends keep 98 % of the 2 CPUs they may use busy",
         );

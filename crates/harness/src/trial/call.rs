@@ -180,7 +180,7 @@ mod tests {
             let report = Some(EndReport { call, engine, ..EndReport::default() });
             let answer = Answer { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);
-            match judge(&setup, &Answers { by_role, relay_is_program: false }) {
+            match judge(&setup, &Answers { by_role }) {
                 Outcome::Failed(reason) => reason,
                 other => panic!("{other:?}"),
             }

@@ -173,7 +173,7 @@ mod tests {
                 Answer { report, trouble: None, sound: true, gone: false }
             };
             let by_role = BTreeMap::from([(EndRole::Source, answer(&source)), (EndRole::Sink, answer(&sink))]);
-            let mut answers = Answers { by_role, relay_is_program: false };
+            let mut answers = Answers { by_role };
             crossed(&mut answers);
             [EndRole::Source, EndRole::Sink].map(|role| {
                 let report = answers.report(role).unwrap();

@@ -405,6 +405,11 @@ mod tests {
         check(ends(0.98, 0.7), "client CPU", "the server could do more than the number says");
         check(ends(0.6, 0.98), "server CPU", "the server runs 98 % of the time, the client 60 %");
         check(
+            CallSigns { client_queued_share: Some(1.75), server_queued_share: Some(0.1), ..ends(0.5, 0.5) },
+            "unknown",
+            "the numbers behind it cannot be true (client_queued_share 1.75)",
+        );
+        check(
             CallSigns { client_queued_share: Some(0.3), server_queued_share: Some(0.1), ..ends(0.5, 0.5) },
             "other programs",
             "client 30 % of the time",

@@ -1,7 +1,8 @@
 //! What limits a program of the user's, as far as it can be told from outside: its CPU, or what it waits for.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{EndReport, Trial};
+use bytegauge_model::{EndReport, MachineUse, Trial};
+use bytegauge_stats::quantile::median;
 
 use super::{BUSY, Finding, UNKNOWN, percent, view};
 use crate::view::document::LimitView;
@@ -12,14 +13,18 @@ const WAITS: f64 = 0.5;
 /// The names, in their order.
 pub const NAMES: [&str; 2] = ["the program's CPU", "what the program waits for"];
 
-/// What its runs show.
-pub fn find(trials: &[&Trial]) -> LimitView {
+/// What its runs show on a machine with so many CPUs.
+pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
     let ends = || trials.iter().filter_map(|trial| Some((*trial, trial.sink_side()?)));
-    let sum = |of: &dyn Fn(&Trial, &EndReport) -> u64| ends().map(|(trial, end)| of(trial, end)).sum::<u64>() as f64;
-    let (own_ns, system_ns) = (sum(&|_, end| end.cpu_time_ns()), sum(&|_, end| end.system_ns));
+    // Of medians, which the rows show: of sums slow runs would tell another number beside them.
+    let middle = |of: &dyn Fn(&Trial, &EndReport) -> u64| {
+        median(&ends().map(|(trial, end)| of(trial, end) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let server_of = |trial: &Trial| trial.task().and_then(|task| task.server_cpu_ns).unwrap_or(0);
+    let (server_ns, system_ns) = (middle(&|trial, _| server_of(trial)), middle(&|_, end| end.system_ns));
     // All that a run needs was asked about: its server's part as well, from its start to its end.
-    let server_ns = sum(&|trial, _| trial.task().and_then(|task| task.server_cpu_ns).unwrap_or(0));
-    let (cpu_ns, wall_ns) = (own_ns + server_ns, sum(&|trial, _| trial.wall_ns));
+    let cpu_ns = middle(&|trial, end| end.cpu_time_ns().saturating_add(server_of(trial)));
+    let wall_ns = middle(&|trial, _| trial.wall_ns);
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {
         return view(UNKNOWN, Finding { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
     }
@@ -36,6 +41,14 @@ pub fn find(trials: &[&Trial]) -> LimitView {
         ("a run uses", format!("{} of that in the kernel", percent(in_kernel)))
     };
     let used = format!("{who} {} CPUs", significant(cpus, 2));
+    if let Some((busy, all)) = all_busy(trials, machine_cpus).filter(|_| cpus < WAITS) {
+        evidence.push(("machine_cpus", busy));
+        let sentence = format!(
+            "{used}, while {} of the machine's {all} CPUs were busy: it may wait for a CPU that others have",
+            significant(busy, 2)
+        );
+        return view("other programs", Finding { sentence, evidence });
+    }
     let (name, sentence) = match cpus {
         cpus if cpus >= BUSY => (NAMES[0], format!("{used}, {part}")),
         cpus if cpus < WAITS && server_ns > 0.0 => (NAMES[1], format!("{used}, {part}, and wait the rest of the time")),
@@ -43,6 +56,15 @@ pub fn find(trials: &[&Trial]) -> LimitView {
         _ => (UNKNOWN, format!("{used}, {part}")),
     };
     view(name, Finding { sentence, evidence })
+}
+
+/// CPUs of the machine that were busy, where hardly any was free: who waits then may wait for one.
+fn all_busy(trials: &[&Trial], machine_cpus: Option<u64>) -> Option<(f64, u64)> {
+    let of =
+        |read: fn(&MachineUse) -> u64| trials.iter().filter_map(|trial| trial.machine.as_ref()).map(read).sum::<u64>();
+    let (busy, wall) = (of(|machine| machine.busy_ns) as f64, of(|machine| machine.wall_ns) as f64);
+    let (used, all) = (busy / wall, machine_cpus?);
+    (wall > 0.0 && used >= BUSY * all as f64).then_some((used, all))
 }
 
 #[cfg(test)]
@@ -53,13 +75,21 @@ mod tests {
     use super::*;
 
     fn check(own_ms: u64, server_ms: Option<u64>, name: &str, sentence: &str) {
+        let trial = run(own_ms, server_ms, 1_000);
+        let found = find(&[&trial, &trial], Some(2));
+        assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{own_ms} {server_ms:?}");
+        let cpus = trial.cpu_ns_per_run().unwrap() / 1e9;
+        assert!((found.evidence["cpus"] - cpus).abs() < 1e-9, "as the CPU time of a run says: {found:?}");
+    }
+
+    fn run(own_ms: u64, server_ms: Option<u64>, wall_ms: u64) -> Trial {
         let end = EndReport {
             cpu_ns: own_ms * 1_000_000,
             system_ns: own_ms * 500_000,
             task: Some(TaskReport { server_cpu_ns: server_ms.map(|ms| ms * 1_000_000), ..TaskReport::default() }),
             ..EndReport::default()
         };
-        let trial = Trial {
+        Trial {
             cell: CellId("c1".into()),
             workload: Workload::Check,
             stage: Stage::Confirm,
@@ -69,16 +99,31 @@ mod tests {
             outcome: Outcome::Measured,
             bytes: 0,
             calls: 1,
-            wall_ns: 1_000_000_000,
+            wall_ns: wall_ms * 1_000_000,
             warmup_ns: 0,
             cpus: Default::default(),
             ends: [(EndRole::Command, end)].into_iter().collect(),
             machine: None,
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_cpu_is_that_of_the_median_run() {
+        let (usual, slow) = (run(260, None, 1_000), run(300, None, 9_000));
+        assert_eq!(find(&[&usual, &usual, &slow], None).evidence["cpus"], 0.26);
+    }
+
+    #[test]
+    fn where_no_cpu_is_free_others_may_have_it() {
+        let busy = |busy_ms: u64| {
+            let machine = MachineUse { wall_ns: 1_000_000_000, busy_ns: busy_ms * 1_000_000, ..MachineUse::default() };
+            let trial = Trial { machine: Some(machine), ..run(320, None, 1_000) };
+            let found = find(&[&trial], Some(2));
+            (found.name, found.sentence)
         };
-        let found = find(&[&trial, &trial]);
-        assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{own_ms} {server_ms:?}");
-        let cpus = trial.cpu_ns_per_run().unwrap() / 1e9;
-        assert!((found.evidence["cpus"] - cpus).abs() < 1e-9, "as the CPU time of a run says: {found:?}");
+        let (name, sentence) = busy(1_950);
+        assert!(name == "other programs" && sentence.contains("1.9 of the machine's 2 CPUs were busy"), "{sentence}");
+        assert_eq!(busy(900).0, NAMES[1]);
     }
 
     #[test]

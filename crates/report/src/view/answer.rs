@@ -43,6 +43,16 @@ pub struct Conditions<'a> {
     pub audit: Option<Together>,
 }
 
+impl Conditions<'_> {
+    /// Whether the readers of all these groups throw the bytes away; who compares them does not.
+    pub fn throw_away(&self, groups: &[&Judged]) -> bool {
+        let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
+        groups
+            .iter()
+            .all(|group| phrase::throws_away(&group.row.group.factors) && !group.candidates.iter().any(verifies))
+    }
+}
+
 /// Confirmation, round by round: a group on the side has a block in some of the rounds only.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
@@ -133,7 +143,7 @@ pub fn decide(
         };
         return Decision::unjudged(answer, recommendation.cell);
     }
-    let drains = confirmed.iter().all(|group| phrase::throws_away(&group.row.group.factors));
+    let drains = conditions.throw_away(&confirmed);
     let bound = recommendation.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite());
     let outlook = outlook(&confirmed, recommendation, bound, conditions);
     let withdrawn = withdrawal(&confirmed, recommendation.cell, conditions).filter(|_| recommendation.proven);

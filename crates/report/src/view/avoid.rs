@@ -97,12 +97,17 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             };
             cells.map(others).collect()
         };
-        // Whether two choices differ in this factor alone.
-        let apart = |one: usize, other: usize| {
-            let others = |choice: usize| judged.cell(Some(choice)).map(|cell| &settled[cell].cell.factors);
-            let (Some(one), Some(other)) = (others(one), others(other)) else { return false };
-            judged.varied.iter().all(|name| name == factor || one.get(name) == other.get(name))
+        // What two choices share that differ in this factor alone.
+        let shared = |choice: usize| -> Option<Vec<&Level>> {
+            let levels = &settled[judged.cell(Some(choice))?].cell.factors;
+            Some(judged.varied.iter().filter(|name| *name != factor).map(|name| levels.get(name)).collect())
         };
+        let mut siblings: BTreeMap<Vec<&Level>, Vec<usize>> = BTreeMap::new();
+        for &choice in &verdict.present {
+            if let Some(shared) = shared(choice) {
+                siblings.entry(shared).or_default().push(choice);
+            }
+        }
         let mut by_level: BTreeMap<&Level, Vec<usize>> = BTreeMap::new();
         for &choice in &verdict.present {
             let level = judged.cell(Some(choice)).map(|cell| settled[cell].cell.factors.get(factor));
@@ -110,9 +115,10 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
                 by_level.entry(level).or_default().push(choice);
             }
         }
-        let asked = |level: &Level| {
-            judged.candidates.iter().filter(|&&cell| settled[cell].cell.factors.get(factor) == level).count()
-        };
+        let mut asked: BTreeMap<&Level, usize> = BTreeMap::new();
+        for &cell in &judged.candidates {
+            *asked.entry(settled[cell].cell.factors.get(factor)).or_default() += 1;
+        }
         // A size is one of many: why those of its cells that were confirmed are dear is told by the sizes beside it.
         let is_size = judged.candidates.iter().any(|&cell| settled[cell].cell.factors.get(factor).number().is_some());
         let shown = by_level.into_iter().filter_map(|(level, mut choices)| {
@@ -120,16 +126,15 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             let is_dear =
                 |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > scope.margin.ln_1p());
             choices.retain(is_dear);
-            let all = choices.len() == asked(level);
+            let all = asked.get(level) == Some(&choices.len());
             if !all {
                 // Where the same may be as dear at every other level of this factor, something else of it is to blame.
                 choices.retain(|&choice| {
                     let lower = bound_of(&verdict.lower, choice);
                     let is_less = |other: usize| !is_dear(&other) || bound_of(&verdict.upper, other) < lower;
-                    let siblings =
-                        verdict.present.iter().copied().filter(|&other| other != choice && apart(choice, other));
-                    let siblings: Vec<usize> = siblings.collect();
-                    siblings.is_empty() || siblings.into_iter().any(is_less)
+                    let same = shared(choice).and_then(|shared| siblings.get(&shared));
+                    let mut others = same.into_iter().flatten().copied().filter(|&other| other != choice).peekable();
+                    others.peek().is_none() || others.any(is_less)
                 });
             }
             if (is_size && !all) || choices.is_empty() {
@@ -180,7 +185,7 @@ fn places(factor: &str, choices: &[Levels], levels: &[&Level]) -> Vec<Place> {
     let mut columns: BTreeMap<Levels, usize> = BTreeMap::new();
     let place = |choice: &Levels| {
         let mut others = choice.clone();
-        let level = levels.iter().position(|level| *level == choice.get(factor));
+        let level = levels.binary_search(&choice.get(factor)).ok();
         if level.is_some() {
             others.by_name.remove(factor);
         }

@@ -19,7 +19,7 @@ use super::document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
 };
 use super::progress::compared;
-use super::settled::Settled;
+use super::settled::{Settled, verifies};
 use super::{Settings, groups, level};
 use crate::SessionData;
 use crate::phrase::{brief, cell_label, profile_brief};
@@ -94,15 +94,16 @@ fn word(verdict: Verdict) -> &'static str {
 /// The kernel's place among what makes a kind.
 const KERNEL: usize = 1;
 
-/// What makes sessions replicates of one subject: processor, kernel, release, and what the ends were.
-fn kind(record: &SessionRecord) -> [String; 4] {
+/// What makes sessions replicates of one subject: processor, kernel, release, what the ends were, and whether they compared bytes.
+fn kind(SessionData { record, trials, .. }: &SessionData) -> [String; 5] {
     let fact = |path: &str| record.machine.pointer(path).and_then(|fact| fact.as_str()).unwrap_or_default().to_owned();
     let ends = record.plan.get("ends").and_then(|ends| ends.as_str()).unwrap_or_default().to_owned();
     let kernel = match fact("/kernel_release") {
         known if known.is_empty() => record.plan_name.clone(),
         known => format!("Linux {known}"),
     };
-    [fact("/cpu/model"), kernel, format!("bytegauge {}", record.version), ends]
+    let compared = if verifies(trials) { "every byte compared (--verify)" } else { "bytes not compared" };
+    [fact("/cpu/model"), kernel, format!("bytegauge {}", record.version), ends, compared.to_owned()]
 }
 
 /// Whether nothing is known of the machine: a table, which states some levels and leaves the others to be guessed.
@@ -111,9 +112,9 @@ fn is_table(record: &SessionRecord) -> bool {
 }
 
 fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
-    let mut kinds: Vec<([String; 4], bool, Vec<SessionId>)> = Vec::new();
-    for SessionData { record, .. } in sessions {
-        let kind = kind(record);
+    let mut kinds: Vec<([String; 5], bool, Vec<SessionId>)> = Vec::new();
+    for session @ SessionData { record, .. } in sessions {
+        let kind = kind(session);
         match kinds.iter_mut().find(|(known, ..)| *known == kind) {
             Some((_, _, ids)) => ids.push(record.id),
             None => kinds.push((kind, is_table(record), vec![record.id])),
@@ -131,14 +132,14 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
         return vec![arm(name, before), arm(format!("session {last}"), &[*last])];
     }
     // Of a table nothing of this is known; it goes by its own name.
-    let machines: Vec<&[String; 4]> = kinds.iter().filter(|kind| !kind.1).map(|(kind, ..)| kind).collect();
+    let machines: Vec<&[String; 5]> = kinds.iter().filter(|kind| !kind.1).map(|(kind, ..)| kind).collect();
     let differs = |part: usize| machines.iter().any(|kind| kind[part] != machines[0][part]);
-    let told: Vec<usize> = (0..4).filter(|part| differs(*part) || (*part == KERNEL && machines.len() == 1)).collect();
-    let named = |kind: &[String; 4]| {
+    let told: Vec<usize> = (0..5).filter(|part| differs(*part) || (*part == KERNEL && machines.len() == 1)).collect();
+    let named = |kind: &[String; 5]| {
         let parts: Vec<&str> = told.iter().map(|part| kind[*part].as_str()).filter(|part| !part.is_empty()).collect();
         parts.join(", ")
     };
-    let arm = |(kind, stated_only, sessions): &([String; 4], bool, Vec<SessionId>)| BetweenArm {
+    let arm = |(kind, stated_only, sessions): &([String; 5], bool, Vec<SessionId>)| BetweenArm {
         name: if *stated_only { kind[KERNEL].clone() } else { named(kind) },
         sessions: sessions.clone(),
         stated_only: *stated_only,

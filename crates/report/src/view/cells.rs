@@ -24,7 +24,7 @@ use super::floor::Floors;
 use super::footprint::footprint;
 use super::rings::{artefact, cheapest_siblings, ring};
 use super::settled::{Blocks, Settled};
-use super::signs::{Known, flows, gather, gather_of_calls, gather_of_rings, larger_buffers};
+use super::signs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use crate::{SessionData, limit, phrase};
 
 /// What all cells of a session share.
@@ -159,7 +159,7 @@ impl Seen {
         let accounting = irq_accounting(&context.data.record.machine);
         Seen {
             counters: counters(levels, &settled.trials),
-            cpu: cpu(levels, &settled.trials, flows(levels), accounting),
+            cpu: cpu(levels, &settled.trials, accounting),
             call: calls(settled, context.level),
             ring: ring(settled),
         }
@@ -173,14 +173,18 @@ impl Seen {
             counters: &self.counters,
             cpu: &self.cpu,
             cpus: cpus(&context.data.record.machine),
-            floor_ns: context.floors.of_group(&settled.cell.group),
+            // A floor's share of itself tells nothing.
+            floor_ns: context.floors.of_group(&settled.cell.group).filter(|_| settled.cell.kind != CellKind::Floor),
             larger_buffer: beside.larger_buffer,
             cheapest_nop_ns: beside.cheapest_nop_ns,
         };
         match (rate, &self.call, &self.ring) {
+            (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => limit::of_floor(),
             (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
             (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
-            (Some(_), None, None) if settled.workload() == Workload::Check => limit::task::find(&settled.trials),
+            (Some(_), None, None) if settled.workload() == Workload::Check => {
+                limit::task::find(&settled.trials, known.cpus)
+            }
             (Some(_), None, None) => limit::find(&gather(&known)),
             (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
             (None, ..) => limit::not_measured(),

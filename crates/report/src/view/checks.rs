@@ -20,6 +20,9 @@ const CPU: f64 = 0.1;
 /// And so many nanoseconds of either do not matter: some calls of the clock and a tick.
 const CPU_SLACK_NS: f64 = 10e6;
 
+/// Calls that fall on the edges of windows.
+const EDGES: f64 = 64.0;
+
 /// What a connection held back before a window may be read within it, and what it holds back at the end is not: over several trials
 /// that comes to little.
 const LINK: f64 = 0.05;
@@ -30,6 +33,9 @@ const LINK_TRIALS: usize = 4;
 pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
     let ends = [source_sums(trials), sink_sums(trials)];
     let of_stream = levels.workload() == Workload::Stream;
+    if of_stream && let Some(said) = short_calls(&ends) {
+        return Some(said);
+    }
     let plain = of_stream && !levels.transport().is_some_and(|transport| transport.is_datagram());
     // A completion of a ring may take several buffers.
     let ring = levels.get("engine").name().is_some_and(|engine| engine.starts_with("uring"));
@@ -75,6 +81,13 @@ fn over_link(levels: &Levels, trials: &[&Trial]) -> Option<String> {
         byte_rate(rate),
         byte_rate(carries)
     ))
+}
+
+/// A call is short or it is not. Both are counted at a window's edges, where each flow's are shared out by time.
+fn short_calls(ends: &[Option<EndSums>]) -> Option<String> {
+    let beyond = |end: &&EndSums| end.short_calls as f64 > end.calls as f64 * (1.0 + WINDOW) + EDGES;
+    let end = ends.iter().flatten().find(beyond)?;
+    Some(format!("of {} calls {} moved less than they might", end.calls, end.short_calls))
 }
 
 /// The rate must be that of the calls: bytes of all flows over the window that they share.

@@ -69,7 +69,16 @@ pub struct Once {
     pub proven: Vec<usize>,
 }
 
+/// Blocks from which the spread of what is the same twice is told: of two the interval holds everything.
+const TWIN_BLOCKS_MIN: usize = 3;
+
 impl Judged<'_> {
+    /// How far the same choice may be from itself, as a share; `None` without a twin, or with too few blocks to tell.
+    pub fn twin_reach(&self) -> Option<f64> {
+        let twin = self.verdict.twin.filter(|twin| twin.blocks >= TWIN_BLOCKS_MIN)?;
+        Some(twin.reach.exp_m1()).filter(|reach| reach.is_finite())
+    }
+
     /// The settled cell behind a choice.
     pub fn cell(&self, choice: Option<usize>) -> Option<usize> {
         self.cells.get(choice?).copied().flatten()

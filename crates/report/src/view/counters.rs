@@ -8,6 +8,7 @@ use bytegauge_stats::quantile::median;
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
 use super::options;
+use super::threads::threads;
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
@@ -30,8 +31,6 @@ pub struct EndSums {
     pub system_ns: u64,
     /// CPU time by the precise clock, ns.
     pub cpu_ns: u64,
-    /// Time on a run queue, ns; `None` if any trial lacks it.
-    pub queued_ns: Option<u64>,
     /// Voluntary switches.
     pub voluntary: u64,
     /// Involuntary switches.
@@ -47,8 +46,7 @@ impl EndSums {
     pub fn of<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<EndSums> {
         let mut sums: Option<EndSums> = None;
         for report in reports {
-            let s = sums.get_or_insert_with(|| EndSums { queued_ns: Some(0), ..EndSums::default() });
-            s.queued_ns = s.queued_ns.zip(queued_ns(report)).map(|(sum, ns)| sum.saturating_add(ns));
+            let s = sums.get_or_insert_with(EndSums::default);
             s.bytes = s.bytes.saturating_add(report.bytes);
             s.calls = s.calls.saturating_add(report.calls);
             s.short_calls = s.short_calls.saturating_add(report.short_calls);
@@ -69,23 +67,27 @@ impl EndSums {
         (self.cpu_ns > 0).then(|| ratio(self.cpu_ns, self.window_ns)).flatten()
     }
 
-    fn cpu_view(&self, flows: u64) -> EndCpu {
+    fn cpu_view(&self, threads: u64) -> EndCpu {
         let per_gib = |ns: u64| (self.cpu_ns > 0).then(|| ratio(ns, self.bytes)).flatten().map(|ns| ns * GIB / 1e9);
         EndCpu {
             user_s_per_gib: per_gib(self.user_ns),
             system_s_per_gib: per_gib(self.system_ns),
             total_s_per_gib: per_gib(self.cpu_ns),
             cpus: self.cpus(),
-            utilisation: self.cpus().map(|cpus| cpus / flows.max(1) as f64),
+            utilisation: self.cpus().map(|cpus| cpus / threads.max(1) as f64),
         }
     }
 }
 
-/// Time that an end's threads waited for a CPU, at most what their CPU time leaves of the window: the kernel counts a wait when
-/// it is over, so one that began before a short window is counted with it as a whole.
-fn queued_ns(report: &EndReport) -> Option<u64> {
-    let threads_ns = report.window_ns.saturating_mul(report.flows.len().max(1) as u64);
-    report.queued_ns.map(|ns| ns.min(threads_ns.saturating_sub(report.cpu_time_ns())))
+/// Time that so many threads of an end waited for a CPU, summed over its reports, ns; `None` if any lacks it. At most what their
+/// CPU time leaves of a window: the kernel counts a wait when it is over, so one that began before a short window is
+/// counted with it as a whole.
+pub fn queued_ns<'a>(reports: impl Iterator<Item = &'a EndReport>, threads: u64) -> Option<u64> {
+    let within = |report: &EndReport| {
+        let all_ns = report.window_ns.saturating_mul(threads.max(1));
+        report.queued_ns.map(|ns| ns.min(all_ns.saturating_sub(report.cpu_time_ns())))
+    };
+    reports.map(within).try_fold(0, |sum: u64, ns| Some(sum.saturating_add(ns?)))
 }
 
 /// `a / b` where that means something.
@@ -109,7 +111,9 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
     // An import may lack an end's report or single counts of it: zero calls are calls that nobody counted.
     // A ring reads and writes nothing: its counts are its own.
     let moves = trials.iter().all(|trial| trial.ring().is_none());
-    let calls = |end: Option<EndSums>| end.filter(|end| moves && end.calls > 0);
+    // And an end of calls counts those, not what it read and wrote for them.
+    let calls =
+        |end: Option<EndSums>| end.filter(|end| moves && end.calls > 0 && levels.workload() == Workload::Stream);
     let (writer, reader) = (calls(source), calls(sink));
     let switches =
         |end: Option<EndSums>, read: fn(&EndSums) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
@@ -121,8 +125,8 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         writes: writer.map(|end| end.calls),
         short_reads: reader.map(|end| end.short_calls),
         short_writes: writer.map(|end| end.short_calls),
-        short_read_share: reader.and_then(|end| ratio(end.short_calls, end.calls)),
-        short_write_share: writer.and_then(|end| ratio(end.short_calls, end.calls)),
+        short_read_share: reader.and_then(|end| ratio(end.short_calls.min(end.calls), end.calls)),
+        short_write_share: writer.and_then(|end| ratio(end.short_calls.min(end.calls), end.calls)),
         bytes_per_read: reader.and_then(|end| ratio(end.bytes, end.calls)),
         bytes_per_write: writer.and_then(|end| ratio(end.bytes, end.calls)),
         source_voluntary_switches: switches(source, |end| end.voluntary),
@@ -139,7 +143,7 @@ pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
         source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source_side())),
         sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
         sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
-        verified_bytes: sink.map(|end| end.verified).filter(|verified| *verified > 0),
+        verified_bytes: [sink, source].into_iter().flatten().map(|end| end.verified).find(|verified| *verified > 0),
         options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
     }
@@ -163,12 +167,12 @@ pub fn windows_agree(levels: &Levels, trials: &[&Trial]) -> bool {
 }
 
 /// The CPU time of a cell.
-pub fn cpu(levels: &Levels, trials: &[&Trial], flows: u64, irq_accounting: Option<bool>) -> CpuView {
+pub fn cpu(levels: &Levels, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     let agree = windows_agree(levels, trials);
-    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(flows).total_s_per_gib).filter(|_| agree);
-    let view = |end: EndSums| {
-        let view = end.cpu_view(flows);
+    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(1).total_s_per_gib).filter(|_| agree);
+    let view = |end: EndSums, threads: u64| {
+        let view = end.cpu_view(threads);
         let told = |value: Option<f64>| value.filter(|_| agree);
         EndCpu {
             user_s_per_gib: told(view.user_s_per_gib),
@@ -182,11 +186,12 @@ pub fn cpu(levels: &Levels, trials: &[&Trial], flows: u64, irq_accounting: Optio
         (None, _, Some(b)) => Some(b),
         _ => None,
     };
+    let threads = threads(levels);
     let machine = Machine::of(trials);
     let busy = machine.as_ref().and_then(Machine::busy_s_per_gib);
     CpuView {
-        source: source.map(view),
-        sink: sink.map(view),
+        source: source.map(|end| view(end, threads[0])),
+        sink: sink.map(|end| view(end, threads[1])),
         ends_s_per_gib: ends,
         machine_busy_s_per_gib: busy,
         unattributed_s_per_gib: busy.zip(ends).map(|(busy, ends)| busy - ends),

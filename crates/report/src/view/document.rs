@@ -439,7 +439,7 @@ pub struct EndCpu {
     pub total_s_per_gib: Option<f64>,
     /// CPU time over window, in CPUs: 1 for a thread that never waits, more with several flows.
     pub cpus: Option<f64>,
-    /// CPU time over window and flow: 1 when every thread runs all the time.
+    /// CPU time over window and thread: 1 when every thread runs all the time.
     pub utilisation: Option<f64>,
 }
 
@@ -508,7 +508,7 @@ pub struct GroupView {
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
     /// How far the cell that was measured twice and its twin may be apart at this many blocks: the larger absolute end of the interval of
-    /// their difference, as a share; `null` without a twin.
+    /// their difference, as a share; `null` without a twin, and below three blocks, which tell nothing of it.
     pub twin_reach: Option<f64>,
     /// The cell that was measured twice in every block: the one that led the screening.
     pub twin: Option<TwinView>,

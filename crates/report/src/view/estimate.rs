@@ -197,9 +197,14 @@ fn calls_per_second(end: &EndReport) -> Option<f64> {
     ratio(end.calls, end.window_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
 }
 
-/// Wall time of a thread per call: every flow has one thread an end.
+/// Wall time of a flow per call.
 pub fn ns_per_call(end: &EndReport) -> Option<f64> {
-    ratio(end.window_ns, end.calls).filter(|ns| *ns > 0.0).map(|ns| ns * end.flows.len().max(1) as f64)
+    ns_of_threads(end, end.flows.len() as u64)
+}
+
+/// Wall time of each of so many threads per call.
+pub fn ns_of_threads(end: &EndReport, threads: u64) -> Option<f64> {
+    ratio(end.window_ns, end.calls).filter(|ns| *ns > 0.0).map(|ns| ns * threads.max(1) as f64)
 }
 
 fn end_cpu_ns_per_byte(end: &EndReport) -> Option<f64> {

@@ -10,9 +10,10 @@ use bytegauge_stats::quantile::median;
 use super::compare::moves_nothing;
 use super::counters::{EndSums, ratio, sink_sums, source_sums};
 use super::document::FloorView;
-use super::estimate::{ns_per_call, throughput};
+use super::estimate::{ns_of_threads, throughput};
 use super::settled::Settled;
-use super::signs::{call_ns, lanes};
+use super::signs::call_ns;
+use super::threads::lanes;
 
 /// The floor of each group, and of the session.
 pub struct Floors {
@@ -22,14 +23,21 @@ pub struct Floors {
     pub view: FloorView,
 }
 
+/// What no loop does anything in.
+const LEAST_NS: f64 = 0.02;
+
 impl Floors {
     /// Reads the floor cells.
     pub fn of(settled: &[Settled], level: f64) -> Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
         for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
-            let calls: Vec<f64> =
-                floor.measured.iter().filter_map(|trial| trial.ends.measuring()).filter_map(ns_per_call).collect();
+            // Of calls it is one thread, whatever the client has.
+            let lanes = if floor.workload() == Workload::Call { 1 } else { lanes(&floor.cell.factors) };
+            let ends = floor.measured.iter().filter_map(|trial| trial.ends.measuring());
+            let each = ends.filter_map(|end| ns_of_threads(end, lanes));
+            // Less than a tenth of a cycle: counted many at a time, which tells nothing of one.
+            let calls: Vec<f64> = each.filter(|ns| *ns >= LEAST_NS).collect();
             by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
             all.extend(calls);
         }

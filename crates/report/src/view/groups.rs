@@ -34,9 +34,9 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         label: phrase::group_label(&judged.row.group.factors),
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
-        throws_away: phrase::throws_away(&judged.row.group.factors),
+        throws_away: conditions.throw_away(&[judged]),
         cost: cost_name(judged),
-        twin_reach: verdict.twin_reach.map(f64::exp_m1).filter(|reach| reach.is_finite()),
+        twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
         blocks: counted,
         look: judged.standing.view.clone(),
@@ -103,6 +103,7 @@ pub fn cost_name(judged: &Judged) -> &'static str {
 
 fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
     let Twin { difference, spread, alarm, reach, blocks, .. } = judged.verdict.twin?;
+    let told = judged.twin_reach().is_some();
     // The reach is the far end of the interval about the difference: its half width follows.
     let half = reach - difference.abs();
     let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
@@ -111,8 +112,8 @@ fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
         twin: id(judged.twin?),
         difference: share(difference),
         spread: share(spread),
-        lower: share(difference - half),
-        upper: share(difference + half),
+        lower: share(difference - half).filter(|_| told),
+        upper: share(difference + half).filter(|_| told),
         alarm,
         exchanged_bound: judged.alone.cell.and_then(|cell| share(*judged.verdict.exchanged_upper.get(cell)?.as_ref()?)),
         blocks,

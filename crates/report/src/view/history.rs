@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::estimate::throughput;
 use super::progress::compared;
+use super::settled::verifies;
 use super::versus::{longer, name};
 use super::{Settings, View, level};
 use crate::SessionData;
@@ -92,7 +93,11 @@ impl HistoryView {
             present.iter().map(|one| line(one, &was, &is, &Terms { level: each, delta: margin })).collect();
         let fewest = lines.iter().map(|line| line.sessions_before).min().unwrap_or(before.len());
         let lacking = MIN_SESSIONS.saturating_sub(fewest);
-        let verdict = overall(&lines);
+        let verifying =
+            |sessions: &[SessionData]| sessions.iter().map(|session| verifies(&session.trials)).collect::<Vec<_>>();
+        let verifying = [verifying(before), verifying(after)].concat();
+        let mixed = verifying.contains(&true) && verifying.contains(&false);
+        let verdict = if mixed { name(Verdict::Inconclusive) } else { overall(&lines) };
         let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
         Some(HistoryView {
             plan: last.record.plan_name.clone(),
@@ -100,7 +105,10 @@ impl HistoryView {
             after: ids(after),
             margin,
             level,
-            text: text(&lines, verdict, lacking, fewest, margin),
+            text: match mixed {
+                true => MIXED.to_owned(),
+                false => text(&lines, verdict, lacking, fewest, margin),
+            },
             verdict,
             lacking,
             lines,
@@ -189,6 +197,10 @@ fn line(
         verdict: name(comparison.by_interval(terms.delta)),
     }
 }
+
+/// What compares every byte does other work.
+const MIXED: &str = "not decided: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
+                     in every difference; measure both with it or both without";
 
 fn overall(lines: &[HistoryLine]) -> &'static str {
     let is = |verdict: Verdict| move |line: &HistoryLine| line.verdict == name(verdict);

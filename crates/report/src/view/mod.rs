@@ -44,6 +44,7 @@ mod scope;
 mod settled;
 mod signs;
 mod stolen;
+mod threads;
 mod time;
 mod verdicts;
 mod versus;
@@ -58,7 +59,7 @@ use answer::{Conditions, Rounds};
 pub use audit::Subject;
 use audit::Together;
 use cells::Context;
-use compare::{Family, Scene, families};
+use compare::{Family, Judged, Scene, families};
 use cost::Fit;
 pub use document::View;
 use document::{AnswerView, FactorView, PlanView, SCHEMA_VERSION};
@@ -276,6 +277,5 @@ fn factors(workload: &str) -> Vec<FactorView> {
 
 /// The largest reach of a twin's interval, as a share.
 fn twin_reach(families: &[Family]) -> Option<f64> {
-    let reaches = families.iter().flat_map(|family| &family.groups).filter_map(|group| group.verdict.twin_reach);
-    reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
+    families.iter().flat_map(|family| &family.groups).filter_map(Judged::twin_reach).reduce(f64::max)
 }

@@ -181,6 +181,13 @@ impl<'a> Settled<'a> {
     }
 }
 
+/// Whether the ends compared what arrived with what was sent, which takes time.
+pub fn verifies(trials: &[Trial]) -> bool {
+    trials
+        .iter()
+        .any(|trial| [trial.sink_side(), trial.source_side()].into_iter().flatten().any(|end| end.verified_bytes > 0))
+}
+
 /// Sorts the trials to their cells, in the order of the cells; linear in both.
 pub fn settle<'a>(cells: &'a [Cell], trials: &'a [Trial], blocks: &Blocks) -> Vec<Settled<'a>> {
     let mut settled: Vec<Settled> = cells.iter().map(Settled::empty).collect();

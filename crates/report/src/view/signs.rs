@@ -8,11 +8,12 @@ use bytegauge_stats::quantile::median;
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::compare::moves_nothing;
-use super::counters::{EndSums, sink_sums, source_sums};
+use super::counters::{EndSums, queued_ns, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;
 use super::settled::Settled;
+use super::threads::{flows, lanes, threads, ways};
 use crate::limit::Signs;
 use crate::limit::call::{CallSigns, Waits};
 use crate::limit::relay::RelaySigns;
@@ -38,28 +39,65 @@ pub struct Known<'a> {
     pub cheapest_nop_ns: Option<f64>,
 }
 
+/// An end over the trials of a cell.
+struct Watched {
+    sums: EndSums,
+    threads: u64,
+    /// See [`queued_ns`]; `None` as well where what was waited for cannot be told.
+    queued_ns: Option<u64>,
+}
+
+impl Watched {
+    fn idle_per_sleep_us(&self) -> Option<f64> {
+        let awake_ns = self.sums.cpu_ns as f64 + self.queued_ns.unwrap_or(0) as f64;
+        let idle_ns = self.sums.window_ns as f64 * self.threads as f64 - awake_ns;
+        let is_known = self.sums.cpu_ns > 0 && self.sums.voluntary > 0;
+        is_known.then(|| idle_ns.max(0.0) / self.sums.voluntary as f64 / 1e3)
+    }
+
+    fn queued_share(&self) -> Option<f64> {
+        let all_ns = self.sums.window_ns as f64 * self.threads as f64;
+        Some(self.queued_ns? as f64 / all_ns).filter(|_| all_ns > 0.0)
+    }
+}
+
+/// The end that connects, and the one that is connected to.
+fn ends(known: &Known) -> (Option<Watched>, Option<Watched>) {
+    let trials = &known.settled.trials;
+    let [near, far] = threads(&known.settled.cell.factors);
+    let told = |ns: Option<u64>| ns.filter(|_| !is_uncharged(known));
+    let source = source_sums(trials).map(|sums| {
+        let queued_ns = told(queued_ns(trials.iter().filter_map(|trial| trial.source_side()), near));
+        Watched { sums, threads: near, queued_ns }
+    });
+    let sink = sink_sums(trials).map(|sums| {
+        let queued_ns = told(queued_ns(trials.iter().filter_map(|trial| trial.sink_side()), far));
+        Watched { sums, threads: far, queued_ns }
+    });
+    (source, sink)
+}
+
 /// Gathers the signs of one cell.
 pub fn gather(known: &Known) -> Signs {
     let levels = &known.settled.cell.factors;
-    let flows = flows(levels);
-    let (source, sink) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
-    let idle = |end: Option<EndSums>| end.and_then(|end| idle_per_sleep_us(&end, flows));
-    let queued = |end: Option<EndSums>| end.filter(|_| !is_uncharged(known)).and_then(|end| queued_share(&end, flows));
-    let call_ns = [source, sink].into_iter().flatten().filter_map(|end| call_ns(&end, flows)).reduce(f64::min);
+    let (source, sink) = ends(known);
+    let call_ns =
+        [&source, &sink].into_iter().flatten().filter_map(|end| call_ns(&end.sums, end.threads)).reduce(f64::min);
+    let busy = |end: &Option<Watched>| end.as_ref().and_then(|end| end.sums.cpus());
     Signs {
         two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
         moves_nothing: moves_nothing(levels),
         same_cpu: levels.get("placement").name() == Some("same-cpu"),
-        flows,
+        threads: lanes(levels),
         // Two hosts have none in common.
         cpus: known.cpus.filter(|_| !levels.spans_hosts()),
-        source_cpus: source.and_then(|end| end.cpus()),
-        sink_cpus: sink.and_then(|end| end.cpus()),
-        sink_system_share: system_share(sink),
-        source_idle_per_sleep_us: idle(source),
-        sink_idle_per_sleep_us: idle(sink),
-        source_queued_share: queued(source),
-        sink_queued_share: queued(sink),
+        source_cpus: busy(&source),
+        sink_cpus: busy(&sink),
+        sink_system_share: system_share(sink.as_ref()),
+        source_idle_per_sleep_us: source.as_ref().and_then(Watched::idle_per_sleep_us),
+        sink_idle_per_sleep_us: sink.as_ref().and_then(Watched::idle_per_sleep_us),
+        source_queued_share: source.as_ref().and_then(Watched::queued_share),
+        sink_queued_share: sink.as_ref().and_then(Watched::queued_share),
         softirq_busiest_cpus: known
             .cpu
             .softirq_cpus
@@ -71,14 +109,14 @@ pub fn gather(known: &Known) -> Signs {
         offered_rate: levels.offered_rate().map(|rate| rate as f64 * ways(levels) as f64),
         link_rate: link_rate(levels),
         rate: known.rate,
-        think_share: source.and_then(|end| think_share(&end, levels, flows)),
+        think_share: source.as_ref().and_then(|end| think_share(&end.sums, levels)),
         floor_share: known.floor_ns.zip(call_ns).map(|(floor, call)| floor / call),
         relay: gather_of_relay(known),
     }
 }
 
-fn system_share(end: Option<EndSums>) -> Option<f64> {
-    let spent = end.filter(|end| end.user_ns > 0 || end.system_ns > 0)?;
+fn system_share(end: Option<&Watched>) -> Option<f64> {
+    let spent = end.map(|end| &end.sums).filter(|end| end.user_ns > 0 || end.system_ns > 0)?;
     Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
 }
 
@@ -112,17 +150,18 @@ fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
 
 /// Gathers the signs of one cell of rings.
 pub fn gather_of_rings(known: &Known, ring: &RingView) -> RingSigns {
-    let end = sink_sums(&known.settled.trials);
+    let (_, end) = ends(known);
+    let end = end.as_ref();
     let nop_ns = known.rate.filter(|rate| *rate > 0.0).map(|rate| 1e9 / rate);
     RingSigns {
         moves_nothing: moves_nothing(&known.settled.cell.factors),
         nop_ns,
         cheapest_nop_ns: known.cheapest_nop_ns,
         nops_per_enter: ring.nops_per_enter,
-        busy: end.and_then(|end| end.cpus()),
+        busy: end.and_then(|end| end.sums.cpus()),
         system_share: system_share(end),
         kernel_thread_cpus: ring.kernel_thread_cpus,
-        queued_share: end.and_then(|end| queued_share(&end, 1)),
+        queued_share: end.and_then(Watched::queued_share),
         floor_share: known.floor_ns.zip(nop_ns).map(|(floor, nop)| floor / nop),
     }
 }
@@ -130,8 +169,9 @@ pub fn gather_of_rings(known: &Known, ring: &RingView) -> RingSigns {
 /// Gathers the signs of one cell of calls.
 pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let levels = &known.settled.cell.factors;
-    let (client, server) = (source_sums(&known.settled.trials), sink_sums(&known.settled.trials));
-    let (client_lanes, server_lanes) = (threads(levels, "client"), threads(levels, "server"));
+    let (client, server) = ends(known);
+    let (client, server) = (client.as_ref(), server.as_ref());
+    let [client_lanes, server_lanes] = threads(levels);
     let placement = levels.get("placement").name();
     let (pinned, same_cpu) = (placement.is_some_and(|name| name != "unpinned"), placement == Some("same-cpu"));
     // Pinned to two places each end has half of the CPUs; on one CPU, or wherever the scheduler puts them, they
@@ -139,26 +179,24 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     // Two hosts have none in common, and how many the other has is not known here.
     let cpus = if levels.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(1).max(1) };
     let own = |lanes: u64| lanes.min(if pinned { (cpus / 2).max(1) } else { cpus }) as f64;
-    let busy = |end: Option<EndSums>, lanes| end.and_then(|end| end.cpus()).map(|used| used / own(lanes));
+    let cpus_of = |end: Option<&Watched>| end.and_then(|end| end.sums.cpus());
+    let busy = |end: Option<&Watched>| cpus_of(end).zip(end).map(|(used, end)| used / own(end.threads));
     let together = if same_cpu { 1.0 } else { (client_lanes + server_lanes).min(cpus) as f64 };
     let shares = same_cpu || (!pinned && client_lanes + server_lanes > cpus);
-    let used = client.and_then(|end| end.cpus()).zip(server.and_then(|end| end.cpus()));
-    let idle = |end: Option<EndSums>, lanes| end.and_then(|end| idle_per_sleep_us(&end, lanes));
-    let queued =
-        |end: Option<EndSums>, lanes| end.filter(|_| !is_uncharged(known)).and_then(|end| queued_share(&end, lanes));
+    let used = cpus_of(client).zip(cpus_of(server));
     let share = |count: u64| (call.begun > 0).then(|| count as f64 / call.begun as f64);
     let listen_overflows = listen_overflows(known.settled);
-    let client_call_ns =
-        client.and_then(|end| (call.calls > 0).then(|| end.window_ns as f64 * client_lanes as f64 / call.calls as f64));
+    let client_call_ns = client
+        .and_then(|end| (call.calls > 0).then(|| end.sums.window_ns as f64 * client_lanes as f64 / call.calls as f64));
     CallSigns {
         same_cpu,
-        client_busy: busy(client, client_lanes),
-        server_busy: busy(server, server_lanes),
+        client_busy: busy(client),
+        server_busy: busy(server),
         both_busy: used.filter(|_| shares).map(|(client, server)| (client + server) / together),
-        client_idle_per_sleep_us: idle(client, client_lanes),
-        server_idle_per_sleep_us: idle(server, server_lanes),
-        client_queued_share: queued(client, client_lanes),
-        server_queued_share: queued(server, server_lanes),
+        client_idle_per_sleep_us: client.and_then(Watched::idle_per_sleep_us),
+        server_idle_per_sleep_us: server.and_then(Watched::idle_per_sleep_us),
+        client_queued_share: client.and_then(Watched::queued_share),
+        server_queued_share: server.and_then(Watched::queued_share),
         softirq_busiest_cpus: known
             .cpu
             .softirq_cpus
@@ -186,36 +224,10 @@ fn waits(known: &Known, call: &CallView) -> Option<Waits> {
     Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
 }
 
-/// Threads of an end of a call: one for each flow where it is blocking.
-fn threads(levels: &Levels, end: &str) -> u64 {
-    match levels.engine(&format!("{end}_engine")) {
-        Some(engine) if engine.has_thread_a_flow() => flows(levels),
-        _ => levels.get(&format!("{end}_threads")).number().unwrap_or(1).max(1),
-    }
-}
-
-/// Threads of an end: what its window is multiplied by to have its time. Of calls those of the client.
-pub fn lanes(levels: &Levels) -> u64 {
-    match levels.workload() {
-        Workload::Stream => flows(levels),
-        Workload::Call => threads(levels, "client"),
-        Workload::Ring | Workload::Check => 1,
-    }
-}
-
-/// Parallel flows of a cell; of both ways each.
-pub fn flows(levels: &Levels) -> u64 {
-    levels.get("flows").number().unwrap_or(1).max(1).saturating_mul(ways(levels))
-}
-
 /// Bytes of data per second that an emulated link can carry at most, both directions together where both are used; `None` without
 /// a link.
 pub fn link_rate(levels: &Levels) -> Option<f64> {
     Some(levels.emulated_link()?.data_rate() * ways(levels) as f64)
-}
-
-fn ways(levels: &Levels) -> u64 {
-    if levels.goes_both_ways() { 2 } else { 1 }
 }
 
 /// Wall time of a thread per call, ns.
@@ -223,19 +235,9 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
     (end.calls > 0 && end.window_ns > 0).then(|| end.window_ns as f64 * flows as f64 / end.calls as f64)
 }
 
-fn idle_per_sleep_us(end: &EndSums, flows: u64) -> Option<f64> {
-    let awake_ns = end.cpu_ns as f64 + end.queued_ns.unwrap_or(0) as f64;
-    let idle_ns = end.window_ns as f64 * flows as f64 - awake_ns;
-    (end.cpu_ns > 0 && end.voluntary > 0).then(|| idle_ns.max(0.0) / end.voluntary as f64 / 1e3)
-}
-
-fn queued_share(end: &EndSums, flows: u64) -> Option<f64> {
-    (end.window_ns > 0).then(|| Some(end.queued_ns? as f64 / (end.window_ns as f64 * flows as f64))).flatten()
-}
-
-fn think_share(end: &EndSums, levels: &Levels, flows: u64) -> Option<f64> {
+fn think_share(end: &EndSums, levels: &Levels) -> Option<f64> {
     let think_ns = levels.get("think").number().filter(|ns| *ns > 0)? as f64;
-    (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows as f64))
+    (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64))
 }
 
 /// A cell among those that differ in one buffer alone: the buffer's size, the rate, and its place.

@@ -36,7 +36,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     let placement = if nothing { None } else { placement(family, decision.choice, families, conditions, scope.level) };
     let remarks = remarks(&confirmed, &decision, conditions, scope.margin);
     let text = Verdict {
-        subject: subject(family, &decision.answer),
+        subject: subject(family, &decision.answer, conditions),
         workload: family.conditions.workload(),
         unit: unit(conditions),
         remarks,
@@ -71,9 +71,9 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
 }
 
 /// Every answer about a reader that throws the bytes away says so.
-fn subject(family: &Family, answer: &Answer) -> String {
+fn subject(family: &Family, answer: &Answer, conditions: &Conditions) -> String {
     let subject = phrase::capital(&phrase::subject(&family.conditions));
-    let drains = family.groups.iter().all(|group| phrase::throws_away(&group.row.group.factors));
+    let drains = conditions.throw_away(&family.groups.iter().collect::<Vec<_>>());
     match answer {
         Answer::DrainOnly { .. } => subject,
         _ if drains => format!("{subject}, {}", family.conditions.workload().row().idle_worker),
@@ -154,8 +154,7 @@ fn percent_or_zero(share: f64) -> String {
 
 /// The largest reach of the twins of a family's groups, as a share.
 fn twin_reach(family: &Family) -> Option<f64> {
-    let reaches = family.groups.iter().filter_map(|group| group.verdict.twin_reach);
-    reaches.map(f64::exp_m1).filter(|reach| reach.is_finite()).reduce(f64::max)
+    family.groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
 }
 
 /// The fastest other placement that was confirmed under the same profile, if it is shown to differ.

@@ -222,6 +222,56 @@ fn calls_are_rated_in_calls() {
 }
 
 #[test]
+fn a_client_of_one_thread_waits_no_longer_than_that_has_time() {
+    let mut data = engines();
+    for trial in &mut data.trials {
+        for role in [EndRole::Client, EndRole::Server] {
+            let end = trial.ends.get_mut(role).expect("an end");
+            // One thread with fifty flows, and waits that began before the window.
+            end.flows = vec![FlowReport::default(); 50];
+            end.cpu_ns = WINDOW_NS / 5;
+            end.queued_ns = Some(WINDOW_NS * 7 / 4);
+        }
+    }
+    let epoll = cell(&view(&data), "c2").limit.clone();
+    assert_eq!(epoll.name, "other programs", "{epoll:?}");
+    assert!(epoll.evidence.values().all(|share| *share <= 0.8 + 1e-9), "{epoll:?}");
+}
+
+#[test]
+fn calls_are_no_reads() {
+    let mut data = engines();
+    for trial in &mut data.trials {
+        let server = trial.ends.get_mut(EndRole::Server).expect("a server");
+        // Of every request ten reads.
+        server.short_calls = 10 * server.calls;
+    }
+    let counters = cell(&view(&data), "c2").counters.clone();
+    assert_eq!((counters.reads, counters.short_reads, counters.short_read_share), (None, None, None));
+    assert!(counters.bytes.is_some());
+}
+
+#[test]
+fn a_floor_has_no_share_of_itself() {
+    let mut data = engines();
+    let mut floor = data.cells[1].cell.clone();
+    (floor.id, floor.kind) = (CellId("g1n".into()), CellKind::Floor);
+    floor.factors.set("client_engine", bytegauge_model::Level::Name("null".into()));
+    let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 4_000_000.0, reset_share: 0.0 };
+    for block in 0..BLOCKS {
+        let mut trial = trial(&floor, &planted, block, 2, false);
+        trial.ends.get_mut(EndRole::Client).expect("a client").flows = vec![FlowReport::default(); 50];
+        data.trials.push(trial);
+    }
+    data.cells.push(CellRow { cell: floor, outcome: None });
+    let view = view(&data);
+    let limit = &cell(&view, "g1n").limit;
+    assert!(limit.name == "the harness" && limit.evidence.is_empty(), "{limit:?}");
+    let share = cell(&view, "c2").limit.evidence.get("floor_share").copied().expect("5 % of a call");
+    assert!((0.04..0.07).contains(&share), "a floor is one thread's, whatever flows are reported: {share}");
+}
+
+#[test]
 fn a_rare_percentile_is_not_said() {
     let mut data = engines();
     // Two blocks hold some 21,000 calls of c2: two beyond the 99.99th percentile.

@@ -51,6 +51,72 @@ fn more_cpu_time_than_there_is_fails_the_cell() {
 }
 
 #[test]
+fn more_short_reads_than_reads_fail_the_cell() {
+    let spoil = |trial: &mut bytegauge_model::Trial| {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        sink.short_calls = 2 * sink.calls;
+    };
+    check(spoil, "moved less than they might");
+}
+
+#[test]
+fn two_blocks_do_not_tell_how_far_the_same_is_from_itself() {
+    let told = |blocks: u64| {
+        let view = view(&session(&Plan { confirm_blocks: blocks, ..small() }));
+        let group = &view.groups[0];
+        let twin = group.twin.as_ref().expect("a twin");
+        (group.twin_reach.is_some(), view.environment.twin_reach.is_some(), twin.upper.is_some())
+    };
+    assert_eq!(told(2), (false, false, false));
+    assert_eq!(told(8), (true, true, true));
+}
+
+#[test]
+fn a_reader_that_compares_is_none_that_throws_away() {
+    let plan = Plan { profiles: vec!["drain"], ..small() };
+    let mut data = session(&plan);
+    let said = |data: &SessionData| {
+        let view = view(data);
+        (view.groups[0].throws_away, view.answer.holds.join("; "))
+    };
+    let (away, holds) = said(&data);
+    assert!(away && holds.contains("throws the bytes away") && !holds.contains("--verify"), "{holds}");
+    for trial in &mut data.trials {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        sink.verified_bytes = sink.total_bytes;
+    }
+    let (away, holds) = said(&data);
+    assert!(!away && !holds.contains("throws the bytes away") && holds.contains("compared (--verify)"), "{holds}");
+    assert!(!holds.contains("the reader drains"), "{holds}");
+    // Beside sessions that compare nothing it proves nothing.
+    let plain = session(&plan);
+    let three = [plain.clone(), plain.clone(), plain];
+    let history = |after: SessionData| {
+        let view = bytegauge_report::view::history::HistoryView::of(&three, &[after], &Settings::default());
+        let view = view.expect("a history");
+        (view.verdict, view.text)
+    };
+    let (verdict, text) = history(data.clone());
+    assert!(verdict == "open" && text.contains("--verify"), "{text}");
+    assert!(!history(session(&plan)).1.contains("--verify"));
+    let two = bytegauge_report::view::document::BetweenView::of(&[session(&plan), data], &Settings::default());
+    let names: Vec<&str> = two.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert!(names.iter().any(|name| name.contains("every byte compared (--verify)")), "{names:?}");
+}
+
+#[test]
+fn a_floor_that_no_loop_can_have_is_not_told() {
+    let mut data = session(&small());
+    assert!(view(&data).floor.ns_per_call.is_some());
+    for trial in &mut data.trials {
+        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
+        // A batch added in one step.
+        sink.calls = if trial.bytes == 0 { 1_000_000_000_000 } else { sink.calls };
+    }
+    assert_eq!((view(&data).floor.ns_per_call, view(&data).floor.share), (None, None));
+}
+
+#[test]
 fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });

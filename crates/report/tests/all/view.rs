@@ -760,6 +760,23 @@ fn what_is_on_its_way_to_another_host_is_told_as_measured() {
 }
 
 #[test]
+fn where_the_first_choice_failed_the_limit_is_that_of_the_one_that_is_left() {
+    let mut data = session(&small());
+    let mut groups: Vec<GroupId> = Vec::new();
+    let candidates = data.cells.iter_mut().rev().filter(|row| row.cell.kind == CellKind::Candidate);
+    for row in candidates {
+        if groups.contains(&row.cell.group) {
+            row.outcome = Some(Outcome::Failed("the relay broke off".into()));
+            data.trials.retain(|trial| trial.cell != row.cell.id);
+        } else {
+            groups.push(row.cell.group.clone());
+        }
+    }
+    let why = view(&data).answer.why.join("; ");
+    assert!(!why.is_empty() && !why.contains("nothing was measured"), "{why}");
+}
+
+#[test]
 fn one_choice_that_is_left_is_compared_with_nothing() {
     let mut data = session(&small());
     let mut kept: Vec<GroupId> = Vec::new();
@@ -779,6 +796,12 @@ fn one_choice_that_is_left_is_compared_with_nothing() {
     }
     assert!(answer.noise[0].ends_with("skipped: io_uring is refused here"), "{:?}", answer.noise);
     assert!(answer.next[0].starts_with("name another choice"), "{:?}", answer.next);
+    for row in data.cells.iter_mut().filter(|row| row.outcome.is_some()) {
+        row.outcome = Some(Outcome::Failed("the relay broke off".into()));
+    }
+    let rows = view(&data).answer.to_use.rows;
+    let notes: Vec<&str> = rows.iter().filter(|row| !row.one_for_all).filter_map(|row| row.note.as_deref()).collect();
+    assert!(notes.iter().all(|note| note.contains("what else was asked failed")), "{notes:?}");
 }
 
 #[test]

@@ -229,6 +229,12 @@ impl Fields {
         let rated = if is_call { self.call_rate.is_some() } else { self.rate.is_some() };
         let wall_ns = match self.wall_ns {
             None if measured && rated => NOMINAL_NS,
+            // Without a word that only calls have, a row is of a stream.
+            None if measured && self.call_rate.is_some() => {
+                return Err("it has a rate of calls, and nothing else says that it is one: head the engine's column `server_engine` \
+                            (or map it: --map server_engine=HEADING)"
+                    .into());
+            }
             Some(0) | None if measured => return Err("it was measured, but its duration is 0 or missing".into()),
             wall_ns => wall_ns.unwrap_or(0),
         };

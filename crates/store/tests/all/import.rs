@@ -295,6 +295,8 @@ fn bad_lines_are_named_and_nothing_is_kept() {
     check("unix,1,2,", "neither bytes nor a throughput");
     check("unix,1,2,many", "`many` is no count");
     check(",1,2,3", "it has no transport");
+    let calls = "engine,transport,flows,request,calls_per_second\nepoll,tcp,50,1,200000\n";
+    desk.check_refused(calls, &[], &["line 2", "rate of calls", "server_engine"]);
     let bad = "# Unix\nbuf_size=1; duration=2s; fast\n";
     desk.check_refused(bad, &[], &["line 2", "`fast`"]);
 }

@@ -4,20 +4,28 @@ use std::hint::black_box;
 
 use bytegauge_sys::nop::{Lap, NopRing, Shape, Trouble};
 
-/// Takes every operation for completed.
+/// Takes every operation for completed, and does of the bookkeeping what the loops with a ring do for each: of a batch added in one
+/// step nothing would be left to tell, as the compiler makes one addition of a whole lap.
 pub(super) struct Idle {
     pub(super) batch: u32,
+    /// Every completion is compared with what was submitted.
+    pub(super) checked: bool,
 }
 
 impl NopRing for Idle {
     fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
         let mut lap = Lap::default();
         for _ in 0..rounds {
-            let batch = u64::from(black_box(self.batch));
-            lap.submitted += batch;
-            lap.completed += batch;
+            let batch = black_box(self.batch);
+            lap.submitted += u64::from(batch);
+            for slot in 0..batch {
+                let user_data = black_box(u64::from(slot));
+                let agrees = !self.checked || user_data == u64::from(slot);
+                lap.completed = black_box(lap.completed + u64::from(agrees));
+            }
             lap.enters += 1;
         }
+        lap.checked = if self.checked { lap.completed } else { 0 };
         Ok(lap)
     }
 
@@ -37,5 +45,18 @@ impl NopRing for Idle {
 
     fn shape(&self) -> Shape {
         Shape { submissions: 0, completions: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_counted_and_compared_where_a_ring_compares_it() {
+        let lap = |checked| Idle { batch: 8, checked }.run(100).expect("nothing can fail");
+        let expected = |checked| Lap { submitted: 800, completed: 800, enters: 100, checked };
+        assert_eq!(lap(false), expected(0));
+        assert_eq!(lap(true), expected(800));
     }
 }

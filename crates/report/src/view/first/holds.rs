@@ -49,6 +49,11 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
+    if view.cells.iter().any(|cell| cell.counters.verified_bytes.is_some()) {
+        said.push(
+            "every byte that arrives is compared (--verify), which takes time: compare with such sessions alone".into(),
+        );
+    }
     said.push(when(view));
     said.extend(ages(view, questions));
     let not_asked = not_asked(view);
@@ -89,6 +94,10 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
     let known = catalog::PROFILES.iter().find(|profile| profile.name == name)?;
     // Who works is a matter of the profile: levels alone may mean something in several workloads.
     let worker = known.workload.row().worker;
+    // Who compares the bytes does not drain them alone, whatever the profile is called.
+    if phrase::throws_away(&conditions) {
+        return None;
+    }
     Some(match name.as_str() {
         "sum" => format!("the {worker} adds up every byte"),
         "rpc" => format!("the {worker} adds up every request and does a little work"),

@@ -72,6 +72,9 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
         };
         said.push(match reach {
             Some(reach) => format!("{nothing}; the same choice {}", measured_twice(reach)),
+            None if view.groups.iter().any(|group| group.twin.is_some()) => {
+                format!("{nothing}; how far the same choice is from itself is not known from so few blocks")
+            }
             None => nothing.into(),
         });
     }

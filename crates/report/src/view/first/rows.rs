@@ -459,8 +459,8 @@ fn unnamed<'a>(view: &'a View, group: &'a GroupView) -> (Standing, Option<&'a Ce
         Some(cell) if candidates().count() == 1 => (Standing::Alone, Some(cell), None),
         Some(cell) if candidates().filter(|other| other.trials > 0).count() == 1 => {
             let lacks = |outcome: &str| candidates().any(|other| other.outcome == outcome);
-            let why = if lacks("failed") { "failed" } else { "skipped" };
-            (Standing::Alone, Some(cell), Some(format!("nothing to compare: what else was asked was {why}")))
+            let why = if lacks("failed") { "failed" } else { "was skipped" };
+            (Standing::Alone, Some(cell), Some(format!("nothing to compare: what else was asked {why}")))
         }
         Some(cell) => (Standing::Doubtful, Some(cell), Some("not confirmed: may be luck".into())),
         None => {

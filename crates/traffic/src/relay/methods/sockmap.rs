@@ -127,8 +127,9 @@ fn watch(way: &mut Way<'_>, hall: &Hall) -> io::Result<()> {
         }
         if queued > QUEUED_MAX {
             hall.fails(Fault::Program(format!(
-                "sockmap has no back-pressure: {queued} bytes were queued in the kernel for a side that did not take them \
-                 (more than 16 MiB): use another --relay where a reader may be slow"
+                "sockmap holds no writer up: {queued} bytes had come that the reader did not take, which the kernel keeps in its \
+                 memory (more than 16 MiB), so the relay broke off: offer what the reader can take (--rate 20M), or use \
+                 another --relay"
             )));
             return Err(io::ErrorKind::OutOfMemory.into());
         }

@@ -1,0 +1,76 @@
+//! How many flows and threads a cell has, by its levels.
+
+use bytegauge_model::{Engine, Levels, Workload};
+
+/// Threads of the end that connects, and of the one that is connected to.
+pub fn threads(levels: &Levels) -> [u64; 2] {
+    match levels.workload() {
+        Workload::Call => [threads_of_calls(levels, "client"), threads_of_calls(levels, "server")],
+        Workload::Stream => [threads_of_stream(levels); 2],
+        Workload::Ring | Workload::Check => [1; 2],
+    }
+}
+
+/// One for each connection that has something to say where the end is blocking: a server has those of competing clients too.
+fn threads_of_calls(levels: &Levels, end: &str) -> u64 {
+    match levels.engine(&format!("{end}_engine")) {
+        Some(engine) if engine.has_thread_a_flow() => {
+            let others = if end == "server" { levels.get("competing_flows").number().unwrap_or(0) } else { 0 };
+            flows(levels).saturating_add(others)
+        }
+        _ => levels.get(&format!("{end}_threads")).number().unwrap_or(1).max(1),
+    }
+}
+
+/// One for each flow, or each way where the engine carries many connections a thread.
+fn threads_of_stream(levels: &Levels) -> u64 {
+    let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
+    match levels.engine("engine") {
+        Some(engine) if !lossy && engine != Engine::Null && !engine.has_thread_a_flow() => ways(levels),
+        _ => flows(levels),
+    }
+}
+
+/// Threads of the end that measures: what its window is multiplied by to have its time.
+pub fn lanes(levels: &Levels) -> u64 {
+    let [near, far] = threads(levels);
+    if levels.workload() == Workload::Call { near } else { far }
+}
+
+/// Parallel flows of a cell; of both ways each.
+pub fn flows(levels: &Levels) -> u64 {
+    levels.get("flows").number().unwrap_or(1).max(1).saturating_mul(ways(levels))
+}
+
+/// Directions that bytes go in at once.
+pub fn ways(levels: &Levels) -> u64 {
+    if levels.goes_both_ways() { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Level;
+
+    use super::*;
+
+    #[test]
+    fn an_end_has_the_threads_that_its_engine_starts() {
+        let check = |pairs: &[(&str, &str)], expected: [u64; 2]| {
+            let level = |text: &str| match text.parse() {
+                Ok(number) => Level::Number(number),
+                Err(_) => Level::Name(text.to_owned()),
+            };
+            let levels: Levels = pairs.iter().map(|(name, text)| (*name, level(text))).collect();
+            assert_eq!(threads(&levels), expected, "{pairs:?}");
+        };
+        let stream =
+            |transport, engine| [("transport", transport), ("engine", engine), ("flows", "50"), ("read_size", "4096")];
+        check(&stream("tcp", "blocking"), [50, 50]);
+        check(&stream("tcp", "epoll"), [1, 1]);
+        check(&stream("tcp", "null"), [50, 50]);
+        check(&stream("udp", "uring"), [50, 50]);
+        let call = [("request", "1"), ("client_engine", "epoll"), ("flows", "50"), ("competing_flows", "20")];
+        check(&[&call[..], &[("server_engine", "blocking")]].concat(), [1, 70]);
+        check(&[&call[..], &[("server_engine", "epoll"), ("server_threads", "2")]].concat(), [1, 2]);
+    }
+}
