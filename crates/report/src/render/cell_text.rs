@@ -191,9 +191,13 @@ pub fn is_confirmed(cell: &CellView) -> bool {
     cell.stage == Some(Stage::Confirm)
 }
 
-/// What a look or two can say: one decimal below 10, none above.
+/// What a look or two can say: one decimal below 10, none above, and one digit of what is less than a tenth.
 pub fn rounded(value: f64) -> String {
-    if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
+    match value {
+        value if value > 0.0 && value < 0.095 => fixed(value, 1),
+        value if value < 9.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
 }
 
 /// The median of an estimate of a time, such as `310 µs`.

@@ -3,6 +3,7 @@
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::{counted, significant};
 
+use super::paint::wrap;
 use crate::phrase::rate_unit;
 use crate::view::View;
 use crate::view::document::{GroupView, OverTimeView};
@@ -11,6 +12,8 @@ use crate::view::document::{GroupView, OverTimeView};
 const FLOWS_MAX: usize = 6;
 /// More intervals than this are not listed one by one: the slowest and the fastest are told.
 const ROWS_MAX: usize = 60;
+/// Lines of words are no wider, set in as they are.
+const COLUMNS: usize = 78;
 
 /// All groups that have intervals; says so where none has.
 pub fn render(view: &View) -> String {
@@ -37,17 +40,18 @@ fn listing(view: &View, group: &GroupView, over_time: &OverTimeView) -> Vec<Stri
     let spread = over_time.spread.map_or(String::new(), |share| {
         format!("; intervals differ by {} % (standard deviation)", significant(100.0 * share, 2))
     });
-    let mut lines = vec![
-        format!("OVER TIME  {}, {label}: the last long trial, from its first moment", group.id),
-        format!(
-            "  {} {unit} on average of {} of {}, {} to {}{spread}",
-            significant(over_time.mean / scale, 3),
-            counted(over_time.sum.len(), "interval"),
-            Nanos(over_time.interval_ns),
-            significant(least / scale, 3),
-            significant(most / scale, 3),
-        ),
-    ];
+    let head = format!("OVER TIME  {}, {label}: the last long trial, from its first moment", group.id);
+    let average = format!(
+        "{} {unit} on average of {} of {}, {} to {}{spread}",
+        significant(over_time.mean / scale, 3),
+        counted(over_time.sum.len(), "interval"),
+        Nanos(over_time.interval_ns),
+        significant(least / scale, 3),
+        significant(most / scale, 3),
+    );
+    let mut lines = wrap(&head, COLUMNS);
+    lines[1..].iter_mut().for_each(|line| line.insert_str(0, "  "));
+    lines.extend(wrap(&average, COLUMNS).into_iter().map(|line| format!("  {line}")));
     let apart: &[Vec<f64>] = match over_time.flows.as_slice() {
         flows @ [_, _, ..] if flows.len() <= FLOWS_MAX => flows,
         _ => &[],

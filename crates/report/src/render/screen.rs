@@ -252,6 +252,14 @@ impl Page<'_> {
                 let (more, level) = (more_of(to_use), percent(to_use.level));
                 format!("nothing is told apart; within: takes at most this much {more} ({level})")
             }
+            // The longer word has the shorter sentence, so that both fit.
+            true if to_use.cost_unit.is_some() => {
+                format!(
+                    "within: at most so much {} than the best confirmed ({})",
+                    more_of(to_use),
+                    percent(to_use.level)
+                )
+            }
             true => format!(
                 "within: takes at most this much {} than the best confirmed ({})",
                 more_of(to_use),

@@ -230,7 +230,7 @@ fn a_redirection_without_back_pressure_fails_above_its_bound() {
     let (report, fault) = running.tell();
     assert_eq!((report.connections, report.broken), (1, 1));
     let reason = fault.unwrap().to_string();
-    assert!(reason.contains("no back-pressure") && reason.contains("more than 16 MiB"), "{reason}");
+    assert!(reason.contains("holds no writer up") && reason.contains("more than 16 MiB"), "{reason}");
     drop(silent);
 }
 
