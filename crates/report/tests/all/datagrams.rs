@@ -88,6 +88,19 @@ fn a_loss_that_nobody_tells_of_is_not_hidden() {
 }
 
 #[test]
+fn a_choice_says_what_its_rate_leaves_out() {
+    let note = |view: &View| view.answer.to_use.rows.iter().find_map(|row| row.note.clone()).unwrap_or_default();
+    let (told, cut) = (note(&planted(|_| ())), note(&planted(|came| came.truncated = came.total / 4)));
+    assert!(told.contains("2 % lost") && !told.contains("cut"), "{told}");
+    assert!(cut.contains("2 % lost, 25 % cut by its reads"), "{cut}");
+    assert_eq!(
+        note(&planted(|came| (came.total, came.missing) = (came.total + came.missing, 0))),
+        "",
+        "nothing is lost"
+    );
+}
+
+#[test]
 fn what_else_befell_datagrams_is_said() {
     let text = text(&planted(|came| {
         (came.reordered, came.duplicated, came.truncated, came.cut_bytes) = (1, 1, 1, 4096);

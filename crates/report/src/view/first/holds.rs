@@ -32,7 +32,12 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         let common = common.filter(|(factor, _)| !is_pinned || factor.name != "placement");
         // A row says what its peer does where rows differ in that.
         let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, conditions.get(name)));
+        // Which server is called is a choice, and no condition of a group.
+        let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
+        let is_foreign =
+            candidates.peek().is_some() && candidates.all(|cell| levels(&cell.factors).foreign().is_some());
         let said = common.filter_map(|(factor, _)| match factor.name {
+            "i_am" if is_foreign => Some("the server is not yours".to_owned()),
             "i_am" if peers_differ => phrase::who(&conditions).map(str::to_owned),
             name => phrase::condition(name, &conditions),
         });

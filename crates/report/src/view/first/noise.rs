@@ -118,7 +118,7 @@ fn overrun(view: &View) -> Option<String> {
     let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns).filter(|_| bound)?;
     (took_ns as f64 > OVERRUN_TOLD * given_ns as f64).then(|| {
         let (took, given) = (seconds(took_ns), seconds(given_ns));
-        format!("took {took} of the {given} given: fewer blocks prove nothing, and each is measured whole")
+        format!("took {took} of the {given} given: a block is every choice once, and what was begun is finished")
     })
 }
 

@@ -262,7 +262,8 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
         note,
     };
     let row = cell.map_or(row.clone(), |cell| filled(view, row, &[cell], columns));
-    match cell.filter(|_| standing == Standing::Open || row.times.is_some()) {
+    // Of a proven choice too: a smaller one may be as good, and be shown to be with more blocks.
+    match cell.filter(|_| matches!(standing, Standing::Proven | Standing::Open) || row.times.is_some()) {
         Some(cell) => ties::fill(view, group, cell, row),
         None => row,
     }
@@ -383,11 +384,11 @@ fn standing(
         };
     }
     match (proven, bound) {
-        (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("one choice twice: NOISE".into())),
+        (true, _) if survives_exchange == Some(false) => (Standing::Proven, Some("not by its repeat: NOISE".into())),
         (true, _) if for_others(view, group, cell).is_some() => {
             (Standing::Proven, Some("all trials against: NOISE".into()))
         }
-        (true, _) => (Standing::Proven, None),
+        (true, _) => (Standing::Proven, lossy(cell)),
         (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
@@ -395,9 +396,19 @@ fn standing(
         (false, Some(_)) if group.stolen.as_ref().is_some_and(|stolen| stolen.p <= TOLD_P) => {
             (Standing::Open, Some("see NOISE".into()))
         }
-        (false, Some(_)) => (Standing::Open, None),
+        (false, Some(_)) => (Standing::Open, lossy(cell)),
         (false, None) => doubtful(why_unjudged(group, view.status)),
     }
+}
+
+/// What a rate of datagrams that came does not tell: how many did not come, or not whole.
+fn lossy(cell: &CellView) -> Option<String> {
+    let seen = cell.datagrams.as_ref()?;
+    let told = |share: f64, what: &str| (share >= FAILING).then(|| format!("{} {what}", percent(share)));
+    let cut = seen.truncated as f64 / seen.arrived.max(1) as f64;
+    let said = [told(seen.lost_share.unwrap_or(0.0), "lost"), told(cut, "cut by its reads")];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// How many times the best's time a choice may take that leads and of which nothing is shown: [`standing`] says no more of it.

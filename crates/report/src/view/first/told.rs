@@ -201,10 +201,13 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         "read_size" if group.factors.contains_key("read_size") => "the size of the peer's reads".to_owned(),
         other => heading(other),
     };
-    let rate = cell.estimate.median.map(|rate| {
+    let of_cpu = group.cost.starts_with("cpu_");
+    // Where a rate is offered all reach it.
+    let rate = cell.estimate.median.filter(|_| !of_cpu).map(|rate| {
         let (divisor, unit) = phrase::rate_unit(cell.estimate.unit, rate);
         format!(" reaches {} {unit},", significant(rate / divisor, 3))
     });
+    let name = if of_cpu { format!("for CPU time {name}") } else { name };
     // What the rows below say with a bound of their own is not said with another one here.
     if group.avoid.iter().any(|found| found.factor == lever.factor && found.level == lever.from) {
         let (to, from, question) = (shown(&lever.to), shown(&lever.from), questions.of_group(group));
@@ -216,6 +219,10 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         Some(upper) => format!("{least} to {} ×", significant_up(upper, 2)),
         None => format!("at least {least} ×"),
     };
+    if of_cpu {
+        let (to, from, question) = (shown(&lever.to), shown(&lever.from), questions.of_group(group));
+        return Some(format!("{name} matters more than {what} here: {from} takes {range} that of {to} ({question})"));
+    }
     Some(format!(
         "{name} matters more than {what} here: {}{} {range} {} ({})",
         shown(&lever.to),
