@@ -21,7 +21,7 @@ export function toAvoid(view: View, open: (group: string) => void, explained: To
         "tr",
         {},
         h("td", {}, at === 0 ? h("a", { href: "#evidence", onclick: () => open(line.group) }, line.question) : ""),
-        h("td", {}, h("b", {}, `${line.heading} ${sized(level.level)}`)),
+        h("td", {}, line.contested ? "? " : "", h("b", {}, `${line.heading} ${sized(level.level)}`)),
         h(
           "td",
           { class: "picture" },
@@ -31,9 +31,11 @@ export function toAvoid(view: View, open: (group: string) => void, explained: To
       );
     }),
   );
+  const contested = avoid.some((line) => line.contested);
   const costs = [...new Set(avoid.map((line) => moreOf(groupOf(view, line.group)?.cost ?? "")))].join(" or ");
   const reading = [
     `Shown to take this much ${costs}, at ${percent(view.answer.use.level)} confidence, where trials of the same block are compared: intervals of rates may overlap all the same.`,
+    contested && "Where a ? stands, what speaks against the answer of these conditions speaks against this as well.",
     least && "“The best” is the best confirmed choice of the same conditions, whichever that is.",
     named &&
       "Where a level is named, both were compared with all else the same, in the few short trials of the screening, all of them together: none of these cells need have been confirmed.",

@@ -56,7 +56,7 @@ export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: numbe
   const are = (many: number) => (many === 1 ? "is" : "are");
   const rest = [
     [of("contested"), "shown, with something against it"],
-    [of("open"), "not shown yet, with a bound that holds"],
+    [of("open"), "not proven, and bounded"],
     [of("doubtful"), "in doubt"],
     [of("nothing"), "without an answer"],
   ] as const;

@@ -249,7 +249,7 @@ describe("how many answers are how well known", () => {
   });
   test("in a sentence", () => {
     expect(said(row("open"), row("open"))).toBe(
-      "0 of 2 answers are shown to be within 5 % of the best confirmed; 2 are not shown yet, with a bound that holds.",
+      "0 of 2 answers are shown to be within 5 % of the best confirmed; 2 are not proven, and bounded.",
     );
     expect(said(row("proven"))).toBe("1 of 1 answer is shown to be within 5 % of the best confirmed.");
     expect(said(row("proven"), row("proven", "not by its second trials: NOISE"), row("doubtful"))).toBe(

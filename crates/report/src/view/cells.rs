@@ -202,7 +202,10 @@ fn in_doubt(mut limit: LimitView, settled: &Settled, beside: &Beside, context: &
         if let Some(doubt) = &limit.doubt {
             let LimitDoubt { trials, agree, other, show_other } = doubt;
             let other = phrase::limit(other);
-            limit.sentence.push_str(&format!(" (so in {agree} of {trials} trials; {other} in {show_other})"));
+            limit.sentence.push_str(&match agree {
+                0 => format!(" of all trials together; {other} in {show_other} of the {trials} trials one by one"),
+                _ => format!(" (so in {agree} of {trials} trials; {other} in {show_other})"),
+            });
         }
     }
     limit

@@ -221,7 +221,7 @@ fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
     assert_eq!(all.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr"], "{text}");
     // One bound for one thing: what AVOID says is not said with another interval above.
     assert!(
-        text.contains("matters more than buffers here: cubic reaches") && flat(&text).contains("; bbr: AVOID"),
+        text.contains("matters more than buffers here: cubic reaches") && flat(&text).contains("; bbr: see AVOID"),
         "{text}"
     );
     // Whether the other size was only screened, or was as good.

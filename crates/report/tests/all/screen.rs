@@ -629,7 +629,8 @@ fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_i
             let mut data = with_looks_over(transport, f64::from(noise) * 0.02);
             data.record.plan["audit"] = 0.3.into();
             let next = View::of(&data, &Settings::default()).answer.next;
-            next.iter().find_map(|step| Some(step.strip_prefix("at most about ")?.split_once(';')?.0.to_owned()))
+            next.iter()
+                .find_map(|step| Some(step.strip_prefix("up to about ")?.split_once(" at this pace;")?.0.to_owned()))
         });
         time.expect("looks that help")
     };

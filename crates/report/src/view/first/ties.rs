@@ -17,6 +17,9 @@ use crate::sentence::is_nothing;
 /// Levels that are listed one by one; of more only the number is said.
 const LISTED: usize = 2;
 
+/// The same of names where there is one question, whose row has the room.
+const NAMED: usize = 3;
+
 /// A level that may take half as much time again is no advice for a constant.
 const BOUND_TOLD: f64 = 0.5;
 
@@ -60,9 +63,15 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
             return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
     }
+    let shown = || kept.iter().map(show);
     match kept.len() {
-        many if many > LISTED => others(view, group, many),
-        _ => kept.iter().map(show).collect::<Vec<_>>().join(", "),
+        // Names lie in no range, and of one question alone they are the answer.
+        many if many > NAMED && view.groups.len() == 1 && names.len() == many => {
+            let first = shown().take(NAMED).collect::<Vec<_>>().join(", ");
+            format!("{first}, {} others", many - NAMED)
+        }
+        many if many > LISTED && (many > NAMED || view.groups.len() > 1) => others(view, group, many),
+        _ => shown().collect::<Vec<_>>().join(", "),
     }
 }
 

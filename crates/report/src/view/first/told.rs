@@ -20,7 +20,8 @@ const WITH_MAX: usize = 3;
 /// What a level was compared with where it is whichever choice is the best.
 const BEST: &str = "the best";
 
-/// Levels that are shown to be worse, the worst question first, and of each the worst level.
+/// Levels that are shown to be worse: those of a setting that matters most first, then the worst question first, and of each
+/// the worst level.
 pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidLine> {
     // What stands against the answer of a question stands against all that is said of it.
     let is_contested = |group: &GroupView| {
@@ -63,7 +64,10 @@ pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidL
     for line in &mut lines {
         line.levels.sort_by(|a, b| b.dearer_lower.total_cmp(&a.dearer_lower));
     }
-    lines.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
+    // What the first lines of the screen send the reader here for stands where nothing cuts it.
+    let is_first =
+        |line: &AvoidLine| view.levers.iter().any(|lever| lever.group == line.group && lever.factor == line.factor);
+    lines.sort_by(|a, b| is_first(b).cmp(&is_first(a)).then(worst(b).total_cmp(&worst(a))));
     lines
 }
 
@@ -212,7 +216,7 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
     if group.avoid.iter().any(|found| found.factor == lever.factor && found.level == lever.from) {
         let (to, from, question) = (shown(&lever.to), shown(&lever.from), questions.of_group(group));
         let reaches = rate.map_or_else(String::new, |rate| rate.trim_end_matches(',').to_owned());
-        return Some(format!("{name} matters more than {what} here: {to}{reaches} ({question}); {from}: AVOID"));
+        return Some(format!("{name} matters more than {what} here: {to}{reaches} ({question}); {from}: see AVOID"));
     }
     let least = significant_down(lever.times_lower, 2);
     let range = match lever.times_upper {
