@@ -267,12 +267,15 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
 const CALLS_OF_A_THREAD_MIN: u64 = 10;
 
 /// Whether the CPU time of the server's threads is that of the calls which are counted. It is where they serve many
-/// connections, or live for one call.
+/// connections, or live for one call; where a load is offered it is what choices are compared by, and told all the same.
 fn server_cpu_is_whole(settled: &Settled) -> bool {
     let levels = &settled.cell.factors;
     let engine = levels.get("server_engine").name().and_then(|name| name.parse::<Engine>().ok());
     let sleeps =
         engine.is_some_and(Engine::has_thread_a_flow) && *levels.get("connect_per_call") != Level::Switch(true);
+    if levels.offers_load() {
+        return true;
+    }
     let flows = levels.get("flows").number().unwrap_or(1);
     let calls = |trial: &Trial| trial.end(EndRole::Server).map_or(0, |server| server.calls);
     !sleeps || settled.trials.iter().all(|trial| calls(trial) >= CALLS_OF_A_THREAD_MIN.saturating_mul(flows))
