@@ -123,7 +123,7 @@ fn a_twin_of_another_choice_is_told_by_its_name() {
     let note = view.answer.to_use.rows[0].note.clone().expect("a note");
     assert!(note.starts_with("read 1 MiB twice: "), "{note}");
     // What is certain comes first: a screen cuts the last.
-    assert_eq!(view.answer.noise[0], "1 choice failed: it stalled");
+    assert_eq!(view.answer.noise[0], "read 16 KiB failed: it stalled");
     // One number, whichever of the two is the slower one.
     let noise = view.answer.noise.join("; ");
     let apart = note.strip_prefix("read 1 MiB twice: ").expect("how far");

@@ -95,14 +95,15 @@ fn misbehaved(view: &View) -> Vec<String> {
     for outcome in ["failed", "skipped"] {
         let lost = candidates().filter(|cell| cell.outcome == outcome && measured.contains(&cell.group));
         let Some(reason) = lost.clone().find_map(|cell| cell.reason.as_ref()) else { continue };
-        let which = match view.check {
-            Some(_) => {
+        let few = view.check.is_some() || lost.clone().count() <= LOST_NAMED_MAX;
+        let which = match few {
+            true => {
                 let named: Vec<&str> = lost.clone().map(|cell| cell.label.as_str()).collect();
                 let more = named.len().saturating_sub(LOST_NAMED_MAX);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 format!("{}{more}", named[..named.len().min(LOST_NAMED_MAX)].join(", "))
             }
-            None => counted(lost.count(), "choice"),
+            false => counted(lost.count(), "choice"),
         };
         said.push(format!("{which} {outcome}: {reason}"));
     }
@@ -131,9 +132,15 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
         Some(format!("{}: {} of {} planned blocks", questions.of_group(group), look.blocks, look.planned))
     });
     let grade = view.environment.grade.filter(|grade| *grade >= 'C');
-    let grade = grade.map(|grade| format!("machine {grade} of A to D"));
-    let reach = proven.iter().filter_map(|group| group.twin_reach).filter(|reach| *reach > view.plan.margin);
-    let reach = reach.reduce(f64::max).map(|reach| format!("one choice {}", measured_twice(reach)));
+    let grade = grade.map(|grade| format!("a machine of grade {grade} (A is quiet, D is not)"));
+    let reach = proven.iter().filter_map(|group| Some((group.twin_reach?, *group)));
+    let widest = reach.filter(|(reach, _)| *reach > view.plan.margin).max_by(|a, b| a.0.total_cmp(&b.0));
+    // A bound is of two choices' difference, and the reach of another pair's: neither is the other's limit.
+    let reach = widest.map(|(reach, group)| {
+        let question =
+            if view.groups.len() > 1 { format!("in {}, ", questions.of_group(group)) } else { String::new() };
+        format!("{question}one choice {}", measured_twice(reach))
+    });
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
     // Two sides have a verdict and no marks.
     let mark = if view.versus.is_some() { "the verdict" } else { "✓" };
