@@ -251,7 +251,7 @@ impl Run<'_> {
         let spent_ns = monotonic_ns() - self.began_ns;
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
-        let free_ns = self.plan.budget_ns as f64 * (1.0 - design.reserve) - spent_ns as f64;
+        let free_ns = self.left_of_budget_ns();
         let kept_ns = kept_for_audit(self.plan.schedule().audit_ns, free_ns, fewest * (windows_ns + rest_ns));
         let left_ns = (free_ns - kept_ns as f64).max(0.0);
         if self.plan.blocks.is_none() && windows_ns > 0.0 && left_ns < fewest * (windows_ns + rest_ns) {

@@ -79,7 +79,8 @@ impl Run<'_> {
         screened.map(Family::confirmed).max().unwrap_or(0)
     }
 
-    fn left_of_budget_ns(&self) -> f64 {
+    /// What is left of the budget, but for its reserve, nanoseconds; below 0 where more was spent.
+    pub(crate) fn left_of_budget_ns(&self) -> f64 {
         let spent_ns = (monotonic_ns() - self.began_ns) as f64;
         self.plan.budget_ns as f64 * (1.0 - self.plan.design.reserve) - spent_ns
     }

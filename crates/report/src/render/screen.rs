@@ -410,11 +410,7 @@ impl Page<'_> {
         // Where there is room for nothing, the worst of all tells more than the heading.
         if let (0, Some(worst)) = (shown, lines.first()) {
             let worst = avoid_line(worst, self.width - NAME + INDENT);
-            let what = format!(
-                "takes so much {}, shown at {}",
-                more_of(to_use).trim_start_matches("more "),
-                percent(to_use.level)
-            );
+            let what = format!("takes so much {}, shown at {}", resource(to_use), percent(to_use.level));
             let more = match lines.len() {
                 1 => format!("       {what}"),
                 many => format!("       {what}; {} more: --full", many - 1),

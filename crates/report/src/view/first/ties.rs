@@ -63,15 +63,14 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
             return [range].into_iter().chain(names.into_iter().map(show)).collect::<Vec<_>>().join(", ");
         }
     }
-    let shown = || kept.iter().map(show);
+    let is_alone = view.groups.len() == 1;
+    let listed = if is_alone { NAMED } else { LISTED };
+    let shown = kept.iter().take(listed).map(show).collect::<Vec<_>>().join(", ");
     match kept.len() {
+        many if many <= listed => shown,
         // Names lie in no range, and of one question alone they are the answer.
-        many if many > NAMED && view.groups.len() == 1 && names.len() == many => {
-            let first = shown().take(NAMED).collect::<Vec<_>>().join(", ");
-            format!("{first}, {} others", many - NAMED)
-        }
-        many if many > LISTED && (many > NAMED || view.groups.len() > 1) => others(view, group, many),
-        _ => shown().collect::<Vec<_>>().join(", "),
+        many if is_alone && names.len() == many => format!("{shown}, {} others", many - listed),
+        many => others(view, group, many),
     }
 }
 

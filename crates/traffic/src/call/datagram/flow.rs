@@ -303,10 +303,11 @@ impl DatagramFlow {
     }
 
     fn lose(&self, (class, phase): (ErrorClass, ErrorPhase), now_ns: u64, began_ns: u64) {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).failed(now_ns, began_ns);
         let terms = &self.client.terms;
         let sent = if phase == ErrorPhase::Write { 0 } else { terms.request };
-        self.trouble(Trouble {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.failed(now_ns, began_ns);
+        record.trouble(Trouble {
             class,
             phase,
             count: 1,
