@@ -97,7 +97,7 @@ export function axisName(factor: FactorView): string {
 const LIMITS: Record<string, string> = {
   window: "full TCP window",
   "the harness": "bytegauge itself",
-  "wake-ups": "waking each other up",
+  "wake-ups": "waits for wake-ups",
   unknown: "no limit found",
 };
 

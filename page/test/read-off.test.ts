@@ -32,7 +32,7 @@ describe("numbers that are read off by themselves", () => {
   test("limits have the names that the terminal has", () => {
     expect(["window", "wake-ups", "the harness", "unknown", "sender CPU"].map(limitName)).toEqual([
       "full TCP window",
-      "waking each other up",
+      "waits for wake-ups",
       "bytegauge itself",
       "no limit found",
       "sender CPU",

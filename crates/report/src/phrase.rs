@@ -59,7 +59,7 @@ pub fn limit(name: &'static str) -> &'static str {
     match name {
         "window" => "full TCP window",
         "the harness" => "bytegauge itself",
-        "wake-ups" => "waking each other up",
+        "wake-ups" => "waits for wake-ups",
         "unknown" => "no limit found",
         other => other,
     }

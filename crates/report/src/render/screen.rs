@@ -28,6 +28,8 @@ const NAME: usize = 7;
 const INDENT: usize = 2;
 /// Heading of what is not told apart from the choice.
 const OR: &str = "or";
+/// Heading of the time that 99 of 100 calls take at most.
+const P99: &str = "p99 ms";
 /// Longer headings give way to short ones.
 const HEADING_MAX: usize = 10;
 /// Longer questions are cut.
@@ -393,7 +395,7 @@ impl Page<'_> {
         }
         parts.extend(means.iter().cloned());
         parts.extend(self.answer.to_use.memory.clone());
-        let lines = wrap_parts(&parts, self.width - 2);
+        let lines = wrap_parts(&parts, "   ", self.width - 2);
         lines.into_iter().map(|line| self.paint.dim(&format!("  {line}"))).collect()
     }
 
@@ -460,7 +462,11 @@ impl Page<'_> {
         }
         let room = self.width - NAME;
         let said = |count: usize| {
-            let mut lines = wrap(&parts[..count].join(separator), room);
+            let parts_said = &parts[..count];
+            let joined = wrap(&parts_said.join(separator), room);
+            // A part in one piece reads better, where it takes no more lines.
+            let whole = wrap_parts(parts_said, separator, room);
+            let mut lines = if whole.len() <= joined.len() { whole } else { joined };
             if let Some(last) = lines.last_mut().filter(|_| parts.len() > count) {
                 *last = format!("{} …", whole_words(last, room - 2));
             }
@@ -514,13 +520,18 @@ fn more(commands: &[String]) -> Vec<String> {
     }
 }
 
-/// Parts of a legend in lines, none broken.
-fn wrap_parts(parts: &[String], width: usize) -> Vec<String> {
+/// Parts in lines, none broken that has room in one.
+fn wrap_parts(parts: &[String], separator: &str, width: usize) -> Vec<String> {
+    let (end, between) = separator.split_at(separator.trim_end().len());
     let mut lines: Vec<String> = Vec::new();
-    for part in parts {
+    for (at, part) in parts.iter().enumerate() {
+        let part = if at + 1 < parts.len() { format!("{part}{end}") } else { part.clone() };
         match lines.last_mut() {
-            Some(line) if chars(line) + 3 + chars(part) <= width => line.push_str(&format!("   {part}")),
-            _ => lines.extend(wrap(part, width)),
+            Some(line) if chars(line) + chars(between) + chars(&part) <= width => {
+                line.push_str(between);
+                line.push_str(&part);
+            }
+            _ => lines.extend(wrap(&part, width)),
         }
     }
     lines
@@ -684,7 +695,7 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         columns.push(column(unit, true, 2, &|row| row.cost.map_or("–".into(), |cost| fixed(cost, 3))));
     }
     if rows.iter().any(|row| row.p99_ns.is_some()) {
-        columns.push(column("p99 ms", true, 3, &|row| row.p99_ns.map_or("–".into(), |ns| fixed(ns / 1e6, 2))));
+        columns.push(column(P99, true, 3, &|row| row.p99_ns.map_or("–".into(), |ns| fixed(ns / 1e6, 2))));
     }
     if rows.iter().any(|row| row.within.is_some() || row.times.is_some()) {
         let no_answer = |row: &UseRow| row.times.map_or("–".into(), times);
@@ -744,7 +755,9 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
     let block = block.then(|| "block: every choice once".to_owned());
     let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
-    let rough = rows.iter().any(|row| row.rough).then(|| "(rate): of few trials".to_owned());
+    let rough = rows.iter().any(|row| row.rough).then(|| "(rate): from few trials".to_owned());
+    let lacks_p99 = rows.iter().any(|row| row.rate.is_some() && row.p99_ns.is_none());
+    let p99 = (headings.contains(&P99) && lacks_p99).then(|| "p99 –: longer than a trial, or of too few calls".to_owned());
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
         let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
@@ -759,6 +772,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
         .chain(block)
         .chain(moves)
         .chain(rough)
+        .chain(p99)
         .chain(ties)
         .chain(to_use.choices.iter().enumerate().filter_map(of_choice))
         .collect()
@@ -904,6 +918,19 @@ mod tests {
         check(13, "wake-ups: g3,");
         check(12, "wake-ups:");
         check(4, "wake");
+    }
+
+    #[test]
+    fn parts_stand_whole_where_there_is_room() {
+        let parts = ["sender CPU: g1".to_owned(), "full TCP window or receiver CPU: g2, g3".to_owned()];
+        let check = |separator: &str, width: usize, expected: &[&str]| {
+            assert_eq!(wrap_parts(&parts, separator, width), expected, "{separator:?} {width}");
+        };
+        check(" · ", 60, &["sender CPU: g1 · full TCP window or receiver CPU: g2, g3"]);
+        check(" · ", 55, &["sender CPU: g1 ·", "full TCP window or receiver CPU: g2, g3"]);
+        check("; ", 55, &["sender CPU: g1; full TCP window or receiver CPU: g2, g3"]);
+        check("   ", 40, &["sender CPU: g1", "full TCP window or receiver CPU: g2, g3"]);
+        check("; ", 20, &["sender CPU: g1;", "full TCP window or", "receiver CPU: g2, g3"]);
     }
 
     #[test]

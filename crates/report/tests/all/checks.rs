@@ -78,15 +78,17 @@ fn a_reader_that_compares_is_none_that_throws_away() {
     let mut data = session(&plan);
     let said = |data: &SessionData| {
         let view = view(data);
-        (view.groups[0].throws_away, view.answer.holds.join("; "))
+        (view.groups[0].throws_away, view.answer.holds.join("; "), view.answer.to_use.rows[0].who.clone())
     };
-    let (away, holds) = said(&data);
+    let (away, holds, who) = said(&data);
+    assert_eq!(who, "drains");
     assert!(away && holds.contains("throws the bytes away") && !holds.contains("--verify"), "{holds}");
     for trial in &mut data.trials {
         let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         sink.verified_bytes = sink.total_bytes;
     }
-    let (away, holds) = said(&data);
+    let (away, holds, who) = said(&data);
+    assert_eq!(who, "compares");
     assert!(!away && !holds.contains("throws the bytes away") && holds.contains("compared (--verify)"), "{holds}");
     assert!(!holds.contains("the reader drains"), "{holds}");
     // Beside sessions that compare nothing it proves nothing.

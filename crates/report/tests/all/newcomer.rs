@@ -358,7 +358,7 @@ fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
     assert!(next.contains("bytegauge stream --budget 4m") && !next.contains("more than time does"), "{next}");
     // Rates in brackets are explained where they stand.
     let text = screen(&view);
-    assert!(text.contains("(rate): of few trials"), "{text}");
+    assert!(text.contains("(rate): from few trials"), "{text}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Long because a screen has many lines, and each is tried.
 
 use crate::support::{Plan, in_force, session};
-use bytegauge_model::{CellId, EndRole, Level, Stage, Trial};
+use bytegauge_model::{CellId, EndRole, Level, Outcome, Stage, Trial};
 use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
 use bytegauge_report::{Settings, View, render};
 use proptest::prelude::*;
@@ -268,6 +268,19 @@ fn an_interrupted_session_says_that_nothing_was_audited() {
     assert!(audit(&data).starts_with("not run (no time): "), "{}", audit(&data));
     data.record.status = bytegauge_model::SessionStatus::Incomplete;
     assert!(audit(&data).starts_with("not run (cut off before): "), "{}", audit(&data));
+    // A search for a rate is never audited, and lacks nothing without.
+    for row in &mut data.groups {
+        row.group.factors.set("slo", Level::Name("p99=2ms".into()));
+    }
+    assert_eq!(audit(&data), "");
+}
+
+#[test]
+fn what_alone_was_asked_and_not_measured_is_run_again_and_compared_with_nothing() {
+    let mut data = session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
+    data.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::Failed("no room".into()));
+    let next = View::of(&data, &Settings::default()).answer.next.join("; ");
+    assert!(next.contains("runs it again") && !next.contains("--help"), "{next}");
 }
 
 /// A session of so much noise, with looks left.
@@ -366,7 +379,7 @@ fn what_is_not_told_apart_stands_beside_the_choice() {
 #[test]
 fn a_program_with_one_constant_is_told_which() {
     let text = screen(&view(&noisy(0.4)));
-    assert!(text.contains("\nONE    for all questions: read 256 KiB (shown worse in none; at most 4"), "{text}");
+    assert!(text.contains("\nONE    for all questions: read 256 KiB (in none shown to be worse; at most 4"), "{text}");
     // What every row says needs no line.
     let text = screen(&view(&noisy(0.05)));
     assert!(text.matches(" 256 KiB  sums ").count() == 2 && !text.contains("\nONE "), "{text}");

@@ -3,7 +3,7 @@
 use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus};
 
 use super::super::document::{AuditRival, AuditView, CellView, GroupView, View};
-use super::{Questions, resource};
+use super::{Questions, levels, resource};
 use crate::outward::{at_least, at_most, percent_up, whole_percents};
 use crate::sentence::{is_nothing, shown_age};
 
@@ -83,9 +83,15 @@ pub fn is_audited(group: &GroupView) -> bool {
     group.audit.is_some() || is_short(group)
 }
 
-/// Whether its trials were so short that longer ones may say something else.
+/// Whether its trials were so short that longer ones may say something else. A search for a rate is as long as it takes, and is
+/// not audited.
 fn is_short(group: &GroupView) -> bool {
-    group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+    !searches(group) && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+}
+
+/// Whether each trial looks for the highest rate that keeps a latency.
+fn searches(group: &GroupView) -> bool {
+    levels(&group.factors).slo().is_some()
 }
 
 /// Groups whose choices were compared in short trials alone.

@@ -151,7 +151,12 @@ impl Questions {
 
 /// What the worker of a group does, in a word.
 pub fn who(group: &GroupView) -> String {
-    phrase::profile_brief(&levels(&group.factors))
+    let conditions = levels(&group.factors);
+    // Whoever compares the bytes does not drain them alone, whatever the profile is called.
+    match phrase::throws_away(&conditions) && !group.throws_away {
+        true => "compares".to_owned(),
+        false => phrase::profile_brief(&conditions),
+    }
 }
 
 /// What a choice takes more of than another: what costs are, in a word.

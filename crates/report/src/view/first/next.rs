@@ -47,16 +47,16 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
         };
         return vec![command.into(), "measures here".into()];
     }
+    if !view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind == CellKind::Candidate) {
+        let once = "runs it again, once what is said above is mended";
+        return again_with(view, None).into_iter().chain([once.to_owned()]).collect();
+    }
     let asked: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     if asked.is_empty() {
         return vec![
             format!("bytegauge {} --help", view.plan.workload),
             "names what can be compared: give one of it two levels or more".into(),
         ];
-    }
-    if !view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind == CellKind::Candidate) {
-        let once = "runs it again, once what is said above is mended";
-        return again_with(view, None).into_iter().chain([once.to_owned()]).collect();
     }
     let is_compared = |group: &&GroupView| {
         let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
@@ -141,7 +141,7 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     let is_wide = !bounds.is_empty() && bounds.iter().all(|(_, then)| *then > view.plan.margin);
     let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
     let time = forecast(rest_ns(view)?);
-    Some([format!("{} --until proven", resume(view)), format!("up to about {time} at this pace; {what}")])
+    Some([format!("{} --until proven", resume(view)), format!("up to about {time} at this pace; if the noise stays, {what}")])
 }
 
 /// `likely brings bounds of 9.3–46 % to 4.6–23 %`, of bounds as they are and as they are forecast; `None` of none.

@@ -11,7 +11,7 @@ use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
 use crate::phrase::rate_unit;
-use crate::sentence::{excludes_nothing, measured_twice, percent, same_twice, up_to_times};
+use crate::sentence::{apart, excludes_nothing, measured_twice, percent, same_twice, up_to_times};
 
 /// Values that failed or were skipped are named, unless there are more.
 const LOST_NAMED_MAX: usize = 6;
@@ -139,7 +139,7 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
     let reach = widest.map(|(reach, group)| {
         let question =
             if view.groups.len() > 1 { format!("in {}, ", questions.of_group(group)) } else { String::new() };
-        format!("{question}one choice {}", measured_twice(reach))
+        format!("{question}one choice measured twice: not shown to differ, {}", apart(reach))
     });
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
     // Two sides have a verdict and no marks.

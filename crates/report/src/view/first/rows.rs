@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::unit::{about_bytes, counted};
+use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
@@ -54,7 +55,10 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
             drafts = merged(drafts, name);
         }
     }
-    let rows: Vec<UseRow> = drafts.into_iter().map(|draft| draft.row).collect();
+    let mut rows: Vec<UseRow> = drafts.into_iter().map(|draft| draft.row).collect();
+    if is_said_below(&rows) {
+        rows.iter_mut().for_each(|row| row.who.clear());
+    }
     let memory: Vec<String> =
         memory(view, &columns, &rows).into_iter().chain(left_to_kernel(view, &columns, &rows)).collect();
     let memory = (!memory.is_empty()).then(|| memory.join("; "));
@@ -78,6 +82,13 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
         rows,
         grid,
     }
+}
+
+/// Whether all rows have the same single conditions in place of a profile: those say nothing here, and HOLDS names what is
+/// not as usual.
+fn is_said_below(rows: &[UseRow]) -> bool {
+    let is_named = |row: &UseRow| PROFILES.iter().any(|profile| row.profiles.iter().any(|name| name == profile.name));
+    rows.windows(2).all(|pair| pair[0].who == pair[1].who) && !rows.iter().any(is_named)
 }
 
 /// What the largest buffer that a row advises comes to with many connections.
@@ -351,7 +362,7 @@ fn of_loopback(view: &View, group: &GroupView, cell: &CellView) -> Option<String
     let levels = levels(&cell.factors);
     let is_chosen = group.varied.iter().any(|name| name == "congestion") && !is_peers(&levels, "congestion");
     let is_set = *levels.get("congestion") != Level::Absent && view.status != SessionStatus::Imported;
-    (is_chosen && is_set && holds::is_loopback(&levels)).then(|| "cc of loopback alone".to_owned())
+    (is_chosen && is_set && holds::is_loopback(&levels)).then(|| "cc judged on loopback: a network may differ".to_owned())
 }
 
 /// How far a choice is to be believed, and what stands against it.

@@ -145,7 +145,7 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
             true => "for all questions".to_owned(),
             false => names.join(", "),
         };
-        format!("{of}: {} {} (shown worse in none{more})", phrase::in_code(factor), phrase::level(factor, &level))
+        format!("{of}: {} {} (in none shown to be worse{more})", phrase::in_code(factor), phrase::level(factor, &level))
     })
 }
 
