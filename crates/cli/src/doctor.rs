@@ -11,6 +11,7 @@ use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::uring::{self, Missing};
+use bytegauge_report::render::wrap;
 use clap::ArgMatches;
 use serde::Serialize;
 
@@ -43,6 +44,12 @@ const SOCKET_BUFFER: u64 = 4 << 20;
 
 /// Connections that come at once to a server that is loaded.
 const BACKLOG: u64 = 4096;
+
+/// What stands before the words of a finding: its mark and its name.
+const INDENT: usize = 15;
+
+/// A finding needs this much room on any screen.
+const WORDS_MIN: usize = 30;
 
 /// What is found of one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,7 +96,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     let symptoms = symptoms(&environment, &facts(length));
     let text = match args::text(matches, "format") {
         Some("json") => format!("{:#}\n", serde_json::json!(symptoms)),
-        _ => print::in_locale(shown(&environment, &symptoms)),
+        _ => print::in_locale(shown(&environment, &symptoms, stored::columns().unwrap_or(usize::MAX))),
     };
     stored::print(&text)?;
     let mends = symptoms.iter().any(|symptom| symptom.state == "mend");
@@ -111,7 +118,8 @@ pub fn worst(width: usize) -> Vec<String> {
     lines
 }
 
-fn shown(environment: &Environment, symptoms: &[Symptom]) -> String {
+/// The findings in lines of at most so many characters; commands stand in one line, so that they can be copied.
+fn shown(environment: &Environment, symptoms: &[Symptom], width: usize) -> String {
     let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
     for symptom in symptoms {
@@ -120,7 +128,11 @@ fn shown(environment: &Environment, symptoms: &[Symptom]) -> String {
             "mend" => "✗",
             _ => "·",
         };
-        out.push_str(&format!("{mark} {:<12} {}\n", symptom.name, symptom.found));
+        let lines = wrap(&symptom.found, width.saturating_sub(INDENT).max(WORDS_MIN));
+        for (at, line) in lines.iter().enumerate() {
+            let (mark, name) = if at == 0 { (mark, symptom.name) } else { (" ", "") };
+            out.push_str(&format!("{mark} {name:<12} {line}\n"));
+        }
         out.extend(symptom.command.iter().map(|command| format!("  {:<12} $ {command}\n", "")));
     }
     let mends = symptoms.iter().filter(|symptom| symptom.state == "mend").count();
@@ -352,9 +364,14 @@ mod tests {
         assert_eq!(mends, ["governor", "steal", "others", "open files", "sockets", "backlog", "io_uring"]);
         let says = |one: &Symptom| one.command.is_some() || one.found.contains("ask whoever runs the host");
         assert!(found.iter().all(|one| (one.state == "mend") == says(one)), "{found:?}");
-        let text = shown(&environment, &found);
+        let text = shown(&environment, &found, usize::MAX);
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to mend"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
+        let narrow = shown(&environment, &found, 60);
+        let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
+        assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to mend")), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&text));
     }
 
     #[test]
@@ -375,7 +392,7 @@ mod tests {
         };
         let found = symptoms(&environment, &facts);
         assert!(found.iter().all(|one| one.state == "good"), "{found:?}");
-        let text = shown(&environment, &found);
+        let text = shown(&environment, &found, usize::MAX);
         assert!(text.ends_with("nothing to mend\n"), "{text}");
         // A moment without steal does not contradict a session that met some.
         assert!(text.contains("the host took 0.0 % of the CPUs in these 3 s, < 0.1 % since boot"), "{text}");

@@ -269,6 +269,11 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     }
 }
 
+/// Characters of a line of this terminal; `None` where the text goes to a file or a program, which has no last column.
+pub fn columns() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| io::stdout().is_terminal())
+}
+
 /// How to print on this terminal.
 pub fn style(store: &Path) -> TerminalStyle {
     let (path, program) = (store.display().to_string(), called(store));
