@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use bytegauge_model::Nanos;
+use bytegauge_report::render::wrap;
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::uring::{self, Missing};
-use bytegauge_report::render::wrap;
 use clap::ArgMatches;
 use serde::Serialize;
 
@@ -368,7 +368,8 @@ mod tests {
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to mend"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
         let narrow = shown(&environment, &found, 60);
-        let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
+        let wide: Vec<&str> =
+            narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
         assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to mend")), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&narrow), words(&text));

@@ -757,7 +757,8 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
     let rough = rows.iter().any(|row| row.rough).then(|| "(rate): from few trials".to_owned());
     let lacks_p99 = rows.iter().any(|row| row.rate.is_some() && row.p99_ns.is_none());
-    let p99 = (headings.contains(&P99) && lacks_p99).then(|| "p99 –: longer than a trial, or of too few calls".to_owned());
+    let p99 =
+        (headings.contains(&P99) && lacks_p99).then(|| "p99 –: longer than a trial, or of too few calls".to_owned());
     let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
         let short = heading(choice);
         let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));

@@ -121,7 +121,10 @@ fn one_forecast_stands_on_all_screens() {
         let likely = rest.split_once(" %:").expect("a share").0;
         assert_eq!(view.verdicts[0].recommendation.likely_bound, own.likely_bound);
         let next = view.answer.next.join(" ");
-        assert!(next.contains("up to about ") && next.contains("if the noise stays, likely brings the bound of "), "{seed}: {next}");
+        assert!(
+            next.contains("up to about ") && next.contains("if the noise stays, likely brings the bound of "),
+            "{seed}: {next}"
+        );
         let hardly = if own.likely_bound > Some(view.plan.margin) { ", so hardly a proof" } else { "" };
         assert!(next.ends_with(&format!(" to {likely} %{hardly}")), "{seed}: {likely}: {next}");
         // By the root of the blocks, and nothing is promised to be proven.

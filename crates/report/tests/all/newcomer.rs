@@ -345,6 +345,26 @@ fn what_the_system_chooses_lies_between_no_two_sizes() {
 }
 
 #[test]
+fn whoever_is_told_to_set_two_things_is_told_which_of_them_may_be_left_alone() {
+    let mut data = session(&Plan { seed: 5, ..reads(0.4) });
+    for row in &mut data.cells {
+        let factors = &mut row.cell.factors;
+        let auto = factors.get("read_size").number() == Some(1 << 20);
+        factors.set("rcvbuf", if auto { Level::auto() } else { Level::Number(64 << 10) });
+    }
+    let view = view(&data);
+    let row = &view.answer.to_use.rows[0];
+    assert!(row.choice["rcvbuf"] != "auto" && row.ties.len() > 1, "{row:?}");
+    assert_eq!(row.note.as_deref(), Some("SO_RCVBUF auto: not told apart"), "{row:?}");
+    // One choice alone lists its ties by name.
+    for row in &mut data.cells {
+        row.cell.factors.set("read_size", Level::Number(64 << 10));
+    }
+    let row = &View::of(&data, &Settings::default()).answer.to_use.rows[0];
+    assert_eq!(row.note, None, "{row:?}");
+}
+
+#[test]
 fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
     let mut data = session(&Plan { confirm_blocks: 3, ..reads(0.05) });
     data.record.plan = serde_json::json!({ "budget_ns": 60_000_000_000_u64, "asked": ["stream", "--budget", "60s"] });

@@ -277,7 +277,8 @@ fn an_interrupted_session_says_that_nothing_was_audited() {
 
 #[test]
 fn what_alone_was_asked_and_not_measured_is_run_again_and_compared_with_nothing() {
-    let mut data = session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
+    let mut data =
+        session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
     data.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::Failed("no room".into()));
     let next = View::of(&data, &Settings::default()).answer.next.join("; ");
     assert!(next.contains("runs it again") && !next.contains("--help"), "{next}");

@@ -141,7 +141,10 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     let is_wide = !bounds.is_empty() && bounds.iter().all(|(_, then)| *then > view.plan.margin);
     let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
     let time = forecast(rest_ns(view)?);
-    Some([format!("{} --until proven", resume(view)), format!("up to about {time} at this pace; if the noise stays, {what}")])
+    Some([
+        format!("{} --until proven", resume(view)),
+        format!("up to about {time} at this pace; if the noise stays, {what}"),
+    ])
 }
 
 /// `likely brings bounds of 9.3–46 % to 4.6–23 %`, of bounds as they are and as they are forecast; `None` of none.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::catalog::PROFILES;
+use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
@@ -238,7 +238,9 @@ fn of_group(view: &View, group: &GroupView, columns: &[ChoiceColumn]) -> UseRow 
             let believed = standing(view, group, cell, own.proven, own.bound, own.survives_exchange);
             times = self::times(&believed, own.bound);
             let (standing, note) = with_caveat(cell, believed);
-            let notes = note.into_iter().chain(of_loopback(view, group, cell));
+            let is_bounded = matches!(standing, Standing::Proven | Standing::Open);
+            let unset = if is_bounded { ties::unset(view, group, cell) } else { None };
+            let notes = note.into_iter().chain(of_loopback(view, group, cell)).chain(unset);
             let note = notes.collect::<Vec<_>>().join("; ");
             (standing, Some(cell), Some(note).filter(|note| !note.is_empty()))
         }
@@ -362,7 +364,8 @@ fn of_loopback(view: &View, group: &GroupView, cell: &CellView) -> Option<String
     let levels = levels(&cell.factors);
     let is_chosen = group.varied.iter().any(|name| name == "congestion") && !is_peers(&levels, "congestion");
     let is_set = *levels.get("congestion") != Level::Absent && view.status != SessionStatus::Imported;
-    (is_chosen && is_set && holds::is_loopback(&levels)).then(|| "cc judged on loopback: a network may differ".to_owned())
+    (is_chosen && is_set && holds::is_loopback(&levels))
+        .then(|| "cc judged on loopback: a network may differ".to_owned())
 }
 
 /// How far a choice is to be believed, and what stands against it.
@@ -461,7 +464,7 @@ fn why_unjudged(group: &GroupView, status: SessionStatus) -> String {
         // A table that somebody published knows of no blocks.
         _ if is_imported && blocks == 1 => "one trial of each: too few".into(),
         _ if blocks < MIN_BLOCKS => format!("{} alone: too few", counted(blocks, "block")),
-        (_, Some(serial)) if !serial.independent => "blocks resemble each other".into(),
+        (_, Some(serial)) if !serial.independent => "no bound: each block resembles the one before".into(),
         _ => "cut off: not judged".into(),
     }
 }

@@ -40,6 +40,25 @@ pub fn fill(view: &View, group: &GroupView, named: &CellView, row: UseRow) -> Us
     UseRow { ties: cells.into_iter().map(choice).collect(), tied, ..row }
 }
 
+/// Which options that a choice sets may as well be left to the system, where there is no room for the names of the ties:
+/// `SO_RCVBUF auto: not told apart`.
+pub fn unset(view: &View, group: &GroupView, named: &CellView) -> Option<String> {
+    let tied: Vec<&CellView> = group.best_set.iter().filter_map(|id| view.cell(id)).collect();
+    // A row that asks for one choice, or has one tie, names it.
+    if group.varied.len() < 2 || tied.len() <= 2 {
+        return None;
+    }
+    let is_set = |factor: &&String| !matches!(named.level(factor), Level::Absent) && !named.level(factor).is_auto();
+    let may_be_auto = |factor: &&String| tied.iter().any(|cell| cell.level(factor).is_auto());
+    let names: Vec<&str> = group
+        .varied
+        .iter()
+        .filter(|factor| is_set(factor) && may_be_auto(factor))
+        .map(|factor| phrase::in_code(factor))
+        .collect();
+    (!names.is_empty()).then(|| format!("{} auto: not told apart", names.join(", ")))
+}
+
 /// `64K/cubic`.
 fn short(factors: &[String], cell: &CellView) -> String {
     let each = factors.iter().map(|factor| (factor, cell.level(factor))).filter(|(_, level)| *level != Level::Absent);
