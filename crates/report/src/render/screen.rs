@@ -30,6 +30,8 @@ const INDENT: usize = 2;
 const OR: &str = "or";
 /// Heading of the time that 99 of 100 calls take at most.
 const P99: &str = "p99 ms";
+/// Heading of the rate of all trials together.
+const ALL: &str = "all";
 /// Longer headings give way to short ones.
 const HEADING_MAX: usize = 10;
 /// Longer questions are cut.
@@ -86,10 +88,12 @@ struct Caps {
 impl Caps {
     const NONE: Caps = Caps { why: None, audit: None, relays: None, holds: None, noise: None };
     /// From the most that is read to the least that tells something.
-    const SOME: [Caps; 6] = [
+    const SOME: [Caps; 8] = [
         Caps::at([2, 4, 3, 6, 4]),
         Caps::at([2, 3, 3, 5, 4]),
         Caps::at([2, 2, 3, 4, 3]),
+        Caps::at([2, 2, 3, 4, 2]),
+        Caps::at([2, 2, 3, 3, 2]),
         Caps::at([2, 2, 2, 3, 2]),
         Caps::at([2, 1, 1, 3, 2]),
         Caps::at([2, 1, 1, 2, 2]),
@@ -132,13 +136,10 @@ impl Page<'_> {
         let mut below = self.section("WHY", &answer.why, " · ", caps.why);
         below.extend(self.section("AUDIT", &answer.audit, "; ", caps.audit));
         let relays = caps.relays.map_or(answer.relays.len(), |_| RELAYS_MAX);
-        below.extend(
-            answer
-                .relays
-                .iter()
-                .take(relays)
-                .flat_map(|line| self.section("RELAYS", std::slice::from_ref(line), "", caps.relays)),
-        );
+        for line in answer.relays.iter().take(relays) {
+            let parts: Vec<String> = line.split("; ").map(str::to_owned).collect();
+            below.extend(self.section("RELAYS", &parts, "; ", caps.relays));
+        }
         below.extend(self.section("HOLDS", &answer.holds, "; ", caps.holds));
         below.extend(self.section("NOISE", &answer.noise, "; ", caps.noise));
         below.push(String::new());
@@ -293,7 +294,7 @@ impl Page<'_> {
         // Notes stand in their rows where there is room for all of them, else below the table.
         if let Some(notes) = columns.last_mut().filter(|column| column.heading.is_empty())
             && widths.iter().map(|width| width + 2).sum::<usize>() > width
-            && rows.iter().any(|row| !note(to_use, row).is_empty())
+            && notes.texts.iter().any(|text| !text.is_empty())
         {
             below = numbered(&mut notes.texts, self.width, &self.paint);
             *widths.last_mut().expect("as many as columns") = notes.width();
@@ -691,6 +692,10 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
         columns.push(column(to_use.worker, false, expendable, &|row| row.who.clone()));
     }
     columns.push(column(to_use.rate_unit, true, 0, &|row| rate(to_use, row)));
+    let all_in_column = rows.iter().filter(|row| row.rate_all.is_some()).count() > 1;
+    if all_in_column {
+        columns.push(column(ALL, true, 0, &|row| rate_all(to_use, row).unwrap_or_default()));
+    }
     if let Some(unit) = to_use.cost_unit {
         columns.push(column(unit, true, 2, &|row| row.cost.map_or("–".into(), |cost| fixed(cost, 3))));
     }
@@ -704,8 +709,9 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     if rows.iter().any(|row| row.tied.is_some()) {
         columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
     }
-    if rows.iter().any(|row| !note(to_use, row).is_empty()) {
-        columns.push(column("", false, 0, &|row| note(to_use, row)));
+    let notes: Vec<String> = rows.iter().map(|row| note(to_use, row, all_in_column)).collect();
+    if notes.iter().any(|note| !note.is_empty()) {
+        columns.push(Column { texts: notes, ..column("", false, 0, &|_| String::new()) });
     }
     columns
 }
@@ -729,9 +735,14 @@ fn within(bound: f64) -> String {
     if is_nothing(bound) { BEST.into() } else { self::bound(bound) }
 }
 
-/// What has to be known beside a row: the rate of all its trials where the median flatters, and its note.
-fn note(to_use: &UseView, row: &UseRow) -> String {
-    let all = row.rate_all.map(|rate| fixed(rate / to_use.rate_divisor, 3));
+/// The rate of all trials of a row together, slow ones in full, where the median flatters.
+fn rate_all(to_use: &UseView, row: &UseRow) -> Option<String> {
+    row.rate_all.map(|rate| fixed(rate / to_use.rate_divisor, 3))
+}
+
+/// What has to be known beside a row: the rate of all its trials, unless several rows have a column of it, and its note.
+fn note(to_use: &UseView, row: &UseRow, all_in_column: bool) -> String {
+    let all = rate_all(to_use, row).filter(|_| !all_in_column);
     let all = all.map(|rate| format!("all trials: {rate} {}", to_use.rate_unit));
     all.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
 }
@@ -754,6 +765,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
     let best = best.then(|| format!("{BEST}: no other is better"));
     let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
     let block = block.then(|| "block: every choice once".to_owned());
+    let all = headings.contains(&ALL).then(|| format!("{ALL}: of all trials, slow ones in full"));
     let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
     let rough = rows.iter().any(|row| row.rough).then(|| "(rate): from few trials".to_owned());
     let lacks_p99 = rows.iter().any(|row| row.rate.is_some() && row.p99_ns.is_none());
@@ -770,6 +782,7 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
         (!said.is_empty() && !rows.is_empty()).then(|| said.join(", "))
     };
     best.into_iter()
+        .chain(all)
         .chain(block)
         .chain(moves)
         .chain(rough)

@@ -380,7 +380,7 @@ fn what_is_not_told_apart_stands_beside_the_choice() {
 #[test]
 fn a_program_with_one_constant_is_told_which() {
     let text = screen(&view(&noisy(0.4)));
-    assert!(text.contains("\nONE    for all questions: read 256 KiB (in none shown to be worse; at most 4"), "{text}");
+    assert!(text.contains("\nONE    for all questions: read 256 KiB (nowhere shown worse; at most 4"), "{text}");
     // What every row says needs no line.
     let text = screen(&view(&noisy(0.05)));
     assert!(text.matches(" 256 KiB  sums ").count() == 2 && !text.contains("\nONE "), "{text}");

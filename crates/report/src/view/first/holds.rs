@@ -200,7 +200,7 @@ pub fn when(view: &View) -> String {
         _ => seconds,
     };
     let day = view.started.get(..10).unwrap_or(&view.started).to_owned();
-    let longer = if view.audit.is_some() { " (of longer ones: AUDIT)" } else { "" };
+    let longer = if view.audit.is_some() { " (older: AUDIT)" } else { "" };
     let age = age.map(|(from, to)| aged(from, to) + longer);
     [seconds, Some(day), age].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@
 
 mod audit;
 mod holds;
+mod memory;
 mod next;
 mod noise;
 mod rows;

@@ -132,14 +132,14 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
         Some(format!("{}: {} of {} planned blocks", questions.of_group(group), look.blocks, look.planned))
     });
     let grade = view.environment.grade.filter(|grade| *grade >= 'C');
-    let grade = grade.map(|grade| format!("a machine of grade {grade} (A is quiet, D is not)"));
+    let grade = grade.map(|grade| format!("a machine of grade {grade} (A quiet, D not)"));
     let reach = proven.iter().filter_map(|group| Some((group.twin_reach?, *group)));
     let widest = reach.filter(|(reach, _)| *reach > view.plan.margin).max_by(|a, b| a.0.total_cmp(&b.0));
     // A bound is of two choices' difference, and the reach of another pair's: neither is the other's limit.
     let reach = widest.map(|(reach, group)| {
         let question =
             if view.groups.len() > 1 { format!("in {}, ", questions.of_group(group)) } else { String::new() };
-        format!("{question}one choice measured twice: not shown to differ, {}", apart(reach))
+        format!("{question}one choice measured twice: {}, no difference shown", apart(reach))
     });
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
     // Two sides have a verdict and no marks.

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::catalog::PROFILES;
-use bytegauge_model::unit::{about_bytes, counted};
+use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
     AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
 };
-use super::super::footprint::{BUFFERS, Buffer};
 use super::super::relays;
 use super::super::stolen::TOLD_P;
-use super::{Questions, holds, levels, noise, ties, who};
+use super::{Questions, holds, levels, memory, noise, ties, who};
 use crate::phrase::{self, level, rate_unit};
 use crate::sentence::{excludes_nothing, percent, same_twice};
 
@@ -31,12 +30,6 @@ const TRIALS_MIN: usize = 6;
 
 /// So much above the rate of all trials together, a median tells less than half of it.
 const APART: f64 = 0.1;
-
-/// Connections that a server may well have: what a buffer comes to with them.
-const CONNECTIONS: u64 = 1000;
-
-/// Smaller buffers are no cost worth a line, bytes.
-const BUFFER_LARGE: u64 = 256 << 10;
 
 /// A row and the conditions that it stands for.
 struct Draft {
@@ -59,9 +52,7 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
     if is_said_below(&rows) {
         rows.iter_mut().for_each(|row| row.who.clear());
     }
-    let memory: Vec<String> =
-        memory(view, &columns, &rows).into_iter().chain(left_to_kernel(view, &columns, &rows)).collect();
-    let memory = (!memory.is_empty()).then(|| memory.join("; "));
+    let memory = memory::told(view, &columns, &rows, |group| shown_in_row(view, group));
     let most = rows.iter().filter_map(|row| row.rate_max.or(row.rate)).fold(0.0, f64::max);
     let base = view.cells.iter().map(|cell| cell.estimate.unit).next().unwrap_or("bytes/s");
     let (rate_divisor, rate_unit) = rate_unit(base, most);
@@ -89,67 +80,6 @@ pub fn to_use(view: &View, questions: &Questions) -> UseView {
 fn is_said_below(rows: &[UseRow]) -> bool {
     let is_named = |row: &UseRow| PROFILES.iter().any(|profile| row.profiles.iter().any(|name| name == profile.name));
     rows.windows(2).all(|pair| pair[0].who == pair[1].who) && !rows.iter().any(is_named)
-}
-
-/// What the largest buffer that a row advises comes to with many connections.
-fn memory(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
-    let connects = |group: &GroupView| {
-        let transport = levels(&group.factors).transport();
-        transport.is_some_and(|transport| transport.two_ended()) && view.plan.workload != "check"
-    };
-    if !view.groups.iter().any(connects) {
-        return None;
-    }
-    let own = |row: &UseRow| -> Option<u64> {
-        let sizes = columns.iter().zip(&row.shown).filter(|(column, shown)| {
-            matches!(column.factor.as_str(), "read_size" | "write_size") && !shown.starts_with('(')
-        });
-        sizes.filter_map(|(column, _)| row.choice.get(&column.factor)?.as_u64()).max()
-    };
-    // Of what is not shown to be good nobody is told the price.
-    let advised = || rows.iter().filter(|row| matches!(row.standing, Standing::Proven | Standing::Open));
-    let largest = advised().filter_map(own).max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
-    let all = (largest * CONNECTIONS) as f64;
-    // One decimal at most: how many connections there are is not known any better.
-    let all = match all < (1_u64 << 29) as f64 {
-        true => format!("{:.0} MiB", all / (1_u64 << 20) as f64),
-        false => format!("{} GiB", (all / (1_u64 << 30) as f64 * 10.0).round() / 10.0),
-    };
-    let each = phrase::compact("read_size", &Level::Number(largest));
-    let is_smaller = |row: &UseRow| {
-        let size = |choice: &BTreeMap<String, serde_json::Value>, name: &str| choice.get(name)?.as_u64();
-        ["read_size", "write_size"].iter().any(|name| {
-            let own = size(&row.choice, name).filter(|own| *own == largest);
-            own.is_some_and(|own| row.ties.iter().any(|tie| size(tie, name).is_some_and(|other| other < own)))
-        })
-    };
-    let ties = match advised().any(is_smaller) {
-        true => "; smaller ones may do as well: not told apart",
-        false => "",
-    };
-    Some(format!("{each} × {CONNECTIONS} connections: {all}{ties}"))
-}
-
-/// `SO_RCVBUF auto: grew to 6 MiB a connection`: what the kernel had in force at the end of a trial, where rows leave a large
-/// buffer to it. A size that is asked for tells its price itself.
-fn left_to_kernel(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
-    let advised = rows.iter().filter(|row| matches!(row.standing, Standing::Proven | Standing::Open));
-    let groups = advised.filter(|row| !row.one_for_all).flat_map(|row| &row.groups);
-    let groups = groups.filter_map(|id| view.groups.iter().find(|group| group.id == *id));
-    let cells: Vec<&CellView> = groups.filter_map(|group| shown_in_row(view, group)).collect();
-    let seen = |buffer: &Buffer, cell: &CellView| {
-        let levels = levels(&cell.factors);
-        let option = cell.counters.options.get(buffer.factor).filter(|_| levels.get(buffer.factor).is_auto())?;
-        if buffer.is_of_source(&levels) { &option.source } else { &option.sink }.as_u64()
-    };
-    let told = |buffer: &Buffer| {
-        let column = columns.iter().find(|column| column.factor == buffer.factor)?;
-        let sizes = cells.iter().filter_map(|cell| seen(buffer, cell));
-        let most = sizes.max().filter(|bytes| *bytes >= BUFFER_LARGE)?;
-        Some(format!("{} auto: grew to {} a connection", column.heading, about_bytes(most)))
-    };
-    let told: Vec<String> = BUFFERS.iter().filter_map(told).collect();
-    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// The rows that vary one choice alone as a grid, where they are many and differ in two numbers; others stay a list.

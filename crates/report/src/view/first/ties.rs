@@ -164,7 +164,7 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
             true => "for all questions".to_owned(),
             false => names.join(", "),
         };
-        format!("{of}: {} {} (in none shown to be worse{more})", phrase::in_code(factor), phrase::level(factor, &level))
+        format!("{of}: {} {} (nowhere shown worse{more})", phrase::in_code(factor), phrase::level(factor, &level))
     })
 }
 
