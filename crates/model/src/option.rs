@@ -8,9 +8,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Levels;
+use crate::end::{EndRole, Side};
 use crate::factor::{Factor, Role};
 use crate::level::Level;
 use crate::program::{Chosen, IAm};
+use crate::workload::Workload;
 
 /// Which end of a path a socket belongs to, by what the end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,18 @@ pub enum Setter {
 }
 
 impl Setter {
+    /// The two ends of a workload's path, the one that connects first; `None` where there is no path, and so no socket.
+    pub fn of(workload: Workload) -> Option<[Setter; 2]> {
+        let setter = |side| match workload.end(side)? {
+            EndRole::Source => Some(Setter::Source),
+            EndRole::Sink => Some(Setter::Sink),
+            EndRole::Client => Some(Setter::Client),
+            EndRole::Server => Some(Setter::Server),
+            EndRole::Competitor | EndRole::Ring | EndRole::Relay | EndRole::Command => None,
+        };
+        Some([setter(Side::Source)?, setter(Side::Sink)?])
+    }
+
     /// Whether the end reports as the source of its path: clients do, servers are sinks.
     pub fn is_source(self) -> bool {
         matches!(self, Setter::Source | Setter::Client)

@@ -164,12 +164,10 @@ fn flows(conditions: &Levels) -> Option<String> {
 fn load(conditions: &Levels) -> Vec<String> {
     let shown = |name: &str| level(name, conditions.get(name));
     let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
-    let think = conditions.get("think").number().filter(|ns| *ns > 0).map(|_| match conditions.workload() {
-        Workload::Stream => format!("the writer pausing {} between writes", shown("think")),
-        Workload::Call | Workload::Ring | Workload::Check => {
-            format!("each client pausing {} between calls", shown("think"))
-        }
-    });
+    let who =
+        if conditions.workload() == Workload::Stream { ["the writer", "writes"] } else { ["each client", "calls"] };
+    let think = conditions.get("think").number().filter(|ns| *ns > 0);
+    let think = think.map(|_| format!("{} pausing {} between {}", who[0], shown("think"), who[1]));
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
     offered("rate").into_iter().chain(offered("call_rate")).chain(slo).chain(think).collect()

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::option::{self, OPTIONS, OptionRow};
+use bytegauge_model::option::{self, OPTIONS, OptionRow, Setter};
 use bytegauge_model::trial::EffectiveOptions;
 use bytegauge_model::{CellKind, EndReport, Level, Levels, Trial, Workload, factor};
 use serde_json::Value;
@@ -44,12 +44,7 @@ fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
     if *level == Level::Absent {
         return None;
     }
-    use option::Setter::{Client, Server, Sink, Source};
-    let ends = match levels.workload() {
-        Workload::Stream => [Source, Sink],
-        Workload::Call => [Client, Server],
-        Workload::Ring | Workload::Check => return None,
-    };
+    let ends = Setter::of(levels.workload())?;
     let (setters, _) = (row.sites)(&requested);
     Some((row.expected(level), ends.map(|end| setters.contains(&end))))
 }

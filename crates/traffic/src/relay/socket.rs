@@ -105,10 +105,9 @@ impl Upstream {
 
 /// Who asks for the options of the socket towards the end behind the relay, and of those that it accepts.
 fn setters(workload: Workload) -> (Setter, Setter) {
-    match workload {
-        Workload::Call => (Setter::Client, Setter::Server),
-        Workload::Stream | Workload::Ring | Workload::Check => (Setter::Source, Setter::Sink),
-    }
+    // Only a path has relays.
+    let [ours, theirs] = Setter::of(workload).unwrap_or([Setter::Source, Setter::Sink]);
+    (ours, theirs)
 }
 
 /// The relay could not reach the other side.
