@@ -36,7 +36,7 @@ impl Setter {
             EndRole::Sink => Some(Setter::Sink),
             EndRole::Client => Some(Setter::Client),
             EndRole::Server => Some(Setter::Server),
-            EndRole::Competitor | EndRole::Ring | EndRole::Relay | EndRole::Command => None,
+            _ => None,
         };
         Some([setter(Side::Source)?, setter(Side::Sink)?])
     }
