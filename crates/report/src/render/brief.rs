@@ -1,7 +1,8 @@
 //! What a session says to use, in a few lines among other sessions': a mark, the question, the choice, its rate and bound.
 
+use super::fit::{cut, cut_parts};
 use super::paint::wrap;
-use super::screen::{QUESTION_MIN, bound, cut, cut_parts, mark, rate};
+use super::use_table::{QUESTION_MIN, bound, mark, rate};
 use crate::View;
 use crate::sentence::up_to_times;
 use crate::view::document::{Standing, UseRow};

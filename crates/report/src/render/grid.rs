@@ -3,7 +3,7 @@
 use bytegauge_model::unit::counted;
 
 use super::paint::Paint;
-use super::screen::{Table, bound, mark, numbered, rate};
+use super::use_table::{Table, bound, mark, numbered, rate};
 use crate::phrase;
 use crate::sentence::times;
 use crate::view::document::{GridView, Standing, UseRow, UseView};

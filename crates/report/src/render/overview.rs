@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytegauge_model::{CellKind, Level, Role, factor};
 
 use super::cell_text::{UNKNOWN, compact_level, rate_unit, standing};
-use super::screen::mark;
+use super::use_table::mark;
 use crate::phrase;
 use crate::view::View;
 use crate::view::document::{CellView, Standing, VerdictView};

@@ -1,22 +1,16 @@
 //! The first screen: the answer in at most 35 lines of 80 columns, the most important first.
 //!
 //! Lays out what [`AnswerView`] says and settles nothing. What does not fit is counted, and `--full` shows it.
-//!
-//! Long because what stands, and how long, is decided for the whole screen at once.
 
 use std::collections::BTreeSet;
 
-use anstyle::AnsiColor;
-
-use super::cell_text::{fixed, rounded};
+use super::avoid;
+use super::fit::{chars, cut, whole_words, wrap_parts};
 use super::paint::{Paint, TerminalStyle, wrap};
+use super::use_table::{Table, mark, more_of, resource, table};
 use crate::View;
-pub(super) use crate::outward::at_most as bound;
-use crate::outward::{BOUND_MAX, whole_percents};
-use crate::phrase::ANY;
-use crate::sentence::{age_range, is_nothing, percent, times};
-use crate::view::document::{AnswerView, AvoidLine, ChoiceColumn, Standing, UseRow, UseView};
-use bytegauge_model::factor;
+use crate::sentence::{age_range, percent};
+use crate::view::document::{AnswerView, Standing, UseRow};
 
 /// Lines of the first screen, the last of them the commands for the rest.
 pub const LINES_MAX: usize = 35;
@@ -24,22 +18,8 @@ pub const LINES_MAX: usize = 35;
 const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 /// Room for the name of a section.
 const NAME: usize = 7;
-/// By which a line of what to avoid is set in.
-const INDENT: usize = 2;
-/// Heading of what is not told apart from the choice.
-const OR: &str = "or";
-/// Heading of the time that 99 of 100 calls take at most.
-const P99: &str = "p99 ms";
-/// Heading of the rate of all trials together.
-const ALL: &str = "all";
-/// Longer headings give way to short ones.
-const HEADING_MAX: usize = 10;
-/// Longer questions are cut.
-const QUESTION_MAX: usize = 34;
 /// Questions of which it is told what relays are worth.
 const RELAYS_MAX: usize = 3;
-/// And never to less than this.
-pub(super) const QUESTION_MIN: usize = 14;
 /// So many lines of what to avoid stand even where rows of what to use have to go.
 const AVOID_MIN: usize = 2;
 
@@ -102,14 +82,6 @@ impl Caps {
     const fn at([why, audit, relays, holds, noise]: [usize; 5]) -> Caps {
         Caps { why: Some(why), audit: Some(audit), relays: Some(relays), holds: Some(holds), noise: Some(noise) }
     }
-}
-
-/// A table, and its notes where they do not fit into it.
-pub(super) struct Table {
-    pub(super) lines: Vec<String>,
-    pub(super) below: Vec<String>,
-    /// What its headings mean, for the legend.
-    pub(super) means: Vec<String>,
 }
 
 struct Page<'a> {
@@ -244,121 +216,13 @@ impl Page<'_> {
         out
     }
 
-    fn table(&self, rows: &[&UseRow]) -> Table {
-        let to_use = &self.answer.to_use;
-        let mut out = Vec::new();
-        let judged = rows.iter().any(|row| row.within.is_some());
-        let mut asked = rows.iter().filter(|row| !row.one_for_all && row.standing != Standing::Nothing).peekable();
-        let is_tied = |row: &&UseRow| row.tied.as_ref().is_some_and(|tied| tied.starts_with(ANY));
-        let what = match judged {
-            true if asked.peek().is_some() && asked.all(is_tied) => {
-                let (more, level) = (more_of(to_use), percent(to_use.level));
-                format!("nothing is told apart; within: takes at most this much {more} ({level})")
-            }
-            // The longer word has the shorter sentence, so that both fit.
-            true if to_use.cost_unit.is_some() => {
-                format!(
-                    "within: at most so much {} than the best confirmed ({})",
-                    more_of(to_use),
-                    percent(to_use.level)
-                )
-            }
-            true => format!(
-                "within: takes at most this much {} than the best confirmed ({})",
-                more_of(to_use),
-                percent(to_use.level)
-            ),
-            false if rows.iter().any(|row| row.times.is_some()) => {
-                format!("within: may take up to so many times the {} of the best: no answer yet", resource(to_use))
-            }
-            false if rows.iter().any(|row| row.standing == Standing::Doubtful) => {
-                "measured; nothing is shown to be good yet, each note says why".into()
-            }
-            false if rows.iter().all(|row| row.standing == Standing::Nothing) => {
-                "nothing was measured, each note says why".into()
-            }
-            false => "measured, and not compared".into(),
-        };
-        let name = if to_use.grid.is_some() { "" } else { "USE" };
-        out.push(format!("{}{}", self.name(name), self.paint.dim(&what)));
-        let mut columns = columns(to_use, rows);
-        let taken = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
-        if taken(&columns) > self.width {
-            for column in columns.iter_mut().filter(|column| column.sizes) {
-                column.texts.iter_mut().for_each(|text| *text = compact(text));
-            }
-        }
-        let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
-        let width = self.width + usize::from(columns.iter().any(|column| column.names));
-        let mut below = Vec::new();
-        // Notes stand in their rows where there is room for all of them, else below the table.
-        if let Some(notes) = columns.last_mut().filter(|column| column.heading.is_empty())
-            && widths.iter().map(|width| width + 2).sum::<usize>() > width
-            && notes.texts.iter().any(|text| !text.is_empty())
-        {
-            below = numbered(&mut notes.texts, self.width, &self.paint);
-            *widths.last_mut().expect("as many as columns") = notes.width();
-        }
-        let kept = fitting(&columns, &widths, width);
-        // A question may be shortened; what is answered may not.
-        let used: usize = kept.iter().map(|&at| widths[at] + 2).sum();
-        let asked = columns.iter().position(|column| column.short).unwrap_or(0);
-        let wish = widths[asked];
-        let room = wish.saturating_sub(used.saturating_sub(width)).max(QUESTION_MIN.min(wish));
-        if room < wish {
-            widths[asked] = room;
-            columns[asked].texts.iter_mut().for_each(|text| *text = cut_parts(text, room));
-        }
-        let line = |at: Option<usize>| {
-            let mut line = String::new();
-            for &place in &kept {
-                let (column, width) = (&columns[place], widths[place]);
-                let text = at.map_or(column.heading.as_str(), |at| column.texts[at].as_str());
-                let gap = match place {
-                    0 => "",
-                    _ if columns[place - 1].names => " ",
-                    _ => "  ",
-                };
-                match column.right {
-                    true => line.push_str(&format!("{gap}{text:>width$}")),
-                    false => line.push_str(&format!("{gap}{text:<width$}")),
-                }
-            }
-            self.cut(line.trim_end(), self.width - 2)
-        };
-        if !rows.is_empty() {
-            out.push(format!("  {}", self.paint.dim(&line(None))));
-        }
-        for (at, row) in rows.iter().enumerate() {
-            let mark = mark(row.standing);
-            let (mark, text) = match row.standing {
-                Standing::Proven => (self.paint.colour(AnsiColor::Green, mark), self.paint.bold(&line(Some(at)))),
-                Standing::Open => (self.paint.colour(AnsiColor::Yellow, mark), line(Some(at))),
-                _ => (self.paint.dim(mark), line(Some(at))),
-            };
-            out.push(format!("{mark} {text}"));
-        }
-        if let [row] = rows
-            && !row.code.is_empty()
-            // What is not shown to be good is no line to copy.
-            && row.standing != Standing::Doubtful
-        {
-            out.push(self.cut(&format!("  in code: {}", row.code.join(", ")), self.width));
-        }
-        Table {
-            lines: out,
-            below,
-            means: means(to_use, rows, &kept.iter().map(|&at| columns[at].heading.as_str()).collect::<Vec<_>>()),
-        }
-    }
-
     /// A line of parts that are joined by dots, without those that do not fit.
     fn whole_parts(&self, text: &str) -> String {
         let mut parts: Vec<&str> = text.split(" · ").collect();
         while parts.len() > 1 && chars(&parts.join(" · ")) > self.width {
             parts.pop();
         }
-        self.cut(&parts.join(" · "), self.width)
+        cut(&parts.join(" · "), self.width)
     }
 
     /// What is gained, a paragraph each.
@@ -412,7 +276,7 @@ impl Page<'_> {
         let hidden = lines.len().saturating_sub(shown);
         // Where there is room for nothing, the worst of all tells more than the heading.
         if let (0, Some(worst)) = (shown, lines.first()) {
-            let worst = avoid_line(worst, self.width - NAME + INDENT);
+            let worst = avoid::cut_to(worst, self.width - NAME + avoid::INDENT);
             let what = format!("takes so much {}, shown at {}", resource(to_use), percent(to_use.level));
             let more = match lines.len() {
                 1 => format!("       {what}"),
@@ -427,8 +291,8 @@ impl Page<'_> {
         let mut out: Vec<String> = title.map(named).collect();
         let told = lines.iter().take(shown);
         match room {
-            None => out.extend(told.flat_map(|line| avoid_lines(line, self.width))),
-            Some(_) => out.extend(told.map(|line| avoid_line(line, self.width))),
+            None => out.extend(told.flat_map(|line| avoid::uncut(line, self.width))),
+            Some(_) => out.extend(told.map(|line| avoid::cut_to(line, self.width))),
         }
         out
     }
@@ -449,6 +313,12 @@ impl Page<'_> {
         };
         let age = age_range(from, to);
         wrap(&format!("takes {more} ({level}); {which} on connections {age} old{hidden}"), self.width - NAME)
+    }
+
+    fn table(&self, rows: &[&UseRow]) -> Table {
+        let to_use = &self.answer.to_use;
+        let name = self.name(if to_use.grid.is_some() { "" } else { "USE" });
+        table(to_use, rows, &name, self.width, &self.paint)
     }
 
     fn name(&self, name: &str) -> String {
@@ -484,7 +354,7 @@ impl Page<'_> {
         });
         let named = |(at, line): (usize, &String)| {
             let name = if at == 0 { name } else { "" };
-            format!("{}{}", self.name(name), self.cut(line, room)).trim_end().to_owned()
+            format!("{}{}", self.name(name), cut(line, room)).trim_end().to_owned()
         };
         lines.iter().enumerate().map(named).collect()
     }
@@ -504,10 +374,6 @@ impl Page<'_> {
         let named = lines.iter().enumerate().map(|(at, line)| format!("{}{line}", self.name([name, ""][at.min(1)])));
         named.collect()
     }
-
-    fn cut(&self, text: &str, width: usize) -> String {
-        cut(text, width)
-    }
 }
 
 /// The first command, and what else stands in place of its last words in the others.
@@ -518,83 +384,6 @@ fn more(commands: &[String]) -> Vec<String> {
     match differ.len() == others.len() && !others.is_empty() {
         true => vec![first.clone(), format!("or, in place of --{last}: {}", differ.join(", "))],
         false => commands.to_vec(),
-    }
-}
-
-/// Parts in lines, none broken that has room in one.
-fn wrap_parts(parts: &[String], separator: &str, width: usize) -> Vec<String> {
-    let (end, between) = separator.split_at(separator.trim_end().len());
-    let mut lines: Vec<String> = Vec::new();
-    for (at, part) in parts.iter().enumerate() {
-        let part = if at + 1 < parts.len() { format!("{part}{end}") } else { part.clone() };
-        match lines.last_mut() {
-            Some(line) if chars(line) + chars(between) + chars(&part) <= width => {
-                line.push_str(between);
-                line.push_str(&part);
-            }
-            _ => lines.extend(wrap(&part, width)),
-        }
-    }
-    lines
-}
-
-/// Puts numbers in place of notes: what they say, in lines, each note once.
-pub(super) fn numbered(notes: &mut [String], width: usize, paint: &Paint) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
-    for note in notes.iter_mut().filter(|note| !note.is_empty()) {
-        let at = said.iter().position(|known| known == note).unwrap_or_else(|| {
-            said.push(note.clone());
-            said.len() - 1
-        });
-        *note = format!("({})", at + 1);
-    }
-    let said: Vec<String> = said.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1)).collect();
-    let lines = wrap(&said.join("   "), width - 2);
-    lines.into_iter().map(|line| paint.dim(&format!("  {line}"))).collect()
-}
-
-/// A text of at most so many characters; of a longer one as many whole words as fit, and `…`.
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if chars(text) <= width {
-        return text.to_owned();
-    }
-    whole_words(text, width.saturating_sub(1)).trim_end_matches([',', ':', ';']).to_owned() + "…"
-}
-
-/// The same of parts behind commas, none of which is broken: `20 competing` without its noun is another number.
-pub(super) fn cut_parts(text: &str, width: usize) -> String {
-    let mut parts: Vec<&str> = text.split(", ").collect();
-    if chars(text) <= width || parts.len() == 1 {
-        return cut(text, width);
-    }
-    // `…` needs room as well.
-    while parts.len() > 1 && (parts.join(", ") == text || chars(&parts.join(", ")) >= width) {
-        parts.pop();
-    }
-    cut(&(parts.join(", ") + "…"), width)
-}
-
-fn chars(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// One character; what it means stands below the table.
-pub(super) fn mark(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Proven => "✓",
-        Standing::Open => "○",
-        Standing::Doubtful => "?",
-        Standing::Nothing => "-",
-        Standing::Alone => " ",
-    }
-}
-
-/// As many of a text's words as fit.
-fn whole_words(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        None => text.trim_end().to_owned(),
-        Some((end, _)) if text[end..].starts_with(' ') => text[..end].trim_end().to_owned(),
-        Some((end, _)) => text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words).trim_end().to_owned(),
     }
 }
 
@@ -618,368 +407,4 @@ fn chosen<'a>(all: &[&'a UseRow], room: usize) -> Vec<&'a UseRow> {
         kept.sort_by_key(|(at, _)| *at);
     }
     kept.into_iter().map(|(_, row)| row).collect()
-}
-
-struct Column {
-    heading: String,
-    right: bool,
-    /// How soon it goes where there is no room; 0 never.
-    expendable: u8,
-    /// The names of groups, close to what follows.
-    names: bool,
-    /// Its sizes may be written shorter.
-    sizes: bool,
-    /// Its texts may be shortened.
-    short: bool,
-    texts: Vec<String>,
-}
-
-impl Column {
-    fn width(&self) -> usize {
-        self.texts.iter().map(|text| chars(text)).chain([chars(&self.heading)]).max().unwrap_or(0)
-    }
-}
-
-fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
-    let column = |heading: &str, right: bool, expendable: u8, text: &dyn Fn(&UseRow) -> String| Column {
-        heading: heading.to_owned(),
-        right,
-        expendable,
-        names: false,
-        sizes: false,
-        short: false,
-        texts: rows.iter().map(|row| text(row)).collect(),
-    };
-    let mut columns = Vec::new();
-    if rows.iter().any(|row| row.groups != rows[0].groups) {
-        columns.push(Column { names: true, ..column("", false, 0, &names) });
-    }
-    let mut questions: Vec<String> = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
-        // A question is asked once; what follows below answers it as well.
-        let again = at > 0 && rows[at - 1].question == row.question;
-        let text = if again { String::new() } else { cut_parts(&row.question, QUESTION_MAX) };
-        questions.push(match (row.one_for_all, again) {
-            (true, true) => "  one for all".into(),
-            (true, false) => format!("{text}, one for all"),
-            (false, _) => text,
-        });
-    }
-    columns.push(Column {
-        heading: String::new(),
-        right: false,
-        expendable: 0,
-        names: false,
-        sizes: false,
-        short: true,
-        texts: questions,
-    });
-    let shown = |row: &UseRow, at: usize| row.shown.get(at).cloned().unwrap_or_else(|| "–".into());
-    if ask_one_each(to_use, rows) {
-        let text = |row: &UseRow| {
-            let asked = to_use.choices.iter().position(|choice| row.varied.contains(&choice.factor));
-            asked.map_or("–".into(), |at| format!("{} {}", heading(&to_use.choices[at]), shown(row, at)))
-        };
-        columns.push(Column { sizes: true, ..column("", false, 0, &text) });
-    } else {
-        for (at, choice) in to_use.choices.iter().enumerate() {
-            columns.push(Column { sizes: true, ..column(heading(choice), true, 0, &|row| shown(row, at)) });
-        }
-    }
-    if rows.iter().any(|row| !row.who.is_empty()) {
-        // The same everywhere it tells no rows apart.
-        let expendable = if rows.iter().all(|row| row.who == rows[0].who) { 4 } else { 0 };
-        columns.push(column(to_use.worker, false, expendable, &|row| row.who.clone()));
-    }
-    columns.push(column(to_use.rate_unit, true, 0, &|row| rate(to_use, row)));
-    let all_in_column = rows.iter().filter(|row| row.rate_all.is_some()).count() > 1;
-    if all_in_column {
-        columns.push(column(ALL, true, 0, &|row| rate_all(to_use, row).unwrap_or_default()));
-    }
-    if let Some(unit) = to_use.cost_unit {
-        columns.push(column(unit, true, 2, &|row| row.cost.map_or("–".into(), |cost| fixed(cost, 3))));
-    }
-    if rows.iter().any(|row| row.p99_ns.is_some()) {
-        columns.push(column(P99, true, 3, &|row| row.p99_ns.map_or("–".into(), |ns| fixed(ns / 1e6, 2))));
-    }
-    if rows.iter().any(|row| row.within.is_some() || row.times.is_some()) {
-        let no_answer = |row: &UseRow| row.times.map_or("–".into(), times);
-        columns.push(column("within", true, 0, &|row| row.within.map_or_else(|| no_answer(row), within)));
-    }
-    if rows.iter().any(|row| row.tied.is_some()) {
-        columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
-    }
-    let notes: Vec<String> = rows.iter().map(|row| note(to_use, row, all_in_column)).collect();
-    if notes.iter().any(|note| !note.is_empty()) {
-        columns.push(Column { texts: notes, ..column("", false, 0, &|_| String::new()) });
-    }
-    columns
-}
-
-/// From so many choices on, of which each row asks for one, the others' columns say nothing.
-const CHOICES_MANY: usize = 3;
-
-/// Whether each row asks for one choice, and the rows for many: then one column names it.
-fn ask_one_each(to_use: &UseView, rows: &[&UseRow]) -> bool {
-    to_use.choices.len() >= CHOICES_MANY && rows.iter().all(|row| row.varied.len() == 1)
-}
-
-/// Before a rate that moved.
-const MOVES: &str = "~";
-
-/// What a bound of nothing means, in a word.
-const BEST: &str = "best";
-
-/// The bound of a row; a choice than which no other is better is the best.
-fn within(bound: f64) -> String {
-    if is_nothing(bound) { BEST.into() } else { self::bound(bound) }
-}
-
-/// The rate of all trials of a row together, slow ones in full, where the median flatters.
-fn rate_all(to_use: &UseView, row: &UseRow) -> Option<String> {
-    row.rate_all.map(|rate| fixed(rate / to_use.rate_divisor, 3))
-}
-
-/// What has to be known beside a row: the rate of all its trials, unless several rows have a column of it, and its note.
-fn note(to_use: &UseView, row: &UseRow, all_in_column: bool) -> String {
-    let all = rate_all(to_use, row).filter(|_| !all_in_column);
-    let all = all.map(|rate| format!("all trials: {rate} {}", to_use.rate_unit));
-    all.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join("; ")
-}
-
-/// A heading of a choice: its name in code, of a long one the short name, which is explained below the table.
-fn heading(choice: &ChoiceColumn) -> &str {
-    match choice.heading.chars().count() > HEADING_MAX {
-        true => factor::find(&choice.factor).map_or(&choice.heading, |factor| factor.heading),
-        false => &choice.heading,
-    }
-}
-
-/// What the headings of a table mean that explain nothing themselves.
-fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
-    let ties = headings.contains(&OR).then(|| {
-        let counted = rows.iter().filter_map(|row| row.tied.as_ref()).any(|tied| tied.ends_with(" others"));
-        format!("{OR}: not told apart{}", if counted { "; others: --group" } else { "" })
-    });
-    let best = rows.iter().any(|row| row.within.is_some_and(is_nothing));
-    let best = best.then(|| format!("{BEST}: no other is better"));
-    let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
-    let block = block.then(|| "block: every choice once".to_owned());
-    let all = headings.contains(&ALL).then(|| format!("{ALL}: of all trials, slow ones in full"));
-    let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
-    let rough = rows.iter().any(|row| row.rough).then(|| "(rate): from few trials".to_owned());
-    let lacks_p99 = rows.iter().any(|row| row.rate.is_some() && row.p99_ns.is_none());
-    let p99 =
-        (headings.contains(&P99) && lacks_p99).then(|| "p99 –: longer than a trial, or of too few calls".to_owned());
-    let of_choice = |(at, choice): (usize, &ChoiceColumn)| {
-        let short = heading(choice);
-        let is_left = rows.iter().any(|row| row.shown.get(at).is_some_and(|text| text == "auto"));
-        // Whoever is told to set it wants to know what it is now.
-        let set = if is_left { "auto" } else { "here now" };
-        let auto = choice.auto.as_ref().map(|value| format!("{set}: {value}"));
-        let name = (short != choice.heading).then(|| format!("{short}: {}", choice.heading));
-        let said: Vec<String> = name.into_iter().chain(auto).collect();
-        (!said.is_empty() && !rows.is_empty()).then(|| said.join(", "))
-    };
-    best.into_iter()
-        .chain(all)
-        .chain(block)
-        .chain(moves)
-        .chain(rough)
-        .chain(p99)
-        .chain(ties)
-        .chain(to_use.choices.iter().enumerate().filter_map(of_choice))
-        .collect()
-}
-
-/// `64K` of `64 KiB`, where there is no room for more.
-fn compact(text: &str) -> String {
-    [(" KiB", "K"), (" MiB", "M"), (" GiB", "G")]
-        .iter()
-        .fold(text.to_owned(), |text, (long, short)| text.replace(long, short))
-}
-
-/// The names of the groups that a row stands for: what `--group` takes, and what is named below the table.
-fn names(row: &UseRow) -> String {
-    match row.groups.as_slice() {
-        _ if row.one_for_all => String::new(),
-        [] => String::new(),
-        [one] => one.to_string(),
-        [first, second] => format!("{first},{second}"),
-        [first, others @ ..] => format!("{first} +{}", others.len()),
-    }
-}
-
-/// What the choice takes more of.
-fn more_of(to_use: &UseView) -> &'static str {
-    if to_use.cost_unit.is_some() { "more CPU time" } else { "more time" }
-}
-
-/// What is compared.
-fn resource(to_use: &UseView) -> &'static str {
-    if to_use.cost_unit.is_some() { "CPU time" } else { "time" }
-}
-
-/// Which columns stand: the most expendable go first until the others fit.
-fn fitting(columns: &[Column], widths: &[usize], width: usize) -> Vec<usize> {
-    let mut kept: Vec<usize> = (0..columns.len()).collect();
-    loop {
-        let used: usize = kept.iter().map(|&at| widths[at] + 2).sum();
-        let most = kept.iter().map(|&at| columns[at].expendable).max().unwrap_or(0);
-        if used <= width || most == 0 {
-            return kept;
-        }
-        kept.retain(|&at| columns[at].expendable != most);
-    }
-}
-
-pub(super) fn rate(to_use: &UseView, row: &UseRow) -> String {
-    let Some(rate) = row.rate else { return "–".into() };
-    let shown = |rate: f64| {
-        let rate = rate / to_use.rate_divisor;
-        // Few trials carry few digits.
-        if row.rough { rounded(rate) } else { fixed(rate, 3) }
-    };
-    let (slow, fast) = (shown(rate), row.rate_max.map(shown));
-    let text = match fast.filter(|fast| *fast != slow) {
-        Some(fast) => format!("{slow}–{fast}"),
-        None => slow,
-    };
-    let text = if row.rough { format!("({text})") } else { text };
-    if row.moves { format!("{MOVES}{text}") } else { text }
-}
-
-/// Each level of a line with its bounds.
-fn avoid_levels(line: &AvoidLine) -> Vec<String> {
-    let each = line.levels.iter().enumerate().map(|(at, level)| {
-        let range = match level.dearer_upper.filter(|upper| *upper < BOUND_MAX) {
-            Some(upper) => whole_percents(level.dearer_lower, upper).join("–") + " %",
-            _ if level.dearer_lower >= BOUND_MAX => format!(">{:.0} %", BOUND_MAX * 100.0),
-            _ => format!("≥ {} %", whole_percents(level.dearer_lower, level.dearer_lower)[0]),
-        };
-        format!("{} {} {range}", if at == 0 { "" } else { "," }, level.level)
-    });
-    each.collect()
-}
-
-/// The mark before a line of a question whose answer something speaks against.
-fn contested(line: &AvoidLine) -> &'static str {
-    if line.contested { mark(Standing::Doubtful) } else { "" }
-}
-
-/// The whole of a line, however many it takes.
-fn avoid_lines(line: &AvoidLine, width: usize) -> Vec<String> {
-    let text = format!("{}: {}{} above {}", line.question, line.heading, avoid_levels(line).concat(), line.against);
-    let parts = wrap(&text, width - INDENT).into_iter().enumerate();
-    parts.map(|(at, part)| format!("{:INDENT$}{part}", if at == 0 { contested(line) } else { "" })).collect()
-}
-
-/// `g2 TCP, you read: read 4K 90–140 %, 16K 20–60 % above the best`, as much of it as one line holds.
-fn avoid_line(line: &AvoidLine, width: usize) -> String {
-    let end = format!(" above {}", line.against);
-    let each = avoid_levels(line);
-    // A question may be shortened; the worst level stands in full.
-    let behind = format!(": {}{}{end}", line.heading, each.first().map_or("", String::as_str));
-    let more = if each.len() > 1 { chars(" … 00 more") } else { 0 };
-    let room = width.saturating_sub(INDENT + chars(&behind) + more).max(QUESTION_MIN);
-    let mut text = format!("{:INDENT$}{}: {}", contested(line), cut_parts(&line.question, room), line.heading);
-    for (at, one) in each.iter().enumerate() {
-        let rest = line.levels.len() - at;
-        let more = format!(" … {rest} more");
-        let after = if rest > 1 { chars(&more) } else { 0 };
-        if at > 0 && chars(&text) + chars(one) + after + chars(&end) > width {
-            return cut(&format!("{text}{end}{more}"), width);
-        }
-        text.push_str(one);
-    }
-    cut(&format!("{text}{end}"), width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::grid::tests::row;
-    use super::*;
-    use crate::view::document::AvoidLevel;
-
-    #[test]
-    fn rows_that_ask_for_one_choice_each_name_it_in_one_column() {
-        let factors = ["flows", "sndbuf", "rcvbuf"];
-        let choice = |factor: &str| ChoiceColumn { factor: factor.into(), heading: factor.to_uppercase(), auto: None };
-        let asks = |varied: &[&str]| UseRow {
-            varied: varied.iter().map(|factor| (*factor).to_owned()).collect(),
-            shown: vec!["4".into(), "auto".into(), "64 KiB".into()],
-            ..row("", 1e3, Standing::Open, None)
-        };
-        let headings = |rows: &[UseRow], choices: &[&str]| {
-            let to_use = UseView { choices: choices.iter().map(|name| choice(name)).collect(), ..UseView::default() };
-            let columns = columns(&to_use, &rows.iter().collect::<Vec<_>>());
-            columns.into_iter().map(|column| (column.heading, column.texts.join("|"))).collect::<Vec<_>>()
-        };
-        let each = headings(&[asks(&["rcvbuf"]), asks(&["flows"])], &factors);
-        assert_eq!(each[1], (String::new(), "RCVBUF 64 KiB|FLOWS 4".into()), "{each:?}");
-        // Where a row asks for two, or all ask for few, each choice has its column.
-        for wide in [headings(&[asks(&["rcvbuf", "flows"])], &factors), headings(&[asks(&["flows"])], &factors[..2])] {
-            assert_eq!(wide[1], ("FLOWS".into(), "4".into()), "{wide:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_cut_ends_with_a_whole_word() {
-        let check = |width: usize, expected: &str| assert_eq!(whole_words("wake-ups: g3, g4", width), expected);
-        check(20, "wake-ups: g3, g4");
-        check(16, "wake-ups: g3, g4");
-        check(15, "wake-ups: g3,");
-        check(13, "wake-ups: g3,");
-        check(12, "wake-ups:");
-        check(4, "wake");
-    }
-
-    #[test]
-    fn parts_stand_whole_where_there_is_room() {
-        let parts = ["sender CPU: g1".to_owned(), "full TCP window or receiver CPU: g2, g3".to_owned()];
-        let check = |separator: &str, width: usize, expected: &[&str]| {
-            assert_eq!(wrap_parts(&parts, separator, width), expected, "{separator:?} {width}");
-        };
-        check(" · ", 60, &["sender CPU: g1 · full TCP window or receiver CPU: g2, g3"]);
-        check(" · ", 55, &["sender CPU: g1 ·", "full TCP window or receiver CPU: g2, g3"]);
-        check("; ", 55, &["sender CPU: g1; full TCP window or receiver CPU: g2, g3"]);
-        check("   ", 40, &["sender CPU: g1", "full TCP window or receiver CPU: g2, g3"]);
-        check("; ", 20, &["sender CPU: g1;", "full TCP window or", "receiver CPU: g2, g3"]);
-    }
-
-    #[test]
-    fn no_word_and_no_number_is_cut() {
-        let question = "TCP, 2 CPUs, 50 flows, 20 competing";
-        let check = |width: usize, expected: &str| assert_eq!(cut_parts(question, width), expected);
-        check(35, question);
-        check(34, "TCP, 2 CPUs, 50 flows…");
-        check(25, "TCP, 2 CPUs, 50 flows…");
-        check(21, "TCP, 2 CPUs…");
-        assert_eq!(cut_parts("one word after another", 12), "one word…");
-        assert_eq!(cut("read 4K 125–210 % above the best", 20), "read 4K 125–210 %…");
-        let long = AvoidLine {
-            question: question.into(),
-            group: bytegauge_model::GroupId("g1".into()),
-            factor: "server_engine".into(),
-            heading: "server".into(),
-            against: "the best".into(),
-            age_ns: None,
-            contested: false,
-            levels: [(0.359, Some(0.821)), (0.085, Some(0.4601))]
-                .map(|(dearer_lower, dearer_upper)| AvoidLevel { level: "blocking".into(), dearer_lower, dearer_upper })
-                .to_vec(),
-        };
-        // Bounds are rounded outwards: 35.9 to 82.1 % is no more than 35 % at least.
-        let text = avoid_line(&long, 70);
-        assert_eq!(text, "  TCP, 2 CPUs…: server blocking 35–83 % above the best … 1 more");
-        assert!(
-            avoid_line(&long, 100).contains("blocking 35–83 %, blocking 8–47 % above"),
-            "{}",
-            avoid_line(&long, 100)
-        );
-        // Where there is room for everything, nothing is counted away.
-        let whole = avoid_lines(&long, 50);
-        assert!(whole.len() > 1 && whole.iter().all(|line| chars(line) <= 50), "{whole:?}");
-        assert!(whole.join(" ").contains("20 competing: server") && !whole.join("").contains('…'), "{whole:?}");
-    }
 }

@@ -110,7 +110,7 @@ fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
 fn verdict(view: &View, verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
     let standing = standing(view, verdict);
     let colour = if standing == Standing::Proven { AnsiColor::Green } else { AnsiColor::Yellow };
-    let sign = paint.colour(colour, super::screen::mark(standing));
+    let sign = paint.colour(colour, super::use_table::mark(standing));
     let mut lines = wrap(&verdict.recommendation.text, width.min(PROSE_MAX) - 2);
     // The instruction is what a look must catch.
     if let Some(first) = lines.first_mut() {

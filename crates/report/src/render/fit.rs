@@ -1,0 +1,96 @@
+//! Text that fits: lines, parts and words that stand whole, or not at all.
+
+use super::paint::wrap;
+
+/// Parts in lines, none broken that has room in one.
+pub fn wrap_parts(parts: &[String], separator: &str, width: usize) -> Vec<String> {
+    let (end, between) = separator.split_at(separator.trim_end().len());
+    let mut lines: Vec<String> = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let part = if at + 1 < parts.len() { format!("{part}{end}") } else { part.clone() };
+        match lines.last_mut() {
+            Some(line) if chars(line) + chars(between) + chars(&part) <= width => {
+                line.push_str(between);
+                line.push_str(&part);
+            }
+            _ => lines.extend(wrap(&part, width)),
+        }
+    }
+    lines
+}
+
+/// A text of at most so many characters; of a longer one as many whole words as fit, and `…`.
+pub fn cut(text: &str, width: usize) -> String {
+    if chars(text) <= width {
+        return text.to_owned();
+    }
+    whole_words(text, width.saturating_sub(1)).trim_end_matches([',', ':', ';']).to_owned() + "…"
+}
+
+/// The same of parts behind commas, none of which is broken: `20 competing` without its noun is another number.
+pub fn cut_parts(text: &str, width: usize) -> String {
+    let mut parts: Vec<&str> = text.split(", ").collect();
+    if chars(text) <= width || parts.len() == 1 {
+        return cut(text, width);
+    }
+    // `…` needs room as well.
+    while parts.len() > 1 && (parts.join(", ") == text || chars(&parts.join(", ")) >= width) {
+        parts.pop();
+    }
+    cut(&(parts.join(", ") + "…"), width)
+}
+
+/// Characters of a text, as columns of a screen.
+pub fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// As many of a text's words as fit.
+pub fn whole_words(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.trim_end().to_owned(),
+        Some((end, _)) if text[end..].starts_with(' ') => text[..end].trim_end().to_owned(),
+        Some((end, _)) => text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words).trim_end().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_ends_with_a_whole_word() {
+        let check = |width: usize, expected: &str| assert_eq!(whole_words("wake-ups: g3, g4", width), expected);
+        check(20, "wake-ups: g3, g4");
+        check(16, "wake-ups: g3, g4");
+        check(15, "wake-ups: g3,");
+        check(13, "wake-ups: g3,");
+        check(12, "wake-ups:");
+        check(4, "wake");
+    }
+
+    #[test]
+    fn parts_stand_whole_where_there_is_room() {
+        let parts = ["sender CPU: g1".to_owned(), "full TCP window or receiver CPU: g2, g3".to_owned()];
+        let check = |separator: &str, width: usize, expected: &[&str]| {
+            assert_eq!(wrap_parts(&parts, separator, width), expected, "{separator:?} {width}");
+        };
+        check(" · ", 60, &["sender CPU: g1 · full TCP window or receiver CPU: g2, g3"]);
+        check(" · ", 55, &["sender CPU: g1 ·", "full TCP window or receiver CPU: g2, g3"]);
+        check("; ", 55, &["sender CPU: g1; full TCP window or receiver CPU: g2, g3"]);
+        check("   ", 40, &["sender CPU: g1", "full TCP window or receiver CPU: g2, g3"]);
+        check("; ", 20, &["sender CPU: g1;", "full TCP window or", "receiver CPU: g2, g3"]);
+    }
+
+    #[test]
+    fn no_word_and_no_number_is_cut() {
+        let question = "TCP, 2 CPUs, 50 flows, 20 competing";
+        let check = |width: usize, expected: &str| assert_eq!(cut_parts(question, width), expected);
+        check(35, question);
+        check(34, "TCP, 2 CPUs, 50 flows…");
+        check(25, "TCP, 2 CPUs, 50 flows…");
+        check(21, "TCP, 2 CPUs…");
+        assert_eq!(cut_parts("one word after another", 12), "one word…");
+        assert_eq!(cut("read 4K 125–210 % above the best", 20), "read 4K 125–210 %…");
+    }
+}
