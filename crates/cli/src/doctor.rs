@@ -2,12 +2,14 @@
 //!
 //! Judged by facts that were read; only looks, for a few seconds, and changes nothing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use bytegauge_model::Nanos;
 use bytegauge_report::render::wrap;
+use bytegauge_sys::descendants;
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
@@ -35,6 +37,12 @@ const STEAL: f64 = 0.01;
 
 /// From so many CPUs' worth on it is told that others use them.
 const BUSY: f64 = 0.2;
+
+/// Programs that are named.
+const BUSIEST: usize = 3;
+
+/// And no program that used less, in CPUs.
+const BUSIEST_MIN: f64 = 0.05;
 
 /// Open files that a thousand connections with both ends in one process need, and some.
 const FILES: u64 = 4096;
@@ -77,6 +85,8 @@ struct Facts {
     steal_since_boot: Option<f64>,
     /// CPUs' worth of work of others.
     busy: Option<f64>,
+    /// Who of them did most of it: the name, the process and its CPUs' worth, the busiest first.
+    busiest: Vec<(String, u32, f64)>,
     files: Option<Limit>,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
@@ -144,12 +154,15 @@ fn shown(environment: &Environment, symptoms: &[Symptom], width: usize) -> Strin
 }
 
 fn facts(length: Nanos) -> Facts {
-    let look = || {
+    let mut busiest = Vec::new();
+    let mut look = || {
+        let used = descendants::used_by_each().unwrap_or_default();
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
         thread::sleep(Duration::from_nanos(length.0));
         let seen = delta(&before, &probe.sample().ok()?);
         let elapsed_ns = seen.elapsed_ns.max(1) as f64;
+        busiest = self::busiest(&used, &descendants::used_by_each().unwrap_or_default(), elapsed_ns);
         let cpus = seen.per_cpu.len().max(1) as f64;
         let ticks = |of: fn(&CpuTicks) -> u64| before.per_cpu.iter().map(of).sum::<u64>() as f64;
         let since_boot = ticks(|cpu| cpu.steal) / ticks(CpuTicks::total).max(1.0);
@@ -161,10 +174,20 @@ fn facts(length: Nanos) -> Facts {
         steal: seen.map(|(steal, ..)| steal),
         steal_since_boot: seen.map(|(_, since_boot, _)| since_boot),
         busy: seen.map(|(.., busy)| busy),
+        busiest,
         files: open_files().ok(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
     }
+}
+
+/// Who used most of the CPUs between two moments, this program apart. Whoever began or ended meanwhile is not seen.
+fn busiest(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, elapsed_ns: f64) -> Vec<(String, u32, f64)> {
+    let others = after.iter().filter(|(pid, _)| **pid != std::process::id());
+    let used = others.filter_map(|(pid, ns)| Some((*pid, ns.saturating_sub(*before.get(pid)?) as f64 / elapsed_ns)));
+    let mut used: Vec<(u32, f64)> = used.filter(|(_, cpus)| *cpus >= BUSIEST_MIN).collect();
+    used.sort_by(|a, b| b.1.total_cmp(&a.1));
+    used.into_iter().take(BUSIEST).filter_map(|(pid, cpus)| Some((descendants::name(pid)?, pid, cpus))).collect()
 }
 
 fn symptoms(environment: &Environment, facts: &Facts) -> Vec<Symptom> {
@@ -239,7 +262,12 @@ fn busy(facts: &Facts) -> Option<Symptom> {
     let found = format!("other programs used {cpus:.1} CPUs in these {}", facts.looked);
     Some(match cpus {
         cpus if cpus >= BUSY => {
-            mend(NAME, format!("{found}: see which, and end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
+            let each = facts.busiest.iter().map(|(name, pid, cpus)| format!("{name} (process {pid}) {cpus:.1}"));
+            let which = match each.collect::<Vec<_>>().join(", ") {
+                few if few.is_empty() => "see which".to_owned(),
+                named => named,
+            };
+            mend(NAME, format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
         }
         _ => good(NAME, found),
     })
@@ -355,6 +383,7 @@ mod tests {
             steal: Some(0.2),
             steal_since_boot: Some(0.1),
             busy: Some(1.5),
+            busiest: vec![("cc1".into(), 77, 0.94), ("rustc".into(), 78, 0.4)],
             files: Some(Limit { soft: 1024, hard: 2048 }),
             backlog: Some(128),
             is_ring_filtered: false,
@@ -367,12 +396,24 @@ mod tests {
         let text = shown(&environment, &found, usize::MAX);
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to mend"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
+        assert!(text.contains("CPUs in these 3 s: cc1 (process 77) 0.9, rustc (process 78) 0.4; end"), "{text}");
         let narrow = shown(&environment, &found, 60);
         let wide: Vec<&str> =
             narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
         assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to mend")), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&narrow), words(&text));
+    }
+
+    #[test]
+    fn whoever_worked_between_two_moments_is_named() {
+        // Of the calling process and of those that are new nothing is said; so who is named lives: this test's parent.
+        let parent = std::os::unix::process::parent_id();
+        let before = BTreeMap::from([(parent, 5_000_000), (std::process::id(), 0)]);
+        let after = BTreeMap::from([(parent, 505_000_000), (std::process::id(), 900_000_000), (u32::MAX, 900_000_000)]);
+        let found = busiest(&before, &after, 1e9);
+        assert!(matches!(found.as_slice(), [(name, pid, cpus)] if !name.is_empty() && *pid == parent && *cpus == 0.5));
+        assert!(busiest(&before, &before, 1e9).is_empty());
     }
 
     #[test]
@@ -387,6 +428,7 @@ mod tests {
             steal: Some(0.0),
             steal_since_boot: Some(0.0004),
             busy: Some(0.0),
+            busiest: Vec::new(),
             files: Some(Limit { soft: 8192, hard: 8192 }),
             backlog: Some(4096),
             is_ring_filtered: false,

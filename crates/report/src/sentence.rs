@@ -428,10 +428,15 @@ pub fn measured_twice(reach: f64) -> String {
 
 /// How far two of the same may be apart: `at most 30 % apart`.
 pub fn apart(reach: f64) -> String {
-    match reach < 1.0 {
-        true => format!("at most {} apart", percent_up(reach)),
-        // Nobody reads 459 % as 5.6 times.
-        false => format!("up to {} × apart", significant_up(1.0 + reach, 2)),
+    let most = if reach < 1.0 { "at most" } else { "up to" };
+    format!("{most} {} apart", share_or_times(reach))
+}
+
+/// A share, rounded up, as people read it: `30 %`, and `5.6 ×` of what is 459 % more.
+pub fn share_or_times(share: f64) -> String {
+    match share < 1.0 {
+        true => percent_up(share),
+        false => format!("{} ×", significant_up(1.0 + share, 2)),
     }
 }
 

@@ -127,6 +127,23 @@ pub fn user_ns(pid: u32) -> Option<u64> {
     Some(Stat::parse(&text)?.ticks[0] * tick_ns())
 }
 
+/// CPU time that every process of the machine which lives has used by itself, ns, in ticks (proc_pid_stat(5)), by number.
+///
+/// # Errors
+///
+/// When `/proc` cannot be read.
+pub fn used_by_each() -> io::Result<BTreeMap<u32, u64>> {
+    let own = |stat: Stat| (stat.ticks[0] + stat.ticks[1]) * tick_ns();
+    Ok(processes()?.into_iter().map(|(pid, stat)| (pid, own(stat))).collect())
+}
+
+/// What a process is called, at most 15 bytes (proc_pid_comm(5)); `None` where it is gone.
+#[must_use]
+pub fn name(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().replace(char::is_control, "?"))
+}
+
 /// Whether a process stands still, by a signal or for a tracer (proc_pid_stat(5), `T` and `t`); `None` where it is gone.
 #[must_use]
 pub fn is_stopped(pid: u32) -> Option<bool> {

@@ -194,7 +194,7 @@ fn a_server_that_reads_once_shows_why_connections_are_reset() {
     check_schema(&document);
     let screen = bench
         .run("report")
-        .prints(&["nothing was measured, each note says why", "runs it again, once what is said above is mended"])
+        .prints(&["nothing was measured: each note says why", "runs it again, once what is said above is mended"])
         .stdout;
     assert_eq!(screen.matches("times reset").count(), 1, "{screen}");
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {

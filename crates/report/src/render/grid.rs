@@ -26,9 +26,9 @@ pub(super) fn table(to_use: &UseView, grid: &GridView, width: usize, paint: &Pai
     let noted = |at: usize| !notes[at].is_empty();
     let doubtful = |at: usize| to_use.rows[at].standing == Standing::Doubtful;
     // The mark tells as much where every doubtful cell, and no other, has the one note that there is.
-    if below.len() == 1 && of_grid.iter().all(|&at| noted(at) == doubtful(at)) && !below[0].contains("(2)") {
+    if below.len() == 1 && of_grid.iter().all(|&at| noted(at) == doubtful(at)) && !below[0].contains("[2]") {
         notes.iter_mut().for_each(String::clear);
-        below = below.iter().map(|line| line.replacen("(1)", "?", 1)).collect();
+        below = below.iter().map(|line| line.replacen("[1]", "?", 1)).collect();
     }
     let short: Vec<String> = to_use.rows.iter().zip(&notes).map(|(row, note)| short(row) + note).collect();
     let longest = of_grid.iter().map(|&at| short[at].chars().count()).max().unwrap_or(0);
@@ -189,11 +189,11 @@ pub(super) mod tests {
         let rows = [Standing::Proven, Standing::Doubtful, Standing::Doubtful, Standing::Proven];
         let rows = rows.map(|standing| row("epoll", 1e4, standing, (standing == Standing::Doubtful).then_some("why")));
         let text = printed(rows.to_vec(), 2, 80);
-        assert!(text.ends_with("  ? why") && !text.contains("(1)"), "{text}");
+        assert!(text.ends_with("  ? why") && !text.contains("[1]"), "{text}");
         // Where notes differ they have numbers.
         let rows = [Some("one"), Some("two"), None, None].map(|note| row("epoll", 1e4, Standing::Open, note));
         let text = printed(rows.to_vec(), 2, 80);
-        assert!(text.contains("(1) one") && text.contains("(2) two"), "{text}");
+        assert!(text.contains("[1] one") && text.contains("[2] two"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::avoid;
-use super::fit::{chars, cut, whole_words, wrap_parts};
+use super::fit::{chars, cut, wrap_parts};
 use super::paint::{Paint, TerminalStyle, wrap};
 use super::use_table::{Table, mark, more_of, resource, table};
 use crate::View;
@@ -242,7 +242,7 @@ impl Page<'_> {
         let margin = percent(self.answer.to_use.margin);
         let said = [
             (Standing::Proven, format!("proven within {margin}")),
-            (Standing::Open, format!("open: not shown within {margin}, best bounded")),
+            (Standing::Open, format!("open: bounded, not shown within {margin}")),
             (Standing::Doubtful, "in doubt: see its note".into()),
             (Standing::Nothing, "no answer".into()),
         ];
@@ -277,7 +277,7 @@ impl Page<'_> {
         // Where there is room for nothing, the worst of all tells more than the heading.
         if let (0, Some(worst)) = (shown, lines.first()) {
             let worst = avoid::cut_to(worst, self.width - NAME + avoid::INDENT);
-            let what = format!("takes so much {}, shown at {}", resource(to_use), percent(to_use.level));
+            let what = format!("takes so much {}, shown at {}", more_of(to_use), percent(to_use.level));
             let more = match lines.len() {
                 1 => format!("       {what}"),
                 many => format!("       {what}; {} more: --full", many - 1),
@@ -325,33 +325,22 @@ impl Page<'_> {
         self.paint.bold(&format!("{name:<NAME$}"))
     }
 
-    /// A paragraph beside its name. Where it is too long, whole parts go, from the last: half a sentence tells less than
-    /// none, and `…` says that there is more.
+    /// A paragraph beside its name. Where it is too long whole parts go, from the last, and are counted: half a sentence tells
+    /// less than none. The first stands whole however long it is.
     fn section(&self, name: &str, parts: &[String], separator: &str, lines_max: Option<usize>) -> Vec<String> {
-        if parts.is_empty() {
-            return Vec::new();
-        }
         let room = self.width - NAME;
         let said = |count: usize| {
-            let parts_said = &parts[..count];
-            let joined = wrap(&parts_said.join(separator), room);
-            // A part in one piece reads better, where it takes no more lines.
-            let whole = wrap_parts(parts_said, separator, room);
-            let mut lines = if whole.len() <= joined.len() { whole } else { joined };
-            if let Some(last) = lines.last_mut().filter(|_| parts.len() > count) {
-                *last = format!("{} …", whole_words(last, room - 2));
+            let mut said = parts[..count].to_vec();
+            if count < parts.len() {
+                said.push(format!("{} more: --full", parts.len() - count));
             }
-            lines
+            let joined = wrap(&said.join(separator), room);
+            // A part in one piece reads better, where it takes no more lines.
+            let whole = wrap_parts(&said, separator, room);
+            if whole.len() <= joined.len() { whole } else { joined }
         };
         let fits = (1..=parts.len()).rev().map(said).find(|lines| lines_max.is_none_or(|max| lines.len() <= max));
-        let lines = fits.unwrap_or_else(|| {
-            let mut lines = wrap(&parts[0], room);
-            lines.truncate(lines_max.unwrap_or(lines.len()));
-            if let Some(last) = lines.last_mut() {
-                *last = format!("{} …", whole_words(last, room - 2));
-            }
-            lines
-        });
+        let lines = fits.or_else(|| (!parts.is_empty()).then(|| said(1))).unwrap_or_default();
         let named = |(at, line): (usize, &String)| {
             let name = if at == 0 { name } else { "" };
             format!("{}{}", self.name(name), cut(line, room)).trim_end().to_owned()

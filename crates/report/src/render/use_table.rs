@@ -56,10 +56,10 @@ pub fn table(to_use: &UseView, rows: &[&UseRow], name: &str, screen: usize, pain
             format!("within: may take up to so many times the {} of the best: no answer yet", resource(to_use))
         }
         false if rows.iter().any(|row| row.standing == Standing::Doubtful) => {
-            "measured; nothing is shown to be good yet, each note says why".into()
+            "nothing is shown to be good yet: each note says why".into()
         }
         false if rows.iter().all(|row| row.standing == Standing::Nothing) => {
-            "nothing was measured, each note says why".into()
+            "nothing was measured: each note says why".into()
         }
         false => "measured, and not compared".into(),
     };
@@ -143,9 +143,9 @@ pub fn numbered(notes: &mut [String], width: usize, paint: &Paint) -> Vec<String
             said.push(note.clone());
             said.len() - 1
         });
-        *note = format!("({})", at + 1);
+        *note = format!("[{}]", at + 1);
     }
-    let said: Vec<String> = said.iter().enumerate().map(|(at, note)| format!("({}) {note}", at + 1)).collect();
+    let said: Vec<String> = said.iter().enumerate().map(|(at, note)| format!("[{}] {note}", at + 1)).collect();
     let lines = wrap(&said.join("   "), width - 2);
     lines.into_iter().map(|line| paint.dim(&format!("  {line}"))).collect()
 }
@@ -303,11 +303,11 @@ fn means(to_use: &UseView, rows: &[&UseRow], headings: &[&str]) -> Vec<String> {
         format!("{OR}: not told apart{}", if counted { "; others: --group" } else { "" })
     });
     let best = rows.iter().any(|row| row.within.is_some_and(is_nothing));
-    let best = best.then(|| format!("{BEST}: no other is better"));
+    let best = best.then(|| format!("{BEST}: none is better ({})", percent(to_use.level)));
     let block = rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("block")));
     let block = block.then(|| "block: every choice once".to_owned());
     let all = headings.contains(&ALL).then(|| format!("{ALL}: of all trials, slow ones in full"));
-    let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} moved: NOISE"));
+    let moves = rows.iter().any(|row| row.moves).then(|| format!("{MOVES} unsteady: NOISE"));
     let rough = rows.iter().any(|row| row.rough).then(|| "(rate): from few trials".to_owned());
     let lacks_p99 = rows.iter().any(|row| row.rate.is_some() && row.p99_ns.is_none());
     let p99 =

@@ -76,7 +76,7 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
         text += &format!(", {threads} threads");
     }
     if method == RelayMethod::Hybrid {
-        text += &format!(", and of bulk 4 more and {} of pipes", capacity(2));
+        text += &format!(", and 4 more with {} of pipes once much comes", capacity(2));
     }
     text
 }
@@ -146,7 +146,7 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
         if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
-    Some(format!("{} moved {} at a time, as they do unless told otherwise{way_out}", names.join(" and "), bytes))
+    Some(format!("{} moved {bytes} at a time, as they do unless told otherwise{way_out}", names.join(" and ")))
 }
 
 /// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.

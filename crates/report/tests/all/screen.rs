@@ -236,7 +236,7 @@ fn what_was_not_looked_at_is_said() {
     for part in [
         "not asked: other congestion controls than cubic (--congestion)",
         "AUDIT not run: connections older than 44 ms may differ",
-        "ends pinned to different CPUs (--placement unpinned asks of others)",
+        "ends pinned to different CPUs (left to the kernel: --placement unpinned)",
         "over loopback, no network",
         "processes (--ends)",
         "writes below 16 KiB",
@@ -404,7 +404,7 @@ fn groups_are_named_where_they_are_spoken_of() {
     crate::audit::audit(&mut data, "g2", 5, |_| 1.0);
     let text = screen(&View::of(&data, &Settings::default()));
     assert!(text.contains("g1 Unix") && text.contains("g2 TCP"), "{text}");
-    assert!(text.contains("AUDIT  held in trials of 250 ms for g2: "), "{text}");
+    assert!(text.contains("AUDIT  holds in trials of 250 ms for g2: "), "{text}");
     let audit = View::of(&data, &Settings::default()).answer.audit;
     assert!(audit.iter().any(|said| said == "not run for g1: no time"), "{audit:?}");
 }
@@ -547,13 +547,17 @@ fn a_rate_that_fell_while_it_was_measured_is_said() {
             trial.bytes = trial.bytes * 100 / (100 + fall * (trial.block - first));
         }
         let view = View::of(&data, &Settings::default());
-        assert_eq!((view.answer.to_use.rows[0].moves, screen(&view).contains("~ moved: NOISE")), (fall > 0, fall > 0));
+        assert_eq!(
+            (view.answer.to_use.rows[0].moves, screen(&view).contains("~ unsteady: NOISE")),
+            (fall > 0, fall > 0)
+        );
         view.answer.noise.join("; ")
     };
     assert!(!told(0).contains("first and last third"), "{}", told(0));
     let noise = told(20);
     assert!(
-        noise.contains(" fell from ") && noise.contains("(first and last third of these 62 s): its median is neither"),
+        noise.contains(" fell from ")
+            && noise.contains("(first and last third of these 62 s): its median tells of neither"),
         "{noise}"
     );
 }
@@ -643,8 +647,9 @@ fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_i
             let mut data = with_looks_over(transport, f64::from(noise) * 0.02);
             data.record.plan["audit"] = 0.3.into();
             let next = View::of(&data, &Settings::default()).answer.next;
-            next.iter()
-                .find_map(|step| Some(step.strip_prefix("up to about ")?.split_once(" at this pace;")?.0.to_owned()))
+            next.iter().find_map(|step| {
+                Some(step.strip_prefix("up to about ")?.split_once(" more at this pace;")?.0.to_owned())
+            })
         });
         time.expect("looks that help")
     };
@@ -657,7 +662,10 @@ fn a_bound_of_nothing_is_called_the_best() {
     let view = view(&noisy(0.001));
     assert!(view.answer.to_use.rows.iter().all(|row| row.within == Some(0.0)), "{:?}", view.answer.to_use.rows);
     let text = screen(&view);
-    assert!(text.contains("  best\n") && text.contains("best: no other is better") && !text.contains(" 0 %"), "{text}");
+    assert!(
+        text.contains("  best\n") && text.contains("best: none is better (95 %)") && !text.contains(" 0 %"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -735,7 +743,7 @@ fn a_paragraph_that_is_too_long_loses_whole_parts() {
     let noise: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("NOISE")).collect();
     let said =
         noise.iter().take_while(|line| !line.is_empty()).map(|line| line[7..].trim()).collect::<Vec<_>>().join(" ");
-    assert_eq!(said, format!("{} …", part("first")), "{text}");
+    assert_eq!(said, format!("{}; 2 more: --full", part("first")), "{text}");
     let full = render::terminal::full(&view, &render::TerminalStyle::default());
     assert!(full.contains("third says so"), "{full}");
 }

@@ -101,5 +101,5 @@ fn both_tables_of_two_have_the_same_cpu_time() {
     data.trials.iter_mut().for_each(|trial| trial.machine.as_mut().expect("the machine").steal_ns = 10_000_000);
     let noise = self::view(&data).answer.noise.join("; ");
     let trials = versus.a.trials + versus.b.trials;
-    assert!(noise.contains(&format!("in {trials} of the {trials} trials that these numbers come from")), "{noise}");
+    assert!(noise.contains(&format!("in {trials} of these {trials} trials")), "{noise}");
 }

@@ -153,7 +153,7 @@ fn pinned(view: &View) -> Option<String> {
     let mut places = groups.iter().filter_map(phrase::placement);
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
-    Some(format!("ends pinned to {where_to} (--placement unpinned asks of others)"))
+    Some(format!("ends pinned to {where_to} (left to the kernel: --placement unpinned)"))
 }
 
 /// That others used much of the machine: choices that wait for CPUs are ranked by that.

@@ -143,7 +143,7 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     let time = forecast(rest_ns(view)?);
     Some([
         format!("{} --until proven", resume(view)),
-        format!("up to about {time} at this pace; if the noise stays, {what}"),
+        format!("up to about {time} more at this pace; if the noise stays, {what}"),
     ])
 }
 

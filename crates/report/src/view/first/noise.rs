@@ -11,7 +11,7 @@ use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
 use crate::phrase::rate_unit;
-use crate::sentence::{apart, excludes_nothing, measured_twice, percent, same_twice, up_to_times};
+use crate::sentence::{excludes_nothing, measured_twice, percent, same_twice, share_or_times, up_to_times};
 
 /// Values that failed or were skipped are named, unless there are more.
 const LOST_NAMED_MAX: usize = 6;
@@ -50,7 +50,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let sum = |of: fn(&CellView) -> usize| shown().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
-        said.push(format!("the host took CPU in {hit} of the {trials} trials that these numbers come from"));
+        said.push(format!("the hypervisor took CPU in {hit} of these {trials} trials"));
     }
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
@@ -139,7 +139,10 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
     let reach = widest.map(|(reach, group)| {
         let question =
             if view.groups.len() > 1 { format!("in {}, ", questions.of_group(group)) } else { String::new() };
-        format!("{question}one choice measured twice: {}, no difference shown", apart(reach))
+        format!(
+            "{question}one choice measured twice: no difference shown, up to {} not excluded",
+            share_or_times(reach)
+        )
     });
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
     // Two sides have a verdict and no marks.
@@ -172,7 +175,7 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
         n => format!("; as in {}", counted(n - 1, "more question")),
     };
     Some(format!(
-        "{}: the host took CPU in {} of the trials of {} and in {} of those of {} (p = {}): part of why they differ{more}",
+        "{}: the hypervisor took CPU in {} of the trials of {} and in {} of those of {} (p = {}): part of why they differ{more}",
         questions.of_group(group),
         percent(stolen.most_share),
         named(&stolen.most),
@@ -200,7 +203,7 @@ fn drift(view: &View, questions: &Questions) -> Option<String> {
         let shown = |rate: f64| significant(rate / divisor, 2);
         let what = if last > first { "rose" } else { "fell" };
         let text = format!(
-            "{}: {} {what} from {} to {} {unit} (first and last third{over}): its median is neither",
+            "{}: {} {what} from {} to {} {unit} (first and last third{over}): its median tells of neither",
             questions.of_group(group),
             cell.label,
             shown(first),

@@ -394,7 +394,7 @@ fn why_unjudged(group: &GroupView, status: SessionStatus) -> String {
         // A table that somebody published knows of no blocks.
         _ if is_imported && blocks == 1 => "one trial of each: too few".into(),
         _ if blocks < MIN_BLOCKS => format!("{} alone: too few", counted(blocks, "block")),
-        (_, Some(serial)) if !serial.independent => "no bound: each block resembles the one before".into(),
+        (_, Some(serial)) if !serial.independent => "no bound: neighbouring blocks depend on each other".into(),
         _ => "cut off: not judged".into(),
     }
 }

@@ -157,7 +157,7 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     (bound < BOUND_TOLD && !asked.iter().all(is_named)).then(|| {
         let more = match is_nothing(bound) {
             true => String::new(),
-            false => format!("; at most {} more {}", at_most(bound), resource(view)),
+            false => format!("; at most {} more {} in any", at_most(bound), resource(view)),
         };
         let names: Vec<&str> = asked.iter().map(|group| group.id.0.as_str()).collect();
         let of = match names.len() == view.groups.len() {

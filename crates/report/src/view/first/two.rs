@@ -89,7 +89,7 @@ fn further(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
     let more = match next::rest_ns(view).filter(|_| !imported) {
         Some(rest_ns) => {
-            let time = format!("up to about {} at this pace", forecast(rest_ns));
+            let time = format!("up to about {} more at this pace", forecast(rest_ns));
             let what = [Some(time), narrows].into_iter().flatten().collect::<Vec<_>>().join("; ");
             vec![format!("{} --until decided", next::resume(view)), what]
         }
