@@ -48,7 +48,7 @@ pub use far::Direction;
 pub use level::{Level, LevelError};
 pub use place::Place;
 pub use program::{Age, IAm};
-pub use relay::{RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
+pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
 pub use relay_program::{RelayPlaces, RelayProgram, RelayProgramReport};
 pub use ring::{Implementation, Mode, RingFlags, RingReport, UserData};
 pub use running_relay::RunningRelay;

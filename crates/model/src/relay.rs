@@ -141,6 +141,10 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
 named!(RelayMethod, "relay", RELAY_METHODS);
 text_serde!(RelayMethod);
 
+/// Bytes of the buffer of each direction where nothing is asked for and the method has no size of its own: what read(2) and
+/// write(2) on loopback need for their best rate.
+pub const RELAY_BUFFER: usize = 64 << 10;
+
 impl RelayMethod {
     /// Whether the size of a buffer is its user's to choose.
     pub fn has_buffer(self) -> bool {

@@ -3,7 +3,7 @@
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, Level, RelayHolds, RelayMethod};
+use bytegauge_model::{CellKind, Level, RELAY_BUFFER, RelayHolds, RelayMethod};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
@@ -143,10 +143,13 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let of = |cell: &&CellView| Some((method(cell)?, own_buffer(cell)?));
     let small: Vec<(RelayMethod, Bytes)> = relays.iter().filter_map(of).collect();
     let (_, bytes) = small.first()?;
+    let has_usual = |cell: &&&CellView| method(cell).is_some_and(RelayMethod::has_buffer) && own_buffer(cell).is_none();
+    let usual = relays.iter().find(has_usual).filter(|cell| cell.level("relay_buffer").number().is_none());
+    let usual = usual.map_or_else(String::new, |_| format!("; others with a buffer {}", Bytes(RELAY_BUFFER as u64)));
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
         if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
-    Some(format!("{} moved {bytes} at a time, as they do unless told otherwise{way_out}", names.join(" and ")))
+    Some(format!("{} moved {bytes} at a time, as they do unless told otherwise{way_out}{usual}", names.join(" and ")))
 }
 
 /// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.

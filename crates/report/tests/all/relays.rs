@@ -72,6 +72,14 @@ fn relays_that_move_less_at_a_time_by_their_own_default_say_so() {
         told("std-copy", None).contains("std-copy moved 8 KiB") && !told("std-copy", None).contains("--relay-buffer")
     );
     assert!(!told("tokio", Some(65_536)).contains("at a time") && !told("epoll", None).contains("at a time"));
+    // Beside it stands what the others had.
+    let mut data = session(&plan);
+    for (row, relay) in data.cells.iter_mut().zip(["tokio", "epoll"].into_iter().cycle()) {
+        row.cell.factors.set("relay", Level::Name(relay.into()));
+        row.cell.factors.set("relay_buffer", Level::auto());
+    }
+    let both = View::of(&data, &Settings::default()).answer.relays.join(" ");
+    assert!(both.contains("tokio moved 8 KiB at a time") && both.contains("; others with a buffer 64 KiB"), "{both}");
 }
 
 /// What has no back-pressure is never named without saying so, and its CPU time, which nobody is charged for, is not told.

@@ -284,6 +284,20 @@ fn what_alone_was_asked_and_not_measured_is_run_again_and_compared_with_nothing(
     assert!(next.contains("runs it again") && !next.contains("--help"), "{next}");
 }
 
+#[test]
+fn a_session_that_was_cut_off_says_how_long_the_rest_takes_and_what_had_better_rest_first() {
+    let mut data = with_looks(0.1);
+    data.record.status = bytegauge_model::SessionStatus::Incomplete;
+    let next = |data: &_| View::of(data, &Settings::default()).answer.next;
+    let [command, goes_on] = next(&data).try_into().expect("a command and what it does");
+    assert!(command.contains(" --resume "), "{command}");
+    let time = goes_on.strip_prefix("goes on where it stopped, about ").expect("a time");
+    assert!(time.starts_with(|c: char| c.is_ascii_digit()) && time.contains(" more at this pace;"), "{goes_on}");
+    data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
+    let crowded = next(&data);
+    assert!(crowded[0] == "bytegauge doctor" && crowded[2..] == [command, goes_on], "{crowded:?}");
+}
+
 /// A session of so much noise, with looks left.
 fn with_looks(noise: f64) -> bytegauge_report::SessionData {
     with_looks_over("unix", noise)

@@ -1,13 +1,10 @@
 //! Who stands between the ends of a path, and how bytes are passed on.
 
-use bytegauge_model::{Levels, RelayMethod, RelayPlacement, RelayProgram, RelayThreads, RunningRelay};
+use bytegauge_model::{Levels, RELAY_BUFFER, RelayMethod, RelayPlacement, RelayProgram, RelayThreads, RunningRelay};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::levels::parsed;
-
-/// Buffer of a direction where no level says: what read(2) and write(2) on loopback need for their best rate.
-const BUFFER: usize = 64 << 10;
 
 /// What a thread's stack needs that carries one direction: there may be thousands of them.
 pub(super) const STACK: usize = 256 << 10;
@@ -64,13 +61,14 @@ impl RelaySetup {
 
     /// Bytes of the buffer of one direction.
     pub(super) fn buffer(&self) -> usize {
-        self.buffer.or(self.method.small_buffer()).unwrap_or(BUFFER)
+        self.buffer.or(self.method.small_buffer()).unwrap_or(RELAY_BUFFER)
     }
 
     /// Memory that a connection of it may take beside its sockets, bytes: the buffers and pipes of both directions, and the
     /// stacks of its threads.
     pub(crate) fn memory(&self) -> u64 {
-        let direction = (self.buffer().max(BUFFER) as u64).saturating_add(self.pipe_size.unwrap_or(BUFFER) as u64);
+        let direction =
+            (self.buffer().max(RELAY_BUFFER) as u64).saturating_add(self.pipe_size.unwrap_or(RELAY_BUFFER) as u64);
         direction.saturating_mul(2).saturating_add(self.method.holds(self.threads).threads * STACK as u64)
     }
 

@@ -28,7 +28,13 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
             let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
             let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
             let command = command.collect::<Vec<_>>().join(" ");
-            return vec![command, "goes on where it stopped; until then nothing more is proven".into()];
+            let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
+            let time = time.map_or_else(String::new, |time| format!(", about {time} more at this pace"));
+            let goes_on = format!("goes on where it stopped{time}; until then nothing more is proven");
+            let doctor = crowd(view)
+                .map(|_| ["bytegauge doctor", "names the other programs, which had better rest first; then:"]);
+            let doctor = doctor.into_iter().flatten().map(str::to_owned);
+            return doctor.chain([command, goes_on]).collect();
         }
         SessionStatus::Complete | SessionStatus::Imported => {}
     }
@@ -105,10 +111,15 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
 /// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
 /// blocks that were measured, as the progress of a session that goes on forecasts them.
 pub fn rest_ns(view: &View) -> Option<u64> {
+    blocks_ns(view, |look| look.left_until())
+}
+
+/// The same of the blocks until another moment.
+fn blocks_ns(view: &View, until: impl Fn(&LookView) -> Option<usize>) -> Option<u64> {
     let had = |group: &GroupView, look: &LookView| (group.blocks.used + look.so_far).max(1) as f64;
     let left = view.groups.iter().filter_map(|group| {
         let look = group.look.as_ref()?;
-        Some((group, had(group, look), look.left_until()? as f64))
+        Some((group, had(group, look), until(look)? as f64))
     });
     let left: Vec<_> = left.collect();
     let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
