@@ -133,7 +133,7 @@ fn held(view: &View, questions: &Questions, held: &[(&GroupView, &AuditView)], l
         false => format!("at most {}", at_most(bound)),
     };
     let (of_groups, what) = (of(view, questions, &groups), resource(view));
-    Some(format!("holds in trials of {long}{of_groups}: takes {more} more {what} than its rivals there"))
+    Some(format!("holds{of_groups} in {long} trials: {more} more {what} than rivals"))
 }
 
 /// ` for g2, g6`; nothing where all questions are meant.

@@ -139,6 +139,7 @@ fn not_asked(view: &View) -> Vec<String> {
             said.push("both ends yours (--i-am both)".into());
         }
         said.push("peers of other sizes, other readers (--full-grid)".into());
+        said.push("socket buffers (run socket-buffers)".into());
     }
     said
 }
@@ -153,7 +154,7 @@ fn pinned(view: &View) -> Option<String> {
     let mut places = groups.iter().filter_map(phrase::placement);
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
-    Some(format!("ends pinned to {where_to} (left to the kernel: --placement unpinned)"))
+    Some(format!("ends pinned to {where_to} (else: --placement unpinned)"))
 }
 
 /// That others used much of the machine: choices that wait for CPUs are ranked by that.

@@ -139,10 +139,7 @@ fn weakened(view: &View, questions: &Questions) -> Option<String> {
     let reach = widest.map(|(reach, group)| {
         let question =
             if view.groups.len() > 1 { format!("in {}, ", questions.of_group(group)) } else { String::new() };
-        format!(
-            "{question}one choice measured twice: no difference shown, up to {} not excluded",
-            share_or_times(reach)
-        )
+        format!("{question}one choice measured twice: equal within {}", share_or_times(reach))
     });
     let parts: Vec<String> = [short, grade, reach].into_iter().flatten().collect();
     // Two sides have a verdict and no marks.

@@ -157,14 +157,14 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
     (bound < BOUND_TOLD && !asked.iter().all(is_named)).then(|| {
         let more = match is_nothing(bound) {
             true => String::new(),
-            false => format!("; at most {} more {} in any", at_most(bound), resource(view)),
+            false => format!("at most {} more {} each, ", at_most(bound), resource(view)),
         };
         let names: Vec<&str> = asked.iter().map(|group| group.id.0.as_str()).collect();
         let of = match names.len() == view.groups.len() {
             true => "for all questions".to_owned(),
             false => names.join(", "),
         };
-        format!("{of}: {} {} (nowhere shown worse{more})", phrase::in_code(factor), phrase::level(factor, &level))
+        format!("{of}: {} {} ({more}nowhere shown worse)", phrase::in_code(factor), phrase::level(factor, &level))
     })
 }
 
