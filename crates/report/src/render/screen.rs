@@ -127,8 +127,9 @@ impl Page<'_> {
 
     /// Lines that the rows of what to use would have, with a few of what to avoid.
     fn rows_wanted(&self) -> usize {
-        let lines = self.middle(None).len();
-        lines.saturating_sub(self.answer.avoid.len().saturating_sub(AVOID_MIN))
+        let avoid = &self.answer.avoid;
+        let uncut: usize = avoid.iter().map(|line| avoid::uncut(line, self.width).len()).sum();
+        self.middle(None).len().saturating_sub(uncut) + avoid.len().min(AVOID_MIN)
     }
 
     /// What to use and what to avoid, each with a blank line below it.

@@ -236,7 +236,7 @@ fn what_was_not_looked_at_is_said() {
     for part in [
         "not asked: other congestion controls than cubic (--congestion)",
         "AUDIT not run: connections older than 44 ms may differ",
-        "ends pinned to different CPUs (else: --placement unpinned)",
+        "ends kept on different CPUs (else: --placement unpinned)",
         "over loopback, no network",
         "processes (--ends)",
         "writes below 16 KiB",

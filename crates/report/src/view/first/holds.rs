@@ -154,7 +154,7 @@ fn pinned(view: &View) -> Option<String> {
     let mut places = groups.iter().filter_map(phrase::placement);
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let where_to = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
-    Some(format!("ends pinned to {where_to} (else: --placement unpinned)"))
+    Some(format!("ends kept on {where_to} (else: --placement unpinned)"))
 }
 
 /// That others used much of the machine: choices that wait for CPUs are ranked by that.
