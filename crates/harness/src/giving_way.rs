@@ -8,15 +8,12 @@ use std::collections::BTreeSet;
 
 use bytegauge_model::session::{SLOWER, Stage};
 use bytegauge_model::{Cell, GroupId, Levels};
-use bytegauge_plan::{Family, search};
+use bytegauge_plan::{FINALISTS_MIN, Family, search};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::confirm::SHORTEST_SHARE;
 use crate::event::Event;
 use crate::run::{Run, RunError};
-
-/// A choice and one that it is compared with.
-const FINALISTS_MIN: usize = 2;
 
 /// Of how much of something was planned so much is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,10 +101,9 @@ impl Run<'_> {
     }
 
     /// One block of a group with so many cells at the pace so far, nanoseconds.
-    fn round_of_ns(&self, group: &GroupId, cells: usize, (warmup_ns, window_ns): (u64, u64)) -> f64 {
+    fn round_of_ns(&self, group: &GroupId, cells: usize, lengths_ns: (u64, u64)) -> f64 {
         let conditions: &Levels = self.conditions(group);
-        let beside_ns = warmup_ns + self.overhead_ns(group);
-        let trial_ns = search::trial_ns(conditions, window_ns, beside_ns, self.pace(group));
+        let trial_ns = search::trial_ns(conditions, lengths_ns, self.overhead_ns(group), self.pace(group));
         (self.block_overhead_ns() + self.plan.stretch() * cells as u64 * trial_ns) as f64
     }
 }

@@ -110,8 +110,8 @@ fn misbehaved(view: &View) -> Vec<String> {
     said
 }
 
-/// That the session took far longer than it was given until its first judgement: the fewest blocks are given half as much
-/// again, and what cannot be cut is a block.
+/// That the session took far longer than it was given until its first judgement: the fewest blocks are given the time they take,
+/// and what cannot be cut is a block.
 fn overrun(view: &View) -> Option<String> {
     let is_first =
         |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);
