@@ -90,8 +90,9 @@ impl Run<'_> {
             let confirmed = family.confirmed().min(if family.is_screened() { finalists } else { usize::MAX });
             let shortest_ns = design.shortest_confirm_ns(self.conditions(group)).min(family.trial_ns);
             let window_ns = ((family.trial_ns as f64 * SHORTEST_SHARE) as u64).max(shortest_ns);
-            // With a twin, and the harness's floor, whose window is next to nothing and which is opened like the others.
-            self.round_of_ns(group, confirmed + 2, (self.warmup(group), window_ns))
+            // With a twin, and the harness's floor.
+            let floor_ns = self.plan.stretch() * self.floor_trial_ns(group);
+            self.round_of_ns(group, confirmed + 1, (self.warmup(group), window_ns)) + floor_ns as f64
         };
         let left = |cell: &&Cell| !self.left.contains(&cell.id);
         let live: BTreeSet<&GroupId> = self.plan.cells.iter().filter(left).map(|cell| &cell.group).collect();

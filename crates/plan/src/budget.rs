@@ -191,12 +191,12 @@ impl Plan {
         said
     }
 
-    /// What is said where the fewest blocks take longer than the time that was given for them, and are measured all the same.
-    pub fn takes_longer(&self, needed: Nanos, given: Nanos) -> String {
+    /// What is said where the fewest blocks take longer than was given for them, or told of them, and are measured all the same.
+    pub fn takes_longer(&self, needed: Nanos, told: Nanos) -> String {
         let why = if self.seen.calibrated_ns.is_some() { " (trials take longer here than was planned)" } else { "" };
         format!(
-            "this takes about {needed}, more than the budget of {given}: {} blocks are the fewest that prove anything{why}; \
-             shorter lists, of conditions or of choices, take less",
+            "this takes about {needed}, not {told}: {} blocks are the fewest that prove anything{why}; shorter lists, of \
+             conditions or of choices, take less",
             self.design.blocks_min
         )
     }
@@ -301,7 +301,7 @@ mod tests {
         let schedule = plan.schedule();
         assert!(plan.budget_ns > 3_000_000_000 && schedule.total_ns() <= plan.budget_ns, "{schedule:?}");
         assert!(schedule.blocks >= 6, "{schedule:?}");
-        let said = format!("this takes about {}, more than the budget of 3 s", Nanos(plan.budget_ns));
+        let said = format!("this takes about {}, not 3 s", Nanos(plan.budget_ns));
         assert!(plan.notes.iter().any(|note| note.starts_with(&said)), "{:?}", plan.notes);
         // Of far longer it is asked.
         let refused = calls("auto", "1s").unwrap_err().to_string();
@@ -329,7 +329,7 @@ mod tests {
         plan.budget_ns = 15_000_000_000;
         let said = plan.fit_budget();
         let told = said.last().unwrap();
-        assert!(told.starts_with(&format!("this takes about {}, more than", Nanos(plan.budget_ns))), "{told}");
+        assert!(told.starts_with(&format!("this takes about {}, not 15 s", Nanos(plan.budget_ns))), "{told}");
         assert!(told.contains("trials take longer here than was planned"), "{told}");
         assert!(plan.schedule().total_ns() <= plan.budget_ns);
     }
