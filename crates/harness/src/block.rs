@@ -180,7 +180,9 @@ impl Run<'_> {
         }
         let Setup { warmup_ns, window_ns, .. } = setup;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
-        if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
+        // Not one call in a window that is lengthened is no stall yet: the next trial tells.
+        let went_well = measured.outcome == Outcome::Measured || measured.outcome.moved_nothing();
+        if let Some(calls) = too_short.filter(|_| went_well) {
             measured.outcome = Outcome::Failed(format!(
                 "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
                 cell.factors.get("flows")

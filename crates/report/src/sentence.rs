@@ -5,7 +5,7 @@
 //!
 //! Long because its tests spell every sentence out.
 
-use bytegauge_model::unit::{byte_rate, significant, significant_up};
+use bytegauge_model::unit::{byte_rate, counted, significant, significant_up};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
@@ -433,6 +433,11 @@ pub fn apart(reach: f64) -> String {
         // Nobody reads 459 % as 5.6 times.
         false => format!("up to {} × apart", significant_up(1.0 + reach, 2)),
     }
+}
+
+/// `1 of 22 trials moved nothing`.
+pub fn moved_nothing(stalled: usize, of: usize) -> String {
+    format!("{stalled} of {} moved nothing", counted(of, "trial"))
 }
 
 /// How far two measurements of the same were apart, of which one cost so much more than the other, as a share: which of them is

@@ -320,7 +320,13 @@ fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<
 /// vary in the group, `varied` whatever does in the session.
 fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
-        return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX, is_default: false };
+        return CellInput {
+            footprint_bytes: Some(0.0),
+            cpu_per_unit: Some(0.0),
+            order: usize::MAX,
+            is_default: false,
+            stalled: false,
+        };
     };
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
@@ -328,5 +334,6 @@ fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[Str
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
         is_default: !choices.is_empty() && choices.iter().all(|factor| settled.cell.factors.get(factor).is_auto()),
+        stalled: settled.stalled > 0,
     }
 }
