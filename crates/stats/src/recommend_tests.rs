@@ -131,3 +131,23 @@ fn without_sizes_cpu_decides_and_then_the_plan() {
     let default = CellInput { is_default: true, ..cell(None, 9) };
     assert_eq!(cheaper(&default, &cell(Some(1.0), 1)), Ordering::Less);
 }
+
+#[test]
+fn one_rule_names_what_is_proven_then_what_changes_nothing_then_what_is_bounded_most_closely() {
+    let check = |default: (bool, bool, Option<f64>), least: f64, proven: bool, expected: usize| {
+        let (proves, may_be_best, bound) = default;
+        let candidates = [
+            Candidate { is_default: true, proven: proves, may_be_best, bound },
+            Candidate { is_default: false, proven, may_be_best: true, bound: Some(least) },
+        ];
+        assert_eq!(named(&candidates, Some(1)), Some(expected), "{candidates:?}");
+    };
+    check((true, true, Some(0.04)), 0.01, true, 0);
+    check((false, true, Some(0.15)), 0.04, true, 1);
+    check((false, true, Some(0.15)), 0.10, false, 0);
+    check((false, true, Some(0.16)), 0.10, false, 1);
+    check((false, true, Some(9.0)), 0.70, false, 0);
+    check((false, false, Some(0.10)), 0.10, false, 1);
+    check((false, true, None), 0.10, false, 1);
+    assert_eq!(named(&[], None), None);
+}
