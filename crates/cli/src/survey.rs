@@ -52,14 +52,12 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let mut spec = step.spec(&steps, budget_ns)?;
         spec.gentle = matches.get_flag("gentle");
         let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
-            Ok(plan) => plan,
+            Ok(plan) if plan.budget_ns <= step.budget_ns(&steps, budget_ns) => plan,
             // What this machine lacks, or the time does, is said, and the rest goes on.
-            Err(error @ (PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
-                let why = match error {
-                    PlanError::Budget { .. } => {
-                        "its part of the time is too short: give a longer --budget, or fewer --only".into()
-                    }
-                    error => error.to_string(),
+            planned @ (Ok(_) | Err(PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
+                let why = match planned {
+                    Err(error @ PlanError::NothingLeft(_)) => error.to_string(),
+                    _ => "its part of the time is too short: give a longer --budget, or fewer --only".into(),
                 };
                 stored::print(&print::in_locale(format!("{title}\n  - {why}\n")))?;
                 continue;

@@ -75,10 +75,18 @@ impl Run<'_> {
         let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
         let due_ns = audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
         let due_ns = due_ns.saturating_sub(self.audited_ns);
-        match self.limit_ns() {
-            Some(limit_ns) => due_ns.min((limit_ns as u64).saturating_sub(spent_ns)),
-            None => due_ns,
-        }
+        due_ns.min(self.left_for_audit_ns())
+    }
+
+    /// What is left of the time for the audit of a look, nanoseconds: before the first one it gives way to blocks, and takes none
+    /// of the overtime that is theirs.
+    pub(crate) fn left_for_audit_ns(&self) -> u64 {
+        let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
+        let limit_ns = self.limit_ns().map(|limit_ns| match self.look {
+            1 => self.plan.budget_ns,
+            _ => limit_ns as u64,
+        });
+        limit_ns.map_or(u64::MAX, |limit_ns| limit_ns.saturating_sub(spent_ns))
     }
 
     /// Whether longer trials could say something else of a group.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
-use bytegauge_plan::order;
+use bytegauge_plan::{order, pace};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
@@ -47,21 +47,11 @@ pub(crate) struct BlockTask<'a> {
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
-/// Fewer completed calls a flow than this are mostly its first ones, and tell no rate: trials of such a cell are
-/// longer. Where load is offered, so many calls in all are enough: how seldom a flow calls is what was asked for.
-const CALLS_FEW: u64 = 10;
-
 /// A rest looks so often whether the user wants to stop, nanoseconds.
 const REST_STEP_NS: u64 = 20_000_000;
 
-/// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
-const WARMUP_SHARE: u64 = 5;
-
 /// How long a run may take where no level says.
 const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
-
-/// What a trial is lengthened to at most, nanoseconds.
-const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
 impl Run<'_> {
     /// One block, of which it is learnt what blocks take.
@@ -190,7 +180,9 @@ impl Run<'_> {
         }
         let Setup { warmup_ns, window_ns, .. } = setup;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
-        if let (Some(calls), Outcome::Measured) = (too_short, &measured.outcome) {
+        // Not one call in a window that is lengthened is no stall yet: the next trial tells.
+        let went_well = measured.outcome == Outcome::Measured || measured.outcome.moved_nothing();
+        if let Some(calls) = too_short.filter(|_| went_well) {
             measured.outcome = Outcome::Failed(format!(
                 "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
                 cell.factors.get("flows")
@@ -236,16 +228,13 @@ impl Run<'_> {
     /// there were enough, at the limit, and where calls fail or the user fixed the duration.
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
-        // A search chooses its own lengths.
-        let fixed = cell.factors.slo().is_some()
-            || task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
-        let flows = cell.factors.get("flows").number().filter(|_| !cell.factors.offers_load()).unwrap_or(1).max(1);
-        let enough = CALLS_FEW * flows;
+        let fixed = task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
+        let enough = pace::calls_enough(&cell.factors)?;
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
         }
         let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
-        let longer_ns = longer_ns.min(LENGTHENED_MAX_NS);
+        let longer_ns = longer_ns.min(pace::LENGTHENED_MAX_NS);
         if longer_ns <= window_ns {
             return None;
         }
@@ -253,29 +242,22 @@ impl Run<'_> {
         Some(call.calls)
     }
 
-    /// How long a trial of a cell is where others take so long, nanoseconds; a twin's is its leader's.
-    pub(crate) fn lengthened_ns(&self, cell: &Cell, window_ns: u64) -> u64 {
-        self.lengthened.get(subject(cell)).map_or(window_ns, |longer_ns| window_ns.max(*longer_ns))
-    }
-
-    /// The warm-up of a trial of a cell where others warm up for so long, nanoseconds: a lengthened one has its share.
-    pub(crate) fn lengthened_warmup_ns(&self, cell: &Cell, warmup_ns: u64, window_ns: u64) -> u64 {
-        let is_lengthened = self.lengthened.contains_key(subject(cell));
-        warmup_ns.max(if is_lengthened { window_ns / WARMUP_SHARE } else { 0 })
+    /// Warm-up and window of a trial of a cell, no shorter than those given: as long as calls need at the pace of its group,
+    /// and longer where those of this cell were seen to be slower. A twin's are its leader's.
+    pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
+        let at_pace_ns = pace::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
+        pace::lengthened_ns(at_pace_ns, self.lengthened.get(subject(cell)).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
         // A duration is what is reported: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage == Stage::Confirm);
-        let window_ns = match cell.kind {
-            CellKind::Floor => design.floor_ns,
-            _ => explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, task.window_ns)),
-        };
-        // The null loop has nothing to warm up but its lap length and the CPU's clock.
-        let warmup_ns = match cell.kind {
-            CellKind::Floor => 500_000,
-            _ => self.lengthened_warmup_ns(cell, task.warmup_ns, window_ns),
+        let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {
+            // The null loop has nothing to warm up but its lap length and the CPU's clock.
+            (CellKind::Floor, _) => (500_000, design.floor_ns),
+            (_, Some(window_ns)) => (task.warmup_ns, window_ns),
+            (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
         let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));

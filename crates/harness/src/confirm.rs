@@ -3,9 +3,10 @@
 //! Everything that is reported comes from here. With how many blocks the first look ends is fixed before the first of
 //! them, from the time that is left; the others double it. A block that breaks is repeated whole.
 
+use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
-use bytegauge_plan::{order, search};
+use bytegauge_plan::{OVERTIME, order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
@@ -17,9 +18,6 @@ use crate::spending::Spending;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 pub(crate) const SHORTEST_SHARE: f64 = 0.25;
-
-/// A session takes at most so much of its budget before it stops short: the machine may slow down.
-const OVERTIME: f64 = 1.1;
 
 /// The same before the fewest blocks that prove anything are there.
 const OVERTIME_FEWEST: f64 = 1.5;
@@ -185,21 +183,22 @@ impl Run<'_> {
         };
         let end_ns = monotonic_ns() - self.began_ns + groups.iter().map(fewest).sum::<u64>();
         if end_ns as f64 > limit_ns {
-            let seconds = |ns: f64| Nanos((ns / 1e9) as u64 * 1_000_000_000);
-            let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-            let stops = match end_ns as f64 > last_ns && !self.resumed {
-                true => format!(" (measuring stops at {}; --resume goes on)", seconds(last_ns)),
-                false => " (which is overrun for them)".to_owned(),
-            };
-            let end = seconds(end_ns as f64);
-            self.say_overrun(&format!("take until about {end} of the session's time, more than"), &stops);
+            self.take_longer(end_ns);
         }
     }
 
-    fn say_overrun(&mut self, end: &str, then: &str) {
-        let (fewest, budget) = (self.plan.design.blocks_min, Nanos(self.plan.budget_ns));
-        let text =
-            format!("{fewest} blocks are the fewest that prove anything, and they {end} the budget of {budget}{then}");
+    /// Says that the fewest blocks end later than was told, and when, and takes the time: a session of fewer is worth nothing to
+    /// who waited for it. Of a program, whose runs may take any time, a budget that was stated is kept but for its overtime.
+    fn take_longer(&mut self, end_ns: u64) {
+        let (end, told) = (forecast(end_ns), Nanos(self.plan.budget_ns));
+        let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+        let mut text = self.plan.takes_longer(end, told);
+        if self.plan.task.is_none() {
+            self.plan.budget_ns = end.0;
+        } else if end_ns as f64 > last_ns && !self.resumed {
+            let last = Nanos((last_ns / 1e9) as u64 * 1_000_000_000);
+            text.push_str(&format!("; measuring stops at {last}, and --resume goes on"));
+        }
         self.observer.hear(&Event::Note(text));
     }
 
@@ -276,8 +275,7 @@ impl Run<'_> {
         self.declare_looks(groups)?;
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
-            // How long they take the look says, which begins now: two forecasts of one thing would differ.
-            self.say_overrun("end beyond", "");
+            self.take_longer(end_ns as u64);
         }
         Ok(())
     }
@@ -307,23 +305,37 @@ impl Run<'_> {
         let group_ns = self.overhead_ns(&confirmed.group);
         let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {
-            let overhead_ns = self.run_ns(cell.twin_of.as_ref().unwrap_or(&cell.id)).unwrap_or(group_ns);
             if cell.kind == CellKind::Floor {
-                rest_ns += self.plan.design.floor_ns + overhead_ns;
+                rest_ns += self.floor_trial_ns(&confirmed.group);
                 continue;
             }
+            let overhead_ns = self.run_ns(cell.twin_of.as_ref().unwrap_or(&cell.id)).unwrap_or(group_ns);
             let explicit_ns = cell.factors.get("duration").number();
-            let window_ns = explicit_ns.unwrap_or_else(|| self.lengthened_ns(cell, confirmed.window_ns));
-            let warmup_ns = self.lengthened_warmup_ns(cell, self.warmup(&confirmed.group), window_ns);
-            let each_ns = warmup_ns + overhead_ns;
-            let trial_ns = search::trial_ns(&cell.factors, window_ns, each_ns, self.pace(&confirmed.group));
-            // Windows of a search are as long as its percentile needs.
-            let shortens = explicit_ns.is_none() && cell.factors.slo().is_none();
+            let warmup_ns = self.warmup(&confirmed.group);
+            let (warmup_ns, window_ns) = match explicit_ns {
+                Some(window_ns) => (warmup_ns, window_ns),
+                None => self.lengths_ns(cell, (warmup_ns, confirmed.window_ns)),
+            };
+            let pace = self.pace(&confirmed.group);
+            let trial_ns = search::trial_ns(&cell.factors, (warmup_ns, window_ns), overhead_ns, pace);
+            // Windows of a search are as long as its percentile needs, others as long as enough calls take.
+            let shortens = explicit_ns.is_none() && cell.factors.slo().is_none() && window_ns <= confirmed.window_ns;
             windows_ns += if shortens { window_ns } else { 0 };
-            rest_ns += if shortens { each_ns } else { trial_ns };
+            rest_ns += if shortens { warmup_ns + overhead_ns } else { trial_ns };
         }
         let stretch = self.plan.stretch();
         ((stretch * windows_ns) as f64, (self.block_overhead_ns() + stretch * rest_ns) as f64)
+    }
+
+    /// A trial of the harness's own loop, which has one flow whatever the others have, nanoseconds; 0 of a program.
+    pub(crate) fn floor_trial_ns(&self, group: &GroupId) -> u64 {
+        let design = &self.plan.design;
+        let overhead_ns = match self.plan.workload {
+            Workload::Check => return 0,
+            Workload::Call => design.overhead_ns,
+            Workload::Stream | Workload::Ring => self.overhead_ns(group),
+        };
+        design.floor_ns + overhead_ns
     }
 }
 

@@ -8,15 +8,12 @@ use std::collections::BTreeSet;
 
 use bytegauge_model::session::{SLOWER, Stage};
 use bytegauge_model::{Cell, GroupId, Levels};
-use bytegauge_plan::{Family, search};
+use bytegauge_plan::{FINALISTS_MIN, Family, search};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::confirm::SHORTEST_SHARE;
 use crate::event::Event;
 use crate::run::{Run, RunError};
-
-/// A choice and one that it is compared with.
-const FINALISTS_MIN: usize = 2;
 
 /// Of how much of something was planned so much is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,8 +90,9 @@ impl Run<'_> {
             let confirmed = family.confirmed().min(if family.is_screened() { finalists } else { usize::MAX });
             let shortest_ns = design.shortest_confirm_ns(self.conditions(group)).min(family.trial_ns);
             let window_ns = ((family.trial_ns as f64 * SHORTEST_SHARE) as u64).max(shortest_ns);
-            // With a twin, and the harness's floor, whose window is next to nothing and which is opened like the others.
-            self.round_of_ns(group, confirmed + 2, (self.warmup(group), window_ns))
+            // With a twin, and the harness's floor.
+            let floor_ns = self.plan.stretch() * self.floor_trial_ns(group);
+            self.round_of_ns(group, confirmed + 1, (self.warmup(group), window_ns)) + floor_ns as f64
         };
         let left = |cell: &&Cell| !self.left.contains(&cell.id);
         let live: BTreeSet<&GroupId> = self.plan.cells.iter().filter(left).map(|cell| &cell.group).collect();
@@ -104,10 +102,9 @@ impl Run<'_> {
     }
 
     /// One block of a group with so many cells at the pace so far, nanoseconds.
-    fn round_of_ns(&self, group: &GroupId, cells: usize, (warmup_ns, window_ns): (u64, u64)) -> f64 {
+    fn round_of_ns(&self, group: &GroupId, cells: usize, lengths_ns: (u64, u64)) -> f64 {
         let conditions: &Levels = self.conditions(group);
-        let beside_ns = warmup_ns + self.overhead_ns(group);
-        let trial_ns = search::trial_ns(conditions, window_ns, beside_ns, self.pace(group));
+        let trial_ns = search::trial_ns(conditions, lengths_ns, self.overhead_ns(group), self.pace(group));
         (self.block_overhead_ns() + self.plan.stretch() * cells as u64 * trial_ns) as f64
     }
 }

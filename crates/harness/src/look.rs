@@ -143,6 +143,8 @@ impl Run<'_> {
         let blocks_ns = self.blocks_until(groups, look);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };
-        blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))
+        let audit_ns = audit_after_ns(share, blocks_ns);
+        let left_ns = self.left_for_audit_ns().saturating_sub(blocks_ns);
+        blocks_ns.saturating_add(if look == 1 { audit_ns.min(left_ns) } else { audit_ns })
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::slo::PACE_ASSUMED;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Probe, SessionId, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
@@ -152,8 +151,6 @@ pub struct Run<'a> {
     pub(crate) block_overheads_ns: (u64, u64),
     /// What confirmation blocks of each group took: the sum, and of how many.
     pub(crate) block_times_ns: BTreeMap<GroupId, (u64, u64)>,
-    /// What probes are expected to offer, calls per second.
-    paces: BTreeMap<GroupId, f64>,
 }
 
 impl<'a> Run<'a> {
@@ -307,7 +304,6 @@ impl<'a> Run<'a> {
             trials_ns: 0,
             block_overheads_ns: (0, 0),
             block_times_ns: BTreeMap::new(),
-            paces: BTreeMap::new(),
         }
     }
 
@@ -411,10 +407,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls per second that the probes of a group's searches are expected to offer: about half of what a closed loop
-    /// reached there; before one was seen, what the plan expects.
+    /// Calls per second of which a group's trials may be sure, and that the probes of its searches are expected to offer: about
+    /// half of what a closed loop reached there; before one was seen, what the plan assumes.
     pub(crate) fn pace(&self, group: &GroupId) -> f64 {
-        self.paces.get(group).copied().unwrap_or(PACE_ASSUMED)
+        self.plan.pace(group, self.conditions(group))
     }
 
     /// Keeps what later stages need of a trial, and tells the observer.
@@ -429,7 +425,7 @@ impl<'a> Run<'a> {
         if let Some(pace) = pace(trial)
             && let Some(cell) = self.plan.cells.iter().find(|cell| cell.id == trial.cell)
         {
-            self.paces.insert(cell.group.clone(), pace);
+            self.plan.seen.paces.insert(cell.group.clone(), pace);
         }
         match trial.stage {
             Stage::Screen | Stage::Narrow => {

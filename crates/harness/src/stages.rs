@@ -1,7 +1,10 @@
 //! A session from its first trial to its last: one stage after the other, and the session closed, however they end.
 
+use bytegauge_model::GroupId;
 use bytegauge_model::session::SessionStatus;
+use bytegauge_plan::Plan;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use serde_json::Value;
 
 use crate::event::Event;
 use crate::judge::Judge;
@@ -34,10 +37,35 @@ impl Run<'_> {
             return Ok(Ended::Interrupted);
         }
         self.fit_runs()?;
+        self.fit_pace()?;
         if !self.screen()? {
             return Ok(Ended::Interrupted);
         }
         self.confirm(judge)
+    }
+
+    /// Once calls were seen: where they are slower than was planned, less is confirmed, or it takes longer, and it is said
+    /// which, before it is waited for. A session that is resumed keeps what was settled then.
+    fn fit_pace(&mut self) -> Result<(), RunError> {
+        let spent_ns = monotonic_ns() - self.began_ns;
+        let paced: Vec<GroupId> = self.plan.seen.paces.keys().cloned().collect();
+        if paced.is_empty() || self.plan.task.is_some() || !self.first_blocks.is_empty() {
+            return Ok(());
+        }
+        self.plan.seen.calibrated_ns = Some(spent_ns);
+        self.plan.seen.overheads_ns =
+            paced.into_iter().map(|group| (group.clone(), self.overhead_ns(&group))).collect();
+        let (given_ns, families) = (self.plan.budget_ns, self.plan.families.clone());
+        let said = self.plan.fit_budget();
+        if self.plan.families != families {
+            let amended = Plan { budget_ns: given_ns, ..self.plan.clone() };
+            self.store.amend_plan(self.session, &serde_json::to_value(&amended).unwrap_or(Value::Null))?;
+        }
+        for text in said {
+            self.store.add_note(self.session, &text)?;
+            self.observer.hear(&Event::Note(text));
+        }
+        Ok(())
     }
 
     /// Once runs of a program were seen: gives a budget that nobody stated room for the fewest blocks, and says that one

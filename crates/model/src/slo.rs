@@ -14,9 +14,6 @@ use crate::unit::Nanos;
 /// the search from above, which now and then opens it again. A plan is timed by it.
 pub const PROBES_USUAL: u64 = 11;
 
-/// Calls per second that a plan expects while it knows none: about what one busy connection or two reach on loopback.
-pub const PACE_ASSUMED: f64 = 30_000.0;
-
 /// A probe that would be longer is not made, nanoseconds.
 pub const PROBE_MAX_NS: u64 = 10_000_000_000;
 

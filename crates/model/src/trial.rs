@@ -25,6 +25,17 @@ use crate::workload::Workload;
 pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purpose, did not run within the window (it was kept \
                              from a CPU), so the harness's own cost is not known: use a longer --duration";
 
+/// Why a trial failed in which no byte came. Such a trial ran to its end, and stored ones say so in these words.
+pub const NO_BYTE: &str = "no byte arrived within the window";
+/// The same of one of two ways: `no byte went there within the window`.
+pub const NO_BYTE_WENT: &str = "no byte went";
+/// The same of a server that is not ours, and is fed.
+pub const NO_BYTE_TAKEN: &str = "the server took no byte within the window";
+/// The same of calls.
+pub const NO_CALL: &str = "no call was completed within the window";
+/// The same of a ring.
+pub const NO_COMPLETION: &str = "nothing was completed within the window";
+
 /// How a trial, or a cell, ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
@@ -45,6 +56,13 @@ impl Outcome {
             Outcome::Skipped(_) => "skipped",
             Outcome::Failed(_) => "failed",
         }
+    }
+
+    /// Whether it ran to its end and nothing moved: a rate of 0, which has no logarithm, and not a fault of measuring. The null
+    /// engine moves nothing on purpose.
+    pub fn moved_nothing(&self) -> bool {
+        let begins = [NO_BYTE, NO_BYTE_WENT, NO_BYTE_TAKEN, NO_CALL, NO_COMPLETION];
+        matches!(self, Outcome::Failed(reason) if begins.iter().any(|begin| reason.starts_with(begin)))
     }
 
     /// Why it was not measured.
@@ -489,4 +507,30 @@ pub struct MachineUse {
     /// What the emulated link between the ends did; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkUse>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moved_nothing_is_told_from_what_went_wrong_and_from_the_null_engine() {
+        let check = |outcome: Outcome, expected| assert_eq!(outcome.moved_nothing(), expected, "{outcome:?}");
+        let failed = |reason: &str| Outcome::Failed(reason.into());
+        check(
+            failed("no byte arrived within the window (the reader was kept from running): use a longer --duration"),
+            true,
+        );
+        check(
+            failed("no byte went back within the window (a reader was kept from running): use a longer --duration"),
+            true,
+        );
+        check(failed("the server took no byte within the window: does it read?"), true);
+        check(failed("no call was completed within the window: 53 times refused in phase connect"), true);
+        check(failed("nothing was completed within the window (the thread was kept from running)"), true);
+        check(failed(IDLE_LOOP), false);
+        check(failed("the sink died"), false);
+        check(Outcome::Skipped(NO_BYTE.into()), false);
+        check(Outcome::Measured, false);
+    }
 }

@@ -1,18 +1,23 @@
 //! How long a plan takes, and what of it is shortened until it fits its budget. Never reads the clock.
 
-use bytegauge_model::forecast::audit_after_ns;
-use bytegauge_model::slo::PACE_ASSUMED;
+use bytegauge_model::forecast::{audit_after_ns, forecast};
+use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{GroupId, Nanos};
+use bytegauge_model::{GroupId, Levels, Nanos};
 
-use crate::design::{AUDIT_CELLS_MIN, Schedule};
+use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERRUN_UNASKED, OVERTIME, Schedule};
 use crate::index::{Index, NO_LEVELS};
 use crate::missing::connections;
-use crate::plan::Plan;
-use crate::search;
+use crate::plan::{Family, Plan};
 use crate::spec::PlanError;
+use crate::{pace, search};
 
 impl Plan {
+    /// Calls per second in a group: as they were seen, else as is assumed of its conditions.
+    pub fn pace(&self, group: &GroupId, conditions: &Levels) -> f64 {
+        self.seen.paces.get(group).copied().unwrap_or_else(|| pace::assumed(conditions))
+    }
+
     /// What each stage takes, with the warm-ups that the design assumes.
     pub fn schedule(&self) -> Schedule {
         let design = &self.design;
@@ -23,36 +28,46 @@ impl Plan {
         for family in &self.families {
             let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
             let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
-            let screened = family.screened.len() as u64;
-            let most_flows = conditions().map(connections).max().unwrap_or(0);
-            let overhead_ns = design.overhead_ns + most_flows * design.flow_overhead_ns;
+            let of = |group: &GroupId| {
+                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
+                let assumed_ns = design.overhead_ns + connections(conditions) * design.flow_overhead_ns;
+                let seen_ns = self.seen.overheads_ns.get(group).copied();
+                (conditions, seen_ns.unwrap_or(assumed_ns), self.pace(group, conditions))
+            };
             let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
             placements.sort_unstable();
             placements.dedup();
             if conditions().any(|levels| design.calibrates(levels)) {
-                let trial_ns = design.calibration_ns + design.fresh.warmup_ns + overhead_ns;
+                let trial_ns = |group: &&GroupId| {
+                    let (conditions, overhead_ns, pace) = of(group);
+                    let lengths = (design.fresh.warmup_ns, design.calibration_ns);
+                    let (warmup_ns, window_ns) = pace::lengths_ns(conditions, lengths, pace);
+                    warmup_ns + window_ns + overhead_ns
+                };
+                let trial_ns = live.iter().map(trial_ns).max().unwrap_or(0);
                 schedule.calibrate_ns += stretch * placements.len() as u64 * self.calibration_trials(family) * trial_ns;
             }
             if family.is_screened() {
                 let cells = family.choices as u64;
                 let narrowed = cells.min(design.narrow_cells as u64);
-                // A family has one objective, or none.
-                let conditions = conditions().next().unwrap_or(&NO_LEVELS);
-                let (warmup_ns, window_ns) = design.screening_ns(conditions, None);
-                let trial_ns = search::trial_ns(conditions, window_ns, warmup_ns + overhead_ns, PACE_ASSUMED);
-                schedule.screen_ns += stretch * screened * cells * design.screen_blocks * trial_ns;
-                schedule.narrow_ns += stretch * screened * narrowed * design.narrow_blocks * trial_ns;
+                for group in &family.screened {
+                    let (conditions, overhead_ns, pace) = of(group);
+                    let lengths = design.screening_ns(conditions, None);
+                    let trial_ns = search::trial_ns(conditions, lengths, overhead_ns, pace);
+                    schedule.screen_ns += stretch * cells * design.screen_blocks * trial_ns;
+                    schedule.narrow_ns += stretch * narrowed * design.narrow_blocks * trial_ns;
+                }
             }
             for group in live {
                 let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
                 let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
-                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
+                let (conditions, overhead_ns, pace) = of(group);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
-                let each_ns = design.confirm_warmup_ns(conditions, None) + overhead_ns;
-                let trial_ns = search::trial_ns(conditions, window_ns, each_ns, PACE_ASSUMED);
+                let warmup_ns = design.confirm_warmup_ns(conditions, None);
+                let trial_ns = search::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, pace);
                 let is_audited = family.confirmed() > 1 && explicit.is_none_or(|ns| ns < design.audit_ns);
                 if is_audited && design.audits(conditions) {
-                    let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + each_ns);
+                    let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
                 let beside = index.artefacts.get(group).copied().unwrap_or(0);
@@ -64,6 +79,9 @@ impl Plan {
                     schedule.confirm_round_ns += round_ns;
                 }
             }
+        }
+        if let Some(calibrated_ns) = self.seen.calibrated_ns {
+            schedule.calibrate_ns = calibrated_ns;
         }
         let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
         let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
@@ -90,14 +108,40 @@ impl Plan {
         schedule
     }
 
-    /// Shortens what may be shortened until at least the fewest useful blocks fit.
-    pub(crate) fn fit_budget(&mut self) -> Result<(), PlanError> {
+    /// The same before anything is measured: who would wait for far longer than was given is asked first.
+    pub(crate) fn fit_or_refuse(&mut self) -> Result<(), PlanError> {
+        let given_ns = self.budget_ns;
+        let said = self.fit_budget();
+        if self.budget_ns > given_ns.saturating_mul(OVERRUN_UNASKED) {
+            return Err(PlanError::Budget {
+                budget: Nanos(given_ns).to_string(),
+                cells: self.cells.len(),
+                of: counted(self.groups.len(), "group"),
+                needed: format!("{}s", self.budget_ns.div_ceil(1_000_000_000)),
+            });
+        }
+        self.notes.extend(said);
+        Ok(())
+    }
+
+    /// Shortens what may be shortened, then confirms fewer choices, until the fewest blocks that prove anything fit; and where
+    /// they do not fit all the same, gives them the time that they take. What is to be said of it, before it is waited for.
+    pub fn fit_budget(&mut self) -> Vec<String> {
         let budget_ns = self.budget_ns;
-        let over = |plan: &Plan| plan.blocks.is_none() && plan.schedule().total_ns() > budget_ns;
         let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
-        while calibration_share(self) > 0.08 && self.design.calibration_ns > 50_000_000 {
+        while self.seen.calibrated_ns.is_none()
+            && calibration_share(self) > 0.08
+            && self.design.calibration_ns > 50_000_000
+        {
             self.design.calibration_ns -= 50_000_000;
         }
+        if self.blocks.is_some() {
+            return Vec::new();
+        }
+        // What a forecast may be off by anyhow costs nobody a choice, and changes nothing of what was begun.
+        let far_over = |plan: &Plan| plan.schedule().total_ns() as f64 > budget_ns as f64 * OVERTIME;
+        let begun = self.seen.calibrated_ns.is_some();
+        let over = |plan: &Plan| if begun { far_over(plan) } else { plan.schedule().total_ns() > budget_ns };
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
             |plan| {
@@ -116,20 +160,65 @@ impl Plan {
         ];
         for step in steps {
             if !over(self) {
-                return Ok(());
+                return Vec::new();
             }
             step(self);
         }
-        if over(self) {
-            let needed_s = (self.schedule().total_ns() as f64 / (1.0 - self.design.reserve) / 1e9).ceil();
-            return Err(PlanError::Budget {
-                budget: Nanos(budget_ns).to_string(),
-                cells: self.cells.len(),
-                of: counted(self.groups.len(), "group"),
-                needed: format!("{needed_s}s"),
+        let mut said = Vec::new();
+        let (before, before_ns) = (self.most_confirmed(), self.schedule().total_ns());
+        for most in (FINALISTS_MIN..=FINALISTS).rev() {
+            if far_over(self) {
+                self.confirm_at_most(most);
+            }
+        }
+        let kept = self.most_confirmed();
+        if kept < before {
+            let only = format!("{kept} of {before} choices of a group confirmed");
+            said.push(match begun {
+                true => format!("{SLOWER}{only}"),
+                false => format!(
+                    "a budget of {} is too short for all that this plan confirms, which takes about {}, so only {only}",
+                    Nanos(budget_ns),
+                    forecast(before_ns)
+                ),
             });
         }
-        Ok(())
+        if over(self) {
+            let needed = forecast((self.schedule().total_ns() as f64 / (1.0 - self.design.reserve)) as u64);
+            self.budget_ns = needed.0;
+            said.push(self.takes_longer(needed, Nanos(budget_ns)));
+        }
+        said
+    }
+
+    /// What is said where the fewest blocks take longer than was given for them, or told of them, and are measured all the same.
+    pub fn takes_longer(&self, needed: Nanos, told: Nanos) -> String {
+        let why = if self.seen.calibrated_ns.is_some() { " (trials take longer here than was planned)" } else { "" };
+        format!(
+            "this takes about {needed}, not {told}: {} blocks are the fewest that prove anything{why}; shorter lists, of \
+             conditions or of choices, take less",
+            self.design.blocks_min
+        )
+    }
+
+    fn most_confirmed(&self) -> usize {
+        self.families.iter().map(Family::confirmed).max().unwrap_or(0)
+    }
+
+    /// Confirms at most so many choices of each family that has more than are usually confirmed, the best of a screening, where
+    /// that takes less time.
+    fn confirm_at_most(&mut self, most: usize) {
+        let before = self.clone();
+        for family in self.families.iter_mut().filter(|family| family.choices > FINALISTS) {
+            family.finalists = Finalists::Cap(family.confirmed().min(most));
+            if family.screened.is_empty() {
+                family.screened.clone_from(&family.groups);
+            }
+        }
+        self.screen_what_is_left();
+        if self.schedule().total_ns() >= before.schedule().total_ns() {
+            *self = before;
+        }
     }
 }
 
@@ -138,6 +227,7 @@ mod tests {
     use super::*;
     use crate::catalog::Catalog;
     use crate::file::parse;
+    use crate::plan::SeenPace;
     use crate::resolve::resolve;
     use crate::spec::Spec;
 
@@ -176,6 +266,72 @@ mod tests {
         assert_eq!(blocks, schedule.blocks);
         let audit_ns = ns - schedule.confirm_ns();
         assert!(audit_ns > 0 && audit_ns <= audit_after_ns(plan.audit, schedule.confirm_ns()) + 1, "{schedule:?} {ns}");
+    }
+
+    /// Calls with a connection each, so many choices under two conditions, all of them confirmed.
+    fn calls(rcvbuf: &str, budget: &str) -> Result<Plan, PlanError> {
+        let text = format!(
+            "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nplacement = \"cross-core\"\nflows = 20\n\
+             competing-flows = \"0,20\"\nconnect-per-call = \"on\"\nfinalists = \"all\"\ntrial = \"80ms\"\n\
+             server-engine = \"blocking,epoll\"\nrcvbuf = \"{rcvbuf}\"\nbudget = \"{budget}\""
+        );
+        resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1)
+    }
+
+    const MANY: &str = "auto,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M";
+
+    #[test]
+    fn what_a_plan_confirms_gives_way_before_it_starts_and_is_told() {
+        let plan = calls(MANY, "120s").unwrap();
+        assert!(!plan.families[0].is_screened() && plan.notes.is_empty(), "{:?}", plan.notes);
+        let plan = calls(MANY, "15s").unwrap();
+        let schedule = plan.schedule();
+        assert!(plan.families[0].is_screened() && plan.families[0].screened.len() == 2, "{:?}", plan.families[0]);
+        assert!(schedule.screen_ns > 0 && schedule.blocks >= 6 && schedule.total_ns() <= plan.budget_ns);
+        let kept = plan.families[0].confirmed();
+        assert!((2..=6).contains(&kept), "{kept}");
+        let said = format!("so only {kept} of 24 choices of a group confirmed");
+        assert!(plan.notes.iter().any(|note| note.contains(&said)), "{:?}", plan.notes);
+    }
+
+    #[test]
+    fn a_budget_that_is_too_short_becomes_what_the_fewest_blocks_take() {
+        // Two choices: nothing is left that could give way.
+        let plan = calls("auto", "3s").unwrap();
+        let schedule = plan.schedule();
+        assert!(plan.budget_ns > 3_000_000_000 && schedule.total_ns() <= plan.budget_ns, "{schedule:?}");
+        assert!(schedule.blocks >= 6, "{schedule:?}");
+        let said = format!("this takes about {}, not 3 s", Nanos(plan.budget_ns));
+        assert!(plan.notes.iter().any(|note| note.starts_with(&said)), "{:?}", plan.notes);
+        // Of far longer it is asked.
+        let refused = calls("auto", "1s").unwrap_err().to_string();
+        assert!(refused.contains(&format!("give --budget {}s", plan.budget_ns / 1_000_000_000)), "{refused}");
+    }
+
+    #[test]
+    fn a_session_that_meets_slow_calls_is_fitted_anew() {
+        let mut plan = calls(MANY, "120s").unwrap();
+        let seen = |per_second: f64| SeenPace {
+            calibrated_ns: Some(2_000_000_000),
+            paces: plan.groups.iter().map(|group| (group.id.clone(), per_second)).collect(),
+            overheads_ns: Default::default(),
+        };
+        let (usual, slow, slowest) = (seen(2_500.0), seen(500.0), seen(1.0));
+        plan.seen = usual;
+        assert_eq!(plan.fit_budget(), Vec::<String>::new());
+        assert!(!plan.families[0].is_screened());
+        plan.seen = slow;
+        let said = plan.fit_budget();
+        let kept = plan.families[0].confirmed();
+        assert_eq!(said, [format!("slower than planned, so only {kept} of 24 choices of a group confirmed")]);
+        assert!(kept <= 6 && plan.budget_ns == 120_000_000_000);
+        plan.seen = slowest;
+        plan.budget_ns = 15_000_000_000;
+        let said = plan.fit_budget();
+        let told = said.last().unwrap();
+        assert!(told.starts_with(&format!("this takes about {}, not 15 s", Nanos(plan.budget_ns))), "{told}");
+        assert!(told.contains("trials take longer here than was planned"), "{told}");
+        assert!(plan.schedule().total_ns() <= plan.budget_ns);
     }
 
     #[test]

@@ -280,6 +280,16 @@ impl Design {
 /// Finalists of a family unless the plan says otherwise.
 pub const FINALISTS: usize = 6;
 
+/// Finalists give way to no fewer: a choice and one that it is compared with.
+pub const FINALISTS_MIN: usize = 2;
+
+/// A session takes at most so much of its budget before it stops short: the machine may slow down.
+pub const OVERTIME: f64 = 1.1;
+
+/// A budget that is stated is overrun by no more than this for the fewest blocks that prove anything, unless the session has
+/// begun: who gave a minute need not be asked whether it may be two, but whether it may be ten.
+pub(crate) const OVERRUN_UNASKED: u64 = 2;
+
 /// What one stage costs, for the dry run and the progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {

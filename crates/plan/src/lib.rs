@@ -18,6 +18,7 @@ mod index;
 mod meaning;
 mod missing;
 pub mod order;
+pub mod pace;
 mod plan;
 pub mod ready;
 pub mod relay;
@@ -30,8 +31,8 @@ mod task;
 pub mod versus;
 
 pub use catalog::Catalog;
-pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, Finalists, LOOKS, LOOKS_MAX, Schedule};
-pub use plan::{Family, Plan};
+pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, Schedule};
+pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanError, ProfileSpec, Spec};
 pub use task::RunTime;

@@ -1,6 +1,6 @@
 //! A resolved plan: what is run, stored with its session, and asked by everybody. How it comes about is `resolve`'s.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload};
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,20 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// Lengths and counts.
     pub design: Design,
+    /// What a session has seen of its machine; nothing before it begins.
+    #[serde(skip)]
+    pub seen: SeenPace,
+}
+
+/// What goes into a forecast and only a machine can tell. What was not seen is assumed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeenPace {
+    /// What calibration took, nanoseconds, once it is over.
+    pub calibrated_ns: Option<u64>,
+    /// Calls per second in a group.
+    pub paces: BTreeMap<GroupId, f64>,
+    /// What a trial of a group costs besides its warm-up and window, nanoseconds.
+    pub overheads_ns: BTreeMap<GroupId, u64>,
 }
 
 impl Plan {

@@ -13,7 +13,7 @@ use crate::engines;
 use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
 use crate::missing::skip_what_is_missing;
-use crate::plan::{Family, Plan};
+use crate::plan::{Family, Plan, SeenPace};
 use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
@@ -60,6 +60,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         skipped: Vec::new(),
         notes: Vec::new(),
         design: Design::of(spec.workload),
+        seen: SeenPace::default(),
     };
     if spec.budget_ns.is_some() {
         plan.design.blocks_max = BLOCKS_STATED_MAX;
@@ -96,7 +97,7 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
         let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");
         return Err(PlanError::NothingLeft(reason.to_owned()));
     }
-    plan.fit_budget()?;
+    plan.fit_or_refuse()?;
     Ok(plan)
 }
 
@@ -263,10 +264,13 @@ mod tests {
     #[test]
     fn every_ready_plan_resolves_within_its_budget() {
         for (name, _) in ready::PLANS {
-            let plan = resolve(&ready::shown(name).unwrap(), &Catalog::default(), 1).unwrap();
+            let spec = ready::shown(name).unwrap();
+            let plan = resolve(&spec, &Catalog::default(), 1).unwrap();
             let schedule = plan.schedule();
             assert!(schedule.blocks >= plan.design.blocks_min, "{name}: {schedule:?}");
             assert!(schedule.total_ns() <= plan.budget_ns, "{name}: {schedule:?}");
+            assert_eq!(spec.budget_ns, Some(plan.budget_ns), "{name}: {:?}", plan.notes);
+            assert!(!plan.notes.iter().any(|note| note.contains("too short")), "{name}: {:?}", plan.notes);
         }
     }
 

@@ -3,16 +3,21 @@
 use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
 use bytegauge_model::{Level, Levels};
 
+use crate::pace;
 use crate::spec::Spec;
 
-/// How long a trial takes under these conditions, nanoseconds: a window and what is beside it, or as many of them as a
-/// search usually makes, each as long as its percentile needs at a pace of `per_second` calls.
-pub fn trial_ns(conditions: &Levels, window_ns: u64, beside_ns: u64, per_second: f64) -> u64 {
+/// How long a trial takes under these conditions, nanoseconds: a warm-up, a window and what is beside them, long enough for the
+/// calls without which it tells nothing; or as many of them as a search usually makes, each as long as its percentile needs.
+/// Calls come at a pace of so many per second.
+pub fn trial_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     match conditions.slo() {
-        None => window_ns + beside_ns,
+        None => {
+            let (warmup_ns, window_ns) = pace::lengths_ns(conditions, (warmup_ns, window_ns), per_second);
+            warmup_ns + window_ns + overhead_ns
+        }
         Some(slo) => {
             let probe_ns = slo.probe_ns(window_ns, per_second).min(PROBE_MAX_NS.max(window_ns));
-            PROBES_USUAL * (probe_ns + beside_ns)
+            PROBES_USUAL * (probe_ns + warmup_ns + overhead_ns)
         }
     }
 }
@@ -29,12 +34,12 @@ mod tests {
 
     fn check(slo: &str, per_second: f64, expected_ns: u64) {
         let conditions = Levels::from([("slo", slo.into())]);
-        assert_eq!(trial_ns(&conditions, 50_000_000, 10_000_000, per_second), expected_ns);
+        assert_eq!(trial_ns(&conditions, (4_000_000, 50_000_000), 6_000_000, per_second), expected_ns);
     }
 
     #[test]
     fn a_search_takes_as_long_as_its_probes() {
-        check("none", 1.0, 60_000_000);
+        check("none", 1000.0, 60_000_000);
         check("p99=2ms", 100_000.0, PROBES_USUAL * 60_000_000);
         check("p99.9=2ms", 10_000.0, PROBES_USUAL * 1_260_000_000);
         check("p99.9=2ms", 0.0, PROBES_USUAL * 10_010_000_000);

@@ -84,6 +84,7 @@ mod tests {
             let schedule = plan.schedule();
             assert!(schedule.blocks >= plan.design.blocks_min, "{}: {schedule:?}", step.plan);
             assert!(schedule.total_ns() <= step.budget_ns(STEPS, SURVEY_NS), "{}: {schedule:?}", step.plan);
+            assert!(!plan.notes.iter().any(|note| note.contains("too short")), "{}: {:?}", step.plan, plan.notes);
             assert_eq!(plan.name, step.plan);
         }
         let all: u64 = STEPS.iter().map(|step| step.budget_ns(STEPS, SURVEY_NS)).sum();

@@ -121,7 +121,7 @@ impl Plan {
                 self.notes.push(note);
             }
         }
-        self.fit_budget()?;
+        self.fit_or_refuse()?;
         Ok(self)
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Long because its tests spell every sentence out.
 
-use bytegauge_model::unit::{byte_rate, significant, significant_up};
+use bytegauge_model::unit::{byte_rate, counted, significant, significant_up};
 use bytegauge_model::workload::WorkloadRow;
 use bytegauge_model::{Nanos, Workload};
 
@@ -438,6 +438,11 @@ pub fn share_or_times(share: f64) -> String {
         true => percent_up(share),
         false => format!("{} ×", significant_up(1.0 + share, 2)),
     }
+}
+
+/// `1 of 22 trials moved nothing`.
+pub fn moved_nothing(stalled: usize, of: usize) -> String {
+    format!("{stalled} of {} moved nothing", counted(of, "trial"))
 }
 
 /// How far two measurements of the same were apart, of which one cost so much more than the other, as a share: which of them is

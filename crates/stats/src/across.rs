@@ -35,6 +35,9 @@ pub struct Across {
     /// Upper bound of ln(cost / cost of the best) in the mean session, at least 0; `None` for fewer than
     /// [`MIN_SESSIONS`].
     pub upper: Option<Vec<f64>>,
+    /// Whether a cell is shown to be dearer than some other one in the mean session, all comparisons with one reference together;
+    /// of no cell for fewer than [`MIN_SESSIONS`].
+    pub dearer: Vec<bool>,
     /// How far the differences of two cells are spread by what differs between sessions alone: a standard deviation in
     /// ln, pooled over all pairs; `None` for one session.
     pub between: Option<f64>,
@@ -54,17 +57,15 @@ pub fn across(sessions: &[Replicate], level: f64) -> Across {
     let least = (0..cells).map(mean).fold(f64::INFINITY, f64::min);
     let squares: Vec<f64> = pairs.iter().filter_map(|&ends| pair(ends).between_square()).collect();
     let between = (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / squares.len() as f64).max(0.0).sqrt());
+    let critical = reach(sessions.len(), cells, level);
+    let rivals = |i: usize| (0..cells).filter(move |&j| j != i).map(move |j| pair((i, j)));
+    let worst = |i: usize, critical: f64| rivals(i).map(|d| d.mean + critical * d.error).fold(0.0, f64::max);
+    let is_dearer = |i: usize| critical.is_some_and(|critical| rivals(i).any(|d| d.mean > critical * d.error));
     Across {
         sessions: sessions.len(),
         excess: (0..cells).map(|cell| mean(cell) - least).collect(),
-        upper: reach(sessions.len(), cells, level).map(|critical| {
-            let against = |i: usize, j: usize| {
-                let Difference { mean, error, .. } = pair((i, j));
-                mean + critical * error
-            };
-            let worst = |i: usize| (0..cells).filter(|&j| j != i).map(|j| against(i, j)).fold(0.0, f64::max);
-            (0..cells).map(worst).collect()
-        }),
+        upper: critical.map(|critical| (0..cells).map(|cell| worst(cell, critical)).collect()),
+        dearer: (0..cells).map(is_dearer).collect(),
         between,
     }
 }
@@ -125,6 +126,8 @@ mod tests {
     fn what_sessions_agree_in_is_bounded_and_what_they_do_not_is_not() {
         let calm = across(&world(&[0.0, 0.02, 0.4], 0.005, 0.01, 6, 1), 0.95);
         assert!(calm.upper.as_ref().is_some_and(|upper| upper[0] < 0.05 && upper[2] > 0.3), "{calm:?}");
+        assert_eq!(calm.dearer, [false, calm.dearer[1], true], "{calm:?}");
+        assert!(across(&world(&[0.0, 0.4], 0.005, 0.01, 2, 1), 0.95).dearer.iter().all(|dearer| !dearer));
         let wild = across(&world(&[0.0, 0.02, 0.4], 0.3, 0.01, 6, 1), 0.95);
         assert!(wild.upper.as_ref().is_some_and(|upper| upper.iter().all(|bound| *bound > 0.05)), "{wild:?}");
     }

@@ -34,6 +34,8 @@ pub struct CellInput {
     pub order: usize,
     /// It leaves everything that varies to the system: whoever takes it changes nothing.
     pub is_default: bool,
+    /// Nothing moved in some of its trials, or of its twin's.
+    pub stalled: bool,
 }
 
 /// One visit of the group to all its cells.
@@ -186,7 +188,8 @@ pub struct GroupVerdict {
     pub slow_limited: Vec<usize>,
     /// Cells that typical trials keep or put within the margin, and of which nothing is proven because
     /// plain means, in which every slow trial counts in full, speak against them: not the best, and
-    /// beyond the margin by their estimate. Ascending.
+    /// beyond the margin by their estimate. So do trials in which nothing moved: each costs without end, no logarithm holds it,
+    /// and its block is compared with nothing. Ascending.
     pub spoken_against: Vec<usize>,
 }
 
@@ -252,6 +255,9 @@ pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
         let plain = judge_blocks(input, &Method { limit_outliers: false, ..*method });
         primary.spoken_against = spoken_against(&primary, &plain, method);
     }
+    primary.spoken_against.extend(primary.present.iter().filter(|&&cell| input.cells[cell].stalled));
+    primary.spoken_against.sort_unstable();
+    primary.spoken_against.dedup();
     if (0..input.cells.len()).any(|cell| primary.proves(cell, method)) {
         primary.exchanged_upper = exchanged(input).map_or_else(Vec::new, |input| judge_blocks(&input, method).upper);
     }

@@ -82,6 +82,25 @@ fn only_cells_that_typical_trials_keep_are_spoken_against() {
 }
 
 #[test]
+fn a_cell_that_stalls_is_passed_over_however_fast_its_other_trials_are() {
+    let mut input = Scenario::new(vec![0.0, 0.01, 0.3], Noise::Normal, 0.01).group(40, 3);
+    let method = Method::default();
+    let named = |input: &GroupInput| {
+        let verdict = analyse(input, &method);
+        let said = crate::recommend::over_profiles(&[(input, &verdict)], &method);
+        (said.cell, said.proven, verdict.spoken_against)
+    };
+    assert_eq!(named(&input), (Some(0), true, vec![]));
+    input.cells[0].stalled = true;
+    assert_eq!(named(&input), (Some(1), true, vec![0]));
+    input.cells[1].stalled = true;
+    // The third is dear: nothing is proven, and who does not stall is named.
+    assert_eq!(named(&input), (Some(2), false, vec![0, 1]));
+    input.cells[2].stalled = true;
+    assert_eq!(named(&input), (Some(0), false, vec![0, 1, 2]));
+}
+
+#[test]
 fn a_twin_that_differs_takes_every_proof_away() {
     let mut scenario = Scenario::new(vec![0.0, 0.01], Noise::Normal, 0.005);
     scenario.twin_of = Some(0);

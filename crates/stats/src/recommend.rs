@@ -100,10 +100,15 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let proves_everywhere = |&cell: &usize| profiles.iter().all(|(_, v)| v.proves(cell, method));
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(proves_everywhere).collect();
     let proven = !proven_cells.is_empty();
-    let cell = proven_cells.first().copied().or_else(|| {
-        let closest = closest_bounded(profiles, cells)?;
-        Some(change_nothing(profiles, closest).unwrap_or(closest))
-    });
+    let candidate = |&cell: &usize| Candidate {
+        is_default: profiles[0].0.cells[cell].is_default,
+        proven: proves_everywhere(&cell),
+        may_be_best: profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.spoken_against.contains(&cell)),
+        bound: worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper),
+    };
+    let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();
+    let closest = closest_bounded(profiles, cells).and_then(|closest| ranked.iter().position(|cell| *cell == closest));
+    let cell = named(&candidates, closest).map(|place| ranked[place]);
     let worst = cell.and_then(|cell| worst_over(profiles, |v| v.upper[cell]));
     Recommendation {
         cell,
@@ -147,6 +152,7 @@ fn cheapest_first(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Ve
             cpu_per_unit: dearest(&|c| c.cpu_per_unit, cell),
             order: profiles[0].0.cells[cell].order,
             is_default: profiles[0].0.cells[cell].is_default,
+            stalled: false,
         })
         .collect();
     if costs.iter().any(|cost| cost.footprint_bytes.is_none()) {
@@ -185,17 +191,33 @@ const AS_CLOSE: f64 = 1.5;
 /// A least bound that excludes not even a double, ln, is no answer at all.
 const TWOFOLD: f64 = std::f64::consts::LN_2;
 
-/// The cell that leaves everything to the system, where none is shown to be cheaper and its bound is about as close as that of
-/// `closest`, the one that is bounded most closely, or that one's bound is no answer either.
-fn change_nothing(profiles: &[(&GroupInput, &GroupVerdict)], closest: usize) -> Option<usize> {
-    let bound = |cell: usize| worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper);
-    let stands = |&cell: &usize| {
-        let may_be_best = profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.spoken_against.contains(&cell));
-        may_be_best
-            && bound(cell).zip(bound(closest)).is_some_and(|(own, least)| own <= AS_CLOSE * least || least >= TWOFOLD)
+/// A choice as the rule sees it that says which one is named: of one session, of several, or of several questions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// It leaves everything that varies to the system: whoever takes it changes nothing.
+    pub is_default: bool,
+    /// It is shown to be good enough wherever that is asked.
+    pub proven: bool,
+    /// It is nowhere shown to be dearer than another one, and nothing else speaks against it.
+    pub may_be_best: bool,
+    /// Its upper bound on the distance from the best, in ln; `None` where it has none.
+    pub bound: Option<f64>,
+}
+
+/// Which of the choices, given cheapest first, is named: the first that is proven; else the one that changes nothing, where none
+/// is shown to be cheaper and its bound is about as close as that of `closest`, the one that is bounded most closely, or
+/// that one's bound is no answer either; else `closest`.
+#[must_use]
+pub fn named(cheapest_first: &[Candidate], closest: Option<usize>) -> Option<usize> {
+    let stands = |default: &Candidate, closest: usize| {
+        let bounds = default.bound.zip(cheapest_first[closest].bound);
+        default.may_be_best && bounds.is_some_and(|(own, least)| own <= AS_CLOSE * least || least >= TWOFOLD)
     };
-    let default = profiles[0].0.cells.iter().position(|cell| cell.is_default);
-    default.filter(stands)
+    cheapest_first.iter().position(|candidate| candidate.proven).or_else(|| {
+        let closest = closest?;
+        let default = cheapest_first.iter().position(|candidate| candidate.is_default);
+        Some(default.filter(|&default| stands(&cheapest_first[default], closest)).unwrap_or(closest))
+    })
 }
 
 fn why_not(profiles: &[(&GroupInput, &GroupVerdict)], cell: Option<usize>) -> Reason {

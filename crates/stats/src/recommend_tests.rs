@@ -71,7 +71,8 @@ fn of_what_is_open_the_smallest_bound_is_named() {
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
         BlockInput { cost: cost.to_vec(), twin_cost: None }
     };
-    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false };
+    let cell =
+        |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false, stalled: false };
     let blocks = (0..24).map(block).collect();
     let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
     let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
@@ -117,11 +118,36 @@ fn too_few_blocks() {
 
 #[test]
 fn without_sizes_cpu_decides_and_then_the_plan() {
-    let cell =
-        |cpu: Option<f64>, order| CellInput { footprint_bytes: None, cpu_per_unit: cpu, order, is_default: false };
+    let cell = |cpu: Option<f64>, order| CellInput {
+        footprint_bytes: None,
+        cpu_per_unit: cpu,
+        order,
+        is_default: false,
+        stalled: false,
+    };
     assert_eq!(cheaper(&cell(Some(1.0), 5), &cell(Some(2.0), 1)), Ordering::Less);
     assert_eq!(cheaper(&cell(None, 5), &cell(Some(2.0), 9)), Ordering::Greater);
     assert_eq!(cheaper(&cell(None, 5), &cell(None, 9)), Ordering::Less);
     let default = CellInput { is_default: true, ..cell(None, 9) };
     assert_eq!(cheaper(&default, &cell(Some(1.0), 1)), Ordering::Less);
+}
+
+#[test]
+fn one_rule_names_what_is_proven_then_what_changes_nothing_then_what_is_bounded_most_closely() {
+    let check = |default: (bool, bool, Option<f64>), least: f64, proven: bool, expected: usize| {
+        let (proves, may_be_best, bound) = default;
+        let candidates = [
+            Candidate { is_default: true, proven: proves, may_be_best, bound },
+            Candidate { is_default: false, proven, may_be_best: true, bound: Some(least) },
+        ];
+        assert_eq!(named(&candidates, Some(1)), Some(expected), "{candidates:?}");
+    };
+    check((true, true, Some(0.04)), 0.01, true, 0);
+    check((false, true, Some(0.15)), 0.04, true, 1);
+    check((false, true, Some(0.15)), 0.10, false, 0);
+    check((false, true, Some(0.16)), 0.10, false, 1);
+    check((false, true, Some(9.0)), 0.70, false, 0);
+    check((false, false, Some(0.10)), 0.10, false, 1);
+    check((false, true, None), 0.10, false, 1);
+    assert_eq!(named(&[], None), None);
 }

@@ -95,6 +95,16 @@ impl Store {
         self.require(id, changed > 0)
     }
 
+    /// Keeps what was changed of a session's plan once it was known how fast its machine is, for `--resume`.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be written.
+    pub fn amend_plan(&mut self, id: SessionId, plan: &Value) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET plan = ?2 WHERE id = ?1";
+        let changed = self.write(|c| Ok(c.execute(sql, params![id.0, Json(plan)])?))?;
+        self.require(id, changed > 0)
+    }
+
     /// Ends a session: how it stands, when, and the machine after its last trial.
     ///
     /// # Errors

@@ -99,6 +99,28 @@ pub fn thread_usage() -> ThreadUsage {
     usage(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The CPU clock of a thread, which any thread of its process may read, also while it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    /// That of the calling thread.
+    #[must_use]
+    pub fn of_this_thread() -> ThreadClock {
+        let mut clock = 0;
+        // SAFETY: the calling thread is alive, and `clock` is a valid place for one id.
+        let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+        assert_eq!(failed, 0, "a thread has a CPU clock (pthread_getcpuclockid(3))");
+        ThreadClock(clock)
+    }
+
+    /// CPU time that the thread has used, ns; `None` once it is gone.
+    #[must_use]
+    pub fn read_ns(self) -> Option<u64> {
+        clock::try_clock_ns(self.0).ok()
+    }
+}
+
 /// What the calling process has cost since it began, ended threads included (`RUSAGE_SELF`).
 #[must_use]
 pub fn process_usage() -> ProcessUsage {
@@ -160,6 +182,23 @@ mod tests {
         let process = process_usage().since(&process);
         assert!(thread.total_ns >= 3_000_000);
         assert!(process.total_ns >= 3_000_000);
+    }
+
+    #[test]
+    fn a_thread_is_read_by_another_one_while_it_sleeps_and_no_more_once_it_is_gone() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            burn(2_000_000);
+            tell.send((ThreadClock::of_this_thread(), thread_usage().total_ns)).unwrap();
+            let _ = ended.recv();
+        });
+        let (clock, own_ns) = told.recv().unwrap();
+        let read_ns = clock.read_ns().unwrap();
+        assert!(read_ns >= own_ns && own_ns >= 2_000_000, "{read_ns} {own_ns}");
+        drop(end);
+        thread.join().unwrap();
+        assert_eq!(clock.read_ns(), None);
     }
 
     #[test]

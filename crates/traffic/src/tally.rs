@@ -1,14 +1,17 @@
 //! What threads or tasks that work for one meter count, so that its window holds their share.
 //!
-//! The counters are spread over cache lines and added up at the meter's marks. CPU time cannot be read from
-//! outside a thread, so every thread notes its own at the first event that it sees after a mark: a thread that
-//! sleeps over a mark has used nothing meanwhile, and one that ends before the window closes leaves what it has
-//! used. What the kernel does for a thread after that (taking it down) is not in the number.
+//! The counters are spread over cache lines and added up at the meter's marks. So is CPU time: the clock of every thread
+//! is read there, whether it runs or sleeps, and one that ends before leaves what it has used. So calls and CPU time are of one
+//! interval. What the kernel does for a thread after that (taking it down) is not in the number.
+//!
+//! How that time is split between user and system, and switches, only a thread itself can read, so each notes them at
+//! the first event that it sees after a mark: with the wake-up of one that slept over it they lack a part of a call.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytegauge_sys::cpu_time::{ThreadUsage, thread_usage};
+use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
 
 /// Cache lines that threads are spread over.
 const SHARDS: usize = 16;
@@ -47,15 +50,38 @@ pub struct Tally {
     shards: [Shard; SHARDS],
     phase: AtomicU8,
     shares: AtomicUsize,
-    usage: Mutex<ThreadUsage>,
+    spent: Mutex<Spent>,
+}
+
+/// What the threads have used.
+#[derive(Debug, Default)]
+struct Spent {
+    /// Within the window, by their own notes.
+    noted: ThreadUsage,
+    /// The clocks of those that live, by their shares.
+    live: HashMap<usize, ThreadClock>,
+    /// CPU time of those that have ended, ns.
+    ended_ns: u64,
+    /// CPU time of all when the window opened, and when it closed, ns.
+    opened_ns: Option<u64>,
+    closed_ns: Option<u64>,
+}
+
+impl Spent {
+    /// CPU time of all threads so far, ns.
+    fn total_ns(&self) -> u64 {
+        // A thread takes its clock away before it ends, under the same lock.
+        self.ended_ns + self.live.values().filter_map(|clock| clock.read_ns()).sum::<u64>()
+    }
 }
 
 impl Tally {
     /// The calling thread's share. To be made by the thread itself, as it begins.
     pub fn share(self: &Arc<Self>) -> Share {
-        let shard = self.shares.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let number = self.shares.fetch_add(1, Ordering::Relaxed);
         let mut share =
-            Share { tally: Arc::clone(self), shard, phase: Phase::Before as u8, opened: ThreadUsage::default() };
+            Share { tally: Arc::clone(self), number, phase: Phase::Before as u8, opened: ThreadUsage::default() };
+        self.spent().live.insert(number, ThreadClock::of_this_thread());
         // A thread that begins within the window was started for what it does there: all it uses counts.
         share.phase = self.phase.load(Ordering::Relaxed);
         share
@@ -73,8 +99,16 @@ impl Tally {
         }
     }
 
+    /// The window opens or closes.
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
+        let mut spent = self.spent();
+        let now_ns = spent.total_ns();
+        match phase {
+            Phase::Before => {}
+            Phase::Within => _ = spent.opened_ns.get_or_insert(now_ns),
+            Phase::After => _ = spent.closed_ns.get_or_insert(now_ns),
+        }
     }
 
     pub(crate) fn sums(&self) -> Sums {
@@ -82,9 +116,16 @@ impl Tally {
         Sums { bytes: total(|s| &s.bytes), calls: total(|s| &s.calls), short_calls: total(|s| &s.short_calls) }
     }
 
-    /// What the threads used within the window, as far as they have said.
+    /// What the threads used within the window, or since it opened.
     pub(crate) fn usage(&self) -> ThreadUsage {
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        let spent = self.spent();
+        let until_ns = spent.closed_ns.unwrap_or_else(|| spent.total_ns());
+        let total_ns = spent.opened_ns.map_or(0, |opened_ns| until_ns.saturating_sub(opened_ns));
+        ThreadUsage { total_ns, ..spent.noted }
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether other threads than the meter's own ever counted.
@@ -97,7 +138,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Share {
     tally: Arc<Tally>,
-    shard: usize,
+    number: usize,
     phase: u8,
     opened: ThreadUsage,
 }
@@ -107,7 +148,7 @@ impl Share {
     #[inline]
     pub fn count(&mut self, moved: usize, asked: usize) {
         self.look();
-        let shard = &self.tally.shards[self.shard];
+        let shard = &self.tally.shards[self.number % SHARDS];
         shard.bytes.fetch_add(moved as u64, Ordering::Relaxed);
         shard.calls.fetch_add(1, Ordering::Relaxed);
         if moved < asked {
@@ -135,16 +176,20 @@ impl Share {
     }
 
     fn settle(&self, now: &ThreadUsage) {
-        *self.tally.usage.lock().unwrap_or_else(PoisonError::into_inner) += now.since(&self.opened);
+        self.tally.spent().noted += now.since(&self.opened);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         self.look();
+        let now = thread_usage();
         if self.phase == Phase::Within as u8 {
-            self.settle(&thread_usage());
+            self.settle(&now);
         }
+        let mut spent = self.tally.spent();
+        spent.live.remove(&self.number);
+        spent.ended_ns += now.total_ns;
     }
 }
 
@@ -208,6 +253,39 @@ mod tests {
         check(&[Before]);
         check(&[After]);
         check(&[Before, After]);
+    }
+
+    #[test]
+    fn a_call_counts_with_all_that_it_took_of_a_thread_that_slept_as_the_window_opened() {
+        const NS: u64 = 2_000_000;
+        let tally = Arc::new(Tally::default());
+        let (begin, begun) = std::sync::mpsc::channel::<()>();
+        let (counted, is_counted) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let worker = Arc::clone(&tally);
+        let thread = std::thread::spawn(move || {
+            let mut share = worker.share();
+            // Ready, and asleep until the window is open.
+            counted.send(()).unwrap();
+            begun.recv().unwrap();
+            burn(NS);
+            share.count(1, 1);
+            counted.send(()).unwrap();
+            // Asleep until it is closed; what it does then is nothing of it.
+            ended.recv().unwrap();
+            burn(20 * NS);
+        });
+        is_counted.recv().unwrap();
+        tally.enter(Phase::Within);
+        begin.send(()).unwrap();
+        is_counted.recv().unwrap();
+        tally.enter(Phase::After);
+        let used_ns = tally.usage().total_ns;
+        end.send(()).unwrap();
+        thread.join().unwrap();
+        assert_eq!(tally.sums().calls, 1);
+        assert!(used_ns >= NS, "{used_ns}");
+        assert_eq!(tally.usage().total_ns, used_ns);
     }
 
     #[test]

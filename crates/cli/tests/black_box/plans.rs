@@ -84,7 +84,7 @@ fn the_plans_for_calls_cover_the_grids_that_they_reproduce() {
     };
     let set = |texts: &str| -> BTreeSet<String> { texts.split(' ').map(str::to_owned).collect() };
     let plan = bench.run("run tcp-echo --dry-run --format json").exits(0).json();
-    assert_eq!((&plan["workload"], &plan["budget_ns"]), (&"call".into(), &120_000_000_000_u64.into()));
+    assert_eq!((&plan["workload"], &plan["budget_ns"]), (&"call".into(), &180_000_000_000_u64.into()));
     assert_eq!(levels(&plan, "flows"), set("1 50 150 300 500 1000"));
     assert_eq!(levels(&plan, "request"), set("1 128 512 1000"));
     let plan = bench.run("run receive-buffer --dry-run --format json").exits(0).json();

@@ -3,6 +3,7 @@
 //! Errors are results. What fails a trial is a count that does not add up, a reply with wrong bytes, or a window
 //! in which no call was completed.
 
+use bytegauge_model::trial::NO_CALL;
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, CallSetup, Setup};
@@ -156,8 +157,8 @@ fn nothing_completed(calls: &CallReport) -> String {
         })
         .collect();
     match named.is_empty() {
-        true => "no call was completed within the window: use a longer --duration".into(),
-        false => format!("no call was completed within the window: {}", named.join(", ")),
+        true => format!("{NO_CALL}: use a longer --duration"),
+        false => format!("{NO_CALL}: {}", named.join(", ")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
 //! what became of it is not, and nothing is said of it.
 
-use bytegauge_model::trial::IDLE_LOOP;
+use bytegauge_model::trial::{IDLE_LOOP, NO_BYTE, NO_BYTE_TAKEN, NO_BYTE_WENT};
 use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Setup, StreamSetup};
@@ -64,7 +64,7 @@ fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: b
         return Some(format!("{sent} bytes were sent {way} and {came} counted: the path loses or invents data"));
     }
     (received.bytes == 0).then(|| {
-        format!("no byte went {way} within the window (a reader was kept from running): use a longer --duration")
+        format!("{NO_BYTE_WENT} {way} within the window (a reader was kept from running): use a longer --duration")
     })
 }
 
@@ -110,7 +110,7 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     if received.bytes == 0 || received.window_ns == 0 {
         return failed(match stream.engine {
             Engine::Null => IDLE_LOOP.into(),
-            _ => "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+            _ => format!("{NO_BYTE} (the reader was kept from running): use a longer --duration"),
         });
     }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
@@ -143,11 +143,10 @@ fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
         }
     }
     if sent.bytes == 0 || sent.window_ns == 0 {
-        return failed(
-            "the server took no byte within the window: does it read? or does it wait until somebody reads what it \
-             sends? if it reads seldom, use a longer --duration"
-                .into(),
-        );
+        return failed(format!(
+            "{NO_BYTE_TAKEN}: does it read? or does it wait until somebody reads what it sends? if it reads seldom, use a \
+             longer --duration"
+        ));
     }
     None
 }

@@ -83,7 +83,11 @@ fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint
                     "no answer yet: in the mean of {sessions} sessions it may take {} the time of the best",
                     up_to_times(bound)
                 ),
-                Some(bound) => format!("at most {} dearer in the mean of {sessions} sessions", at_most(bound)),
+                Some(bound) => {
+                    let nothing = question.changes_nothing && !question.holds;
+                    let why = if nothing { " (nothing is shown to be better)" } else { "" };
+                    format!("at most {} dearer in the mean of {sessions} sessions{why}", at_most(bound))
+                }
                 None => format!("the best on average of {sessions} sessions, which are too few for a bound"),
             };
             let between = question.between.map(|share| format!("; between sessions {}", percent(share)));

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{GroupId, Level, Levels, Role, SessionId};
 use bytegauge_stats::across::{Across, Replicate, across};
+use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::Judged;
+use super::compare::{Judged, is_default};
 use super::document::Factors;
 use super::progress::compared;
 use super::settled::Settled;
@@ -60,9 +61,12 @@ pub struct AcrossQuestion {
     pub answers: Vec<AcrossAnswer>,
     /// Choices that all of them confirmed.
     pub compared: usize,
-    /// The choice over all sessions: the smallest that is shown to be within the margin, else the one with the least bound,
-    /// else the best on average. `null` where they confirmed no two choices in common.
+    /// The choice over all sessions: of those that are shown to be within the margin what changes nothing, then the smallest; else
+    /// what changes nothing, unless it is shown to be dearer or another is bounded far more closely; else the one with the least
+    /// bound, or the best on average. None in which nothing moved at times, where another is left. `null` where they confirmed no two choices in common.
     pub choice: Option<String>,
+    /// Whether it leaves everything that varies to the system.
+    pub changes_nothing: bool,
     /// So much dearer than the best of those compared it is at most in the mean session, with the sessions as replicates;
     /// as a share. `null` for fewer than three sessions.
     pub bound: Option<f64>,
@@ -100,10 +104,13 @@ struct Asked {
     errors: Vec<Vec<f64>>,
 }
 
+#[derive(Clone)]
 struct Choice {
     levels: Levels,
     mean: f64,
     footprint: Option<f64>,
+    /// Nothing moved in some of its trials.
+    stalled: bool,
 }
 
 impl AcrossView {
@@ -184,7 +191,8 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
         let levels = &settled[group.cell(Some(choice))?].cell.factors;
         let levels = choices(levels);
         let footprint = group.input.cells[choice].footprint_bytes;
-        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint })
+        let stalled = group.input.cells[choice].stalled;
+        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, stalled })
     };
     let factors = &group.row.group.factors;
     let mut conditions = factors.clone().said_of(factors.workload());
@@ -208,10 +216,13 @@ fn choices(levels: &Levels) -> Levels {
 
 fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
     let place = |one: &Asked, levels: &Levels| one.choices.iter().position(|choice| choice.levels == *levels);
-    let common: Vec<&Choice> = asked.first().map_or_else(Vec::new, |first| {
-        let everywhere = |choice: &&Choice| asked.iter().all(|one| place(one, &choice.levels).is_some());
-        first.choices.iter().filter(everywhere).collect()
-    });
+    let in_all = |choice: &Choice| {
+        let each: Option<Vec<&Choice>> =
+            asked.iter().map(|one| Some(&one.choices[place(one, &choice.levels)?])).collect();
+        Some(Choice { stalled: each?.iter().any(|choice| choice.stalled), ..choice.clone() })
+    };
+    let common: Vec<Choice> =
+        asked.first().map_or_else(Vec::new, |first| first.choices.iter().filter_map(in_all).collect());
     let replicate = |one: &&Asked| {
         let at: Vec<usize> = common.iter().filter_map(|choice| place(one, &choice.levels)).collect();
         Replicate {
@@ -220,11 +231,11 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
         }
     };
     let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
-    let chosen = chosen(&judged, &common, margin).filter(|_| common.len() > 1);
-    let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
     let names: Vec<&Levels> = common.iter().map(|choice| &choice.levels).collect();
-    let named = super::compare::varied(&names, |_, _| true);
-    let label = |cell: usize| cell_label(&common[cell].levels, &named);
+    let varied = super::compare::varied(&names, |_, _| true);
+    let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
+    let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
+    let label = |cell: usize| cell_label(&common[cell].levels, &varied);
     let same = |one: &&&Asked| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
     let who = profile_brief(conditions);
     let question = brief(conditions, varying);
@@ -234,21 +245,35 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
         answers: asked.iter().map(|one| one.answer.clone()).collect(),
         compared: common.len(),
         choice: chosen.map(label),
-        holds: bound.is_some_and(|bound| bound <= margin),
+        changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].levels, &varied)),
+        holds: bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].stalled),
         bound: bound.filter(|bound| bound.is_finite()),
         named_in: asked.iter().filter(same).count(),
         between: judged.between.filter(|_| common.len() > 1).map(f64::exp_m1),
     }
 }
 
-/// The smallest choice within the margin; else the one with the least bound; else the best on average.
-fn chosen(judged: &Across, common: &[&Choice], margin: f64) -> Option<usize> {
-    let cells = || 0..common.len();
-    let least = |of: &dyn Fn(usize) -> f64| cells().min_by(|&a, &b| of(a).total_cmp(&of(b)));
-    let Some(upper) = &judged.upper else { return least(&|cell| judged.excess[cell]) };
+/// As in one session: what changes nothing, then the smallest, of those within the margin; else what changes nothing where it
+/// stands, else the one with the least bound, or for too few sessions the best on average. Who stalled in one is passed over.
+fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
+    let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
+    let is_default = |cell: usize| is_default(&common[cell].levels, varied);
     let footprint = |cell: usize| common[cell].footprint.unwrap_or(f64::INFINITY);
-    let enough = cells().filter(|&cell| upper[cell] <= margin.ln_1p());
-    enough.min_by(|&a, &b| footprint(a).total_cmp(&footprint(b))).or_else(|| least(&|cell| upper[cell]))
+    let mut ranked: Vec<usize> = (0..common.len()).collect();
+    ranked.sort_by(|&a, &b| is_default(b).cmp(&is_default(a)).then(footprint(a).total_cmp(&footprint(b))));
+    let candidate = |&cell: &usize| Candidate {
+        is_default: is_default(cell),
+        proven: !common[cell].stalled && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
+        may_be_best: !common[cell].stalled && !judged.dearer[cell],
+        bound: bound(cell),
+    };
+    let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();
+    let far = |place: &usize| {
+        let cell = ranked[*place];
+        (common[cell].stalled, bound(cell).unwrap_or(judged.excess[cell]))
+    };
+    let closest = (0..ranked.len()).min_by(|a, b| far(a).0.cmp(&far(b).0).then_with(|| far(a).1.total_cmp(&far(b).1)));
+    named(&candidates, closest).map(|place| ranked[place])
 }
 
 /// The transport, and every condition that tells questions apart.
@@ -257,4 +282,52 @@ fn varying(questions: &[&Levels]) -> Vec<String> {
     names.retain(|name| !phrase::PROFILE_FACTORS.contains(&name.as_str()) && name != "transport");
     names.insert(0, "transport".into());
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Workload;
+
+    use super::*;
+
+    const MARGIN: f64 = 0.05;
+
+    /// Which of `auto`, 64 KiB and 1 MiB is named, by bounds of the mean session and who is shown to be dearer or stalled.
+    fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], stalled: [bool; 3], expected: &str) {
+        let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
+        let choice = |(level, stalled): (&Level, bool)| {
+            let mut levels = Levels::of(Workload::Stream);
+            levels.set("rcvbuf", level.clone());
+            // What autotuning came to is larger than any.
+            Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), stalled }
+        };
+        let common: Vec<Choice> = sizes.iter().zip(stalled).map(choice).collect();
+        let judged = Across {
+            sessions: 5,
+            excess: vec![0.02, 0.01, 0.0],
+            upper: bounds.map(|bounds| bounds.map(f64::ln_1p).to_vec()),
+            dearer: dearer.to_vec(),
+            between: None,
+        };
+        let named = chosen(&judged, &common, &["rcvbuf".into()], MARGIN).map(|cell| sizes[cell].to_string());
+        assert_eq!(named.as_deref(), Some(expected), "{bounds:?} {dearer:?} {stalled:?}");
+    }
+
+    #[test]
+    fn what_changes_nothing_is_named_where_no_session_shows_it_to_be_dearer() {
+        let none = [false; 3];
+        let [auto, small, large] =
+            ["auto".to_owned(), Level::Number(65_536).to_string(), Level::Number(1 << 20).to_string()];
+        // All are within the margin; the smallest, where it is not; the least bound, where nothing is shown.
+        check(Some([0.04, 0.03, 0.01]), none, none, &auto);
+        check(Some([0.30, 0.04, 0.01]), none, none, &small);
+        check(Some([0.12, 0.30, 0.10]), none, none, &auto);
+        check(Some([0.30, 0.30, 0.10]), none, none, &large);
+        check(Some([0.12, 0.30, 0.10]), [true, false, false], none, &large);
+        check(None, none, none, &large);
+        // A trial that moved nothing is in no bound.
+        check(Some([0.04, 0.03, 0.01]), none, [true, false, false], &small);
+        check(Some([0.12, 0.30, 0.10]), none, [true, false, true], &small);
+        check(Some([0.12, 0.30, 0.10]), none, [true; 3], &large);
+    }
 }

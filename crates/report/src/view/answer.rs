@@ -14,7 +14,7 @@ use super::document::CellView;
 use super::knee::planned;
 use super::settled::{Blocks, Settled};
 use crate::phrase;
-use crate::sentence::{Answer, Outlook, Rate, excludes_nothing, likely_bound, percent, same_twice};
+use crate::sentence::{Answer, Outlook, Rate, excludes_nothing, likely_bound, moved_nothing, percent, same_twice};
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
@@ -154,7 +154,7 @@ pub fn decide(
         false => match boundary(&confirmed, recommendation, varied, conditions) {
             Some(parts) => Answer::Boundary(parts),
             None => {
-                let why = withdrawn.or_else(|| why_open(&confirmed, recommendation));
+                let why = withdrawn.or_else(|| why_open(&confirmed, recommendation, conditions));
                 Answer::NotProven { best: choice, why, outlook: outlook.clone() }
             }
         },
@@ -290,7 +290,7 @@ fn boundary(
     (parts.len() > 1).then_some(parts)
 }
 
-fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<String> {
+fn why_open(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<String> {
     match recommendation.reason {
         Reason::Inconclusive { profile } => confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string()),
         Reason::TwinAlarm { profile } => {
@@ -304,6 +304,10 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation) -> Option<St
         }
         _ => {
             let cell = recommendation.cell?;
+            let stalled = confirmed.iter().filter_map(|group| Some(&conditions.settled[group.cell(Some(cell))?]));
+            if let Some(stalled) = stalled.filter(|settled| settled.stalled > 0).max_by_key(|settled| settled.stalled) {
+                return Some(moved_nothing(stalled.stalled, stalled.tried));
+            }
             let against = confirmed.iter().any(|group| group.verdict.spoken_against.contains(&cell));
             against.then(|| "plain means, in which its slow trials count in full, speak against it".to_owned())
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::trial::IDLE_LOOP;
+use bytegauge_model::trial::{IDLE_LOOP, NO_BYTE};
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
@@ -16,7 +16,7 @@ use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
     CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
-    RelayProgramView, RingView,
+    RelayProgramView, RingView, StalledView,
 };
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
@@ -90,14 +90,8 @@ fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
 
 /// Why the harness's own cost is not known. Stored trials may say of the null engine what is said of those that move bytes.
 fn of_harness(reason: String) -> String {
-    match reason.strip_prefix(NO_BYTE) {
-        Some(_) => IDLE_LOOP.to_owned(),
-        None => reason,
-    }
+    if reason.starts_with(NO_BYTE) { IDLE_LOOP.to_owned() } else { reason }
 }
-
-/// What is said of an engine that moves bytes.
-const NO_BYTE: &str = "no byte arrived within the window";
 
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
@@ -125,6 +119,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
         failed_trials: settled.failed.len(),
+        stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes: modes_of(settled, &estimate, total_rate),
         outliers: outliers(settled, context.blocks),
         more: more(settled, context.level),

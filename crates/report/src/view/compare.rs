@@ -316,17 +316,29 @@ fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<
     by_block.into_values().collect()
 }
 
+/// Whether a choice leaves everything that varies to the system.
+pub fn is_default(levels: &Levels, varied: &[String]) -> bool {
+    !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
+}
+
 /// `order`: the place in the plan; a choice that this group did not confirm is absent from every block. `choices` are those that
 /// vary in the group, `varied` whatever does in the session.
 fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[String]) -> CellInput {
     let Some((order, settled)) = cell else {
-        return CellInput { footprint_bytes: Some(0.0), cpu_per_unit: Some(0.0), order: usize::MAX, is_default: false };
+        return CellInput {
+            footprint_bytes: Some(0.0),
+            cpu_per_unit: Some(0.0),
+            order: usize::MAX,
+            is_default: false,
+            stalled: false,
+        };
     };
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
-        is_default: !choices.is_empty() && choices.iter().all(|factor| settled.cell.factors.get(factor).is_auto()),
+        is_default: is_default(&settled.cell.factors, choices),
+        stalled: settled.stalled > 0,
     }
 }

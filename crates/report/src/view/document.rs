@@ -237,6 +237,9 @@ pub struct CellView {
     pub stolen_trials: usize,
     /// Trials of any stage that failed.
     pub failed_trials: usize,
+    /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<StalledView>,
     /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
     /// ring.
     pub estimate: Estimate,
@@ -663,6 +666,15 @@ pub struct StolenView {
     pub p: f64,
     /// Trials of each cell.
     pub trials: usize,
+}
+
+/// Trials that ran to their end and in which nothing moved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StalledView {
+    /// How many.
+    pub trials: usize,
+    /// Of so many of the cell in confirmation; a twin's count with those of its cell.
+    pub of: usize,
 }
 
 /// Whether neighbouring blocks resemble each other.

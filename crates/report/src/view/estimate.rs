@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, Engine, Level, RelayMethod, Trial, Workload};
+use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayMethod, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -254,31 +254,9 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     };
     let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
-    let told = |name: &str| match name {
-        "server_cpu_ns_per_call" | "calls_per_server_cpu_second" => server_cpu_is_whole(settled),
-        name => agree || !name.ends_with("cpu_ns_per_byte"),
-    };
+    let told = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
     let known = all.filter(|(name, estimate)| estimate.median.is_some() && told(name));
     known.chain(latency::estimates(settled, level)).collect()
-}
-
-/// Calls of a connection below which a thread's CPU time is not told: one that sleeps as the window opens notes its time
-/// with the first call that it takes from then on, of which a part is lost.
-const CALLS_OF_A_THREAD_MIN: u64 = 10;
-
-/// Whether the CPU time of the server's threads is that of the calls which are counted. It is where they serve many
-/// connections, or live for one call; where a load is offered it is what choices are compared by, and told all the same.
-fn server_cpu_is_whole(settled: &Settled) -> bool {
-    let levels = &settled.cell.factors;
-    let engine = levels.get("server_engine").name().and_then(|name| name.parse::<Engine>().ok());
-    let sleeps =
-        engine.is_some_and(Engine::has_thread_a_flow) && *levels.get("connect_per_call") != Level::Switch(true);
-    if levels.offers_load() {
-        return true;
-    }
-    let flows = levels.get("flows").number().unwrap_or(1);
-    let calls = |trial: &Trial| trial.end(EndRole::Server).map_or(0, |server| server.calls);
-    !sleeps || settled.trials.iter().all(|trial| calls(trial) >= CALLS_OF_A_THREAD_MIN.saturating_mul(flows))
 }
 
 /// All bytes, or calls, over all time.

@@ -5,13 +5,13 @@ use bytegauge_model::{CellId, CellKind};
 
 use super::call_datagrams;
 use super::calls;
-use super::document::{CellView, FloorView, GroupView};
+use super::document::{CellView, FloorView, GroupView, StalledView};
 use super::options;
 use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
 use crate::outward::at_most;
-use crate::sentence::percent;
+use crate::sentence::{moved_nothing, percent};
 
 /// The harness's cost above which a note says so; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
@@ -85,12 +85,21 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
             counted(group.limited_trials, "trial")
         ));
     }
-    if !group.spoken_against.is_empty() {
+    let stalls =
+        |cell: &&CellView| cell.group == group.id && cell.kind == CellKind::Candidate && cell.stalled.is_some();
+    let stalled: Vec<&CellView> = cells.iter().filter(stalls).collect();
+    for cell in stalled.iter().take(LISTED) {
+        let Some(StalledView { trials, of }) = cell.stalled else { continue };
+        say(format!("“{}”: {}, so nothing is proven of it", cell.label, moved_nothing(trials, of)));
+    }
+    let slow: Vec<&CellId> =
+        group.spoken_against.iter().filter(|id| stalled.iter().all(|cell| cell.id != **id)).collect();
+    if !slow.is_empty() {
         let label = |id: &CellId| {
             cells.iter().find(|cell| cell.id == *id).map_or_else(|| id.to_string(), |cell| format!("“{}”", cell.label))
         };
-        let named: Vec<String> = group.spoken_against.iter().take(LISTED).map(label).collect();
-        let more = group.spoken_against.len() - named.len();
+        let named: Vec<String> = slow.iter().copied().take(LISTED).map(label).collect();
+        let more = slow.len() - named.len();
         let more = if more > 0 { format!(" and {}", counted(more, "more cell")) } else { String::new() };
         say(format!(
             "typical trials speak for {}{more}, but plain means against: nothing proven of it",

@@ -76,6 +76,11 @@ pub struct Settled<'a> {
     pub contradiction: Option<String>,
     /// Trials of any stage that failed.
     pub failed: Vec<&'a Trial>,
+    /// Confirmation trials of any block, its twin's among them, in which nothing moved: their blocks broke off and are compared
+    /// with nothing.
+    pub stalled: usize,
+    /// So many confirmation trials it and its twin had, those included.
+    pub tried: usize,
     /// The last reason that a trial was skipped or failed, with the outcome.
     trouble: Option<&'a Outcome>,
 }
@@ -93,6 +98,8 @@ impl<'a> Settled<'a> {
             has_left: false,
             contradiction: None,
             failed: Vec::new(),
+            stalled: 0,
+            tried: 0,
             trouble: None,
         }
     }
@@ -108,10 +115,14 @@ impl<'a> Settled<'a> {
             Outcome::Measured if trial.stage == Stage::Calibrate => {}
             Outcome::Measured if trial.stage == Stage::Audit => self.audited.push(trial),
             Outcome::Measured => {
+                self.tried += usize::from(trial.stage == Stage::Confirm);
                 self.stage = self.stage.max(Some(trial.stage));
                 self.measured.push(trial);
             }
             other => {
+                let stalled = trial.stage == Stage::Confirm && other.moved_nothing();
+                self.stalled += usize::from(stalled);
+                self.tried += usize::from(stalled);
                 self.failed.extend(matches!(other, Outcome::Failed(_)).then_some(trial));
                 self.trouble = Some(other);
             }
@@ -199,6 +210,14 @@ pub fn settle<'a>(cells: &'a [Cell], trials: &'a [Trial], blocks: &Blocks) -> Ve
     }
     for cell in &mut settled {
         cell.settle(blocks);
+    }
+    // A twin is its cell under another name.
+    let twins: Vec<_> = settled.iter().map(|cell| (cell.cell.twin_of.clone(), cell.stalled, cell.tried)).collect();
+    for (of, stalled, tried) in twins {
+        if let Some(&at) = of.as_ref().and_then(|of| place.get(of)) {
+            settled[at].stalled += stalled;
+            settled[at].tried += tried;
+        }
     }
     settled
 }

@@ -18,7 +18,7 @@ use super::document::{VersusSideView, VersusView};
 use super::settled::Settled;
 use crate::outward::ShareScale;
 use crate::phrase;
-use crate::sentence::percent;
+use crate::sentence::{moved_nothing, percent};
 
 /// What the paired differences come to.
 pub struct Compared {
@@ -48,11 +48,17 @@ impl Compared {
             blocks.filter_map(|block| Some((cost(block.cost[b])? / cost(block.cost[a])?).ln())).collect();
         let terms = Terms { level: group.standing.level, delta: margin };
         let comparison = paired(&merge(&differences, group.verdict.merged_by.max(1)), &terms);
-        let why_open = why_open(group, b, comparison.difference);
-        let verdict = match why_open {
-            Some(_) => Verdict::Inconclusive,
-            None => comparison.by_interval(margin),
+        let verdict = comparison.by_interval(margin);
+        let stalls = |choice: usize, unless: Verdict| {
+            let side = group.cell(Some(choice)).map(|at| &settled[at]);
+            side.filter(|side| side.stalled > 0 && verdict != unless)
+                .map(|side| moved_nothing(side.stalled, side.tried))
         };
+        // Who is shown to be worse may stall as well: it is all the worse.
+        let why_open = why_open(group, b, comparison.difference)
+            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}, which no comparison of rates holds")))
+            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")));
+        let verdict = if why_open.is_some() { Verdict::Inconclusive } else { verdict };
         Compared { comparison: Some(comparison), verdict, why_open }
     }
 
@@ -74,7 +80,7 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     if verdict.twin_alarm {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
-    let slow = verdict.spoken_against.contains(&b) && difference <= 0.0;
+    let slow = verdict.spoken_against.contains(&b) && !group.input.cells[b].stalled && difference <= 0.0;
     slow.then(|| "plain means, in which slow trials count in full, say the opposite".into())
 }
 

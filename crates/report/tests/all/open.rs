@@ -1,8 +1,10 @@
 //! What is said where nothing is proven, and of what is shown to be worse.
 
 use crate::support::{Plan, session};
+use bytegauge_model::trial::NO_BYTE;
+use bytegauge_model::{BlockRecord, CellId, CellKind, Outcome, Stage, Trial};
 use bytegauge_report::view::document::Standing;
-use bytegauge_report::{Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 
 fn view(plan: &Plan) -> View {
     View::of(&session(plan), &Settings::default())
@@ -44,6 +46,55 @@ fn nothing_is_bounded_more_closely_than_what_an_open_row_names() {
         }
     }
     assert!(told > 12, "{told}");
+}
+
+/// So many confirmation trials of a cell more, in which no byte came, each in a block that broke off.
+fn with_stalls(data: &mut SessionData, cell: &CellId, stalls: u64) {
+    let of_cell = |trial: &&Trial| trial.cell == *cell && trial.stage == Stage::Confirm;
+    let trial = data.trials.iter().rfind(of_cell).expect("a trial").clone();
+    let record = data.blocks.iter().find(|block| block.index == trial.block).expect("its block").clone();
+    for more in 1..=stalls {
+        let index = 1_000_000 + more + data.trials.len() as u64;
+        let outcome = Outcome::Failed(format!("{NO_BYTE} (the reader was kept from running): use a longer --duration"));
+        data.trials.push(Trial { block: index, bytes: 0, outcome, ..trial.clone() });
+        data.blocks.push(BlockRecord { index, complete: false, ..record.clone() });
+    }
+}
+
+#[test]
+fn nothing_is_proven_of_a_choice_that_stalls_and_its_share_is_told() {
+    let plan = Plan { transports: vec!["unix"], ..noisy(0.02) };
+    let mut data = session(&plan);
+    let of = |data: &SessionData| View::of(data, &Settings::default());
+    let before = of(&data);
+    let group = &before.groups[0];
+    let named = group.recommendation.cell.clone().expect("a choice");
+    assert!(group.recommendation.proven, "{:?}", group.recommendation);
+    let noise = |view: &View| view.answer.noise.join("\n");
+    assert!(!noise(&before).contains("moved nothing"), "{}", noise(&before));
+    with_stalls(&mut data, &named, 1);
+    let after = of(&data);
+    let said = &after.groups[0].recommendation;
+    assert!(said.cell.as_ref() != Some(&named) || !said.proven, "{said:?}");
+    let cell = after.cell(&named).expect("its cell");
+    let Some(stalled) = cell.stalled else { panic!("{cell:?}") };
+    // Its twin's trials are its own.
+    let twin = data.cells.iter().any(|row| row.cell.twin_of.as_ref() == Some(&named));
+    assert_eq!((stalled.trials, stalled.of), (1, if twin { 25 } else { 13 }));
+    let told =
+        format!("{}: 1 of {} trials moved nothing: nothing is proven of a choice that stalls", cell.label, stalled.of);
+    assert!(noise(&after).contains(&told), "{told}: {}", noise(&after));
+    // Where all of them stall there is no answer, and the row says why.
+    let all: Vec<CellId> =
+        data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).map(|row| row.cell.id.clone()).collect();
+    let confirmed = |id: &&CellId| data.trials.iter().any(|trial| trial.cell == **id && trial.stage == Stage::Confirm);
+    let confirmed: Vec<CellId> = all.iter().filter(confirmed).cloned().collect();
+    confirmed.iter().for_each(|id| with_stalls(&mut data, id, 2));
+    let open = of(&data);
+    let said = &open.groups[0].recommendation;
+    assert!(!said.proven && said.text.contains("moved nothing"), "{}", said.text);
+    let note = open.answer.to_use.rows[0].note.as_deref().unwrap_or_default();
+    assert!(note.contains("moved nothing"), "{note}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub fn next(view: &View, to_use: &UseView, imported: bool) -> Vec<String> {
 /// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
 /// blocks that were measured, as the progress of a session that goes on forecasts them.
 pub fn rest_ns(view: &View) -> Option<u64> {
-    blocks_ns(view, |look| look.left_until())
+    blocks_ns(view, LookView::left_until)
 }
 
 /// The same of the blocks until another moment.

@@ -6,15 +6,20 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus, session};
 use bytegauge_stats::trend::{Trend, trend};
 
-use super::super::document::{CellView, GroupView, View};
+use super::super::document::{CellView, GroupView, StalledView, View};
 use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
 use crate::phrase::rate_unit;
-use crate::sentence::{excludes_nothing, measured_twice, percent, same_twice, share_or_times, up_to_times};
+use crate::sentence::{
+    excludes_nothing, measured_twice, moved_nothing, percent, same_twice, share_or_times, up_to_times,
+};
 
 /// Values that failed or were skipped are named, unless there are more.
 const LOST_NAMED_MAX: usize = 6;
+
+/// Of choices whose trials moved nothing as many are named.
+const STALLED_NAMED_MAX: usize = 3;
 
 /// Other programs that took less than this, in CPUs, are not worth a line.
 const FOREIGN_TOLD: f64 = 0.05;
@@ -36,6 +41,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let mut said = misbehaved(view);
     let gave_way: Vec<&str> = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER)).collect();
     said.extend((!gave_way.is_empty()).then(|| format!("{}{}", session::SLOWER, gave_way.join(", "))));
+    said.extend(stalled(view, questions));
     said.extend(overrun(view));
     said.extend(once(view, questions, "proven", |group| &group.once_proven));
     said.extend(twins(view, questions));
@@ -110,8 +116,25 @@ fn misbehaved(view: &View) -> Vec<String> {
     said
 }
 
-/// That the session took far longer than it was given until its first judgement: the fewest blocks are given half as much
-/// again, and what cannot be cut is a block.
+/// Choices of which a trial moved nothing: a share that no rate and no bound holds. One that was taken out of its group is told
+/// above.
+fn stalled(view: &View, questions: &Questions) -> Option<String> {
+    let each = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0);
+    let mut each: Vec<(&CellView, StalledView)> = each.filter_map(|cell| Some((cell, cell.stalled?))).collect();
+    each.sort_by(|(_, a), (_, b)| (b.trials * a.of).cmp(&(a.trials * b.of)));
+    let said = |(cell, StalledView { trials, of }): &(&CellView, StalledView)| {
+        let group = view.groups.iter().find(|group| group.id == cell.group);
+        let question = group.map_or_else(String::new, |group| format!("{}: ", questions.of_group(group)));
+        format!("{question}{}: {}", cell.label, moved_nothing(*trials, *of))
+    };
+    let named: Vec<String> = each.iter().take(STALLED_NAMED_MAX).map(said).collect();
+    let more = each.len() - named.len();
+    let more = if more > 0 { format!(" (and {})", counted(more, "other choice")) } else { String::new() };
+    (!named.is_empty()).then(|| format!("{}{more}: nothing is proven of a choice that stalls", named.join("; ")))
+}
+
+/// That the session took far longer than it was given until its first judgement: the fewest blocks are given the time they take,
+/// and what cannot be cut is a block.
 fn overrun(view: &View) -> Option<String> {
     let is_first =
         |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);

@@ -8,7 +8,8 @@ use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
-    AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, Standing, UseRow, UseView, VerdictView, View,
+    AuditView, CellView, ChoiceColumn, GridAxis, GridView, GroupView, StalledView, Standing, UseRow, UseView,
+    VerdictView, View,
 };
 use super::super::relays;
 use super::super::stolen::TOLD_P;
@@ -333,6 +334,9 @@ fn standing(
             (Standing::Proven, Some("all trials against: NOISE".into()))
         }
         (true, _) => (Standing::Proven, lossy(cell)),
+        (false, Some(_)) if let Some(StalledView { trials, of }) = cell.stalled => {
+            (Standing::Open, Some(format!("{trials} of {of} moved nothing")))
+        }
         (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::{CellKind, FACTORS, Level};
+use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
 use super::super::document::{CellView, GroupView, UseRow, View};
@@ -144,17 +145,25 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
         let bounds: Option<Vec<f64>> = asked.iter().map(least).collect();
         bounds?.into_iter().reduce(f64::max)
     };
-    let bounded: Vec<(f64, Level)> = shared?.into_iter().filter_map(|level| Some((worst(&level)?, level))).collect();
-    let least = bounded.iter().min_by(|a, b| a.0.total_cmp(&b.0))?.clone();
-    // What changes nothing comes first where it is as good as any by the plan's own margin.
-    let unchanged = bounded.into_iter().find(|(bound, level)| level.is_auto() && *bound <= view.plan.margin);
-    let (bound, level) = unchanged.unwrap_or(least);
+    let told = |level: Level| Some((worst(&level).filter(|bound| *bound < BOUND_TOLD)?, level));
+    let mut bounded: Vec<(f64, Level)> = shared?.into_iter().filter_map(told).collect();
+    // Of constants it is the bound that counts.
+    bounded.sort_by(|a, b| b.1.is_auto().cmp(&a.1.is_auto()).then(a.0.total_cmp(&b.0)));
+    let candidate = |(bound, level): &(f64, Level)| Candidate {
+        is_default: level.is_auto(),
+        proven: *bound <= view.plan.margin,
+        may_be_best: true,
+        bound: Some(bound.ln_1p()),
+    };
+    let candidates: Vec<Candidate> = bounded.iter().map(candidate).collect();
+    let closest = (0..bounded.len()).min_by(|&a, &b| bounded[a].0.total_cmp(&bounded[b].0));
+    let (bound, level) = bounded.swap_remove(named(&candidates, closest)?);
     let is_named = |group: &&GroupView| {
         let cell = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
         cell.is_some_and(|cell| cell.level(factor) == level)
     };
     // What every row says by itself needs no line.
-    (bound < BOUND_TOLD && !asked.iter().all(is_named)).then(|| {
+    (!asked.iter().all(is_named)).then(|| {
         let more = match is_nothing(bound) {
             true => String::new(),
             false => format!("at most {} more {} each, ", at_most(bound), resource(view)),
