@@ -60,9 +60,17 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
-/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. */
-export const heading = (text: string, left: number, dy: number): Plot.Markish =>
-  Plot.text([text], { frameAnchor: "top-left", dx: 4 - left, dy, textAnchor: "start", fontWeight: 600, fill: ink() });
+/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. Of all facets together: `super`. */
+export const heading = (text: string, left: number, dy: number, facet?: "super"): Plot.Markish =>
+  Plot.text([text], {
+    frameAnchor: "top-left",
+    dx: 4 - left,
+    dy,
+    textAnchor: "start",
+    fontWeight: 600,
+    fill: ink(),
+    ...(facet ? { facet } : {}),
+  });
 
 /** Fewer points than this are no curve: a line between two would tell what lies between them, which nobody measured. */
 export const CURVE_LEAST = 3;

@@ -137,11 +137,13 @@ inBrowser("the answers in a browser", () => {
     group.course = { blocks_per_point: 1, block: [0, 1], at_ns: [1e9, 2e9], steal_share: [0, 0], cells: twice };
     const two = await open(fileOf([view]));
     expect(await two.page.locator("#course .reading").textContent()).toContain("The host took no CPU time");
-    expect(await two.page.locator("#course .drawing > svg").count(), "nothing to draw of it").toBe(2);
-    const legend = (await two.page.locator("#course svg text").allTextContents()).filter((text) =>
+    expect(await two.page.locator("#course .drawing > svg").count(), "nothing to draw of it").toBe(1);
+    const rows = (await two.page.locator("#course svg text").allTextContents()).filter((text) =>
       text.startsWith(first.label),
     );
-    expect(legend).toEqual([first.label, `${first.label}, second trials`]);
+    expect(rows, "second trials stand in the row of what they repeat").toEqual([
+      `${first.label}; hollow: its second trials`,
+    ]);
     expect((await page.locator("#cells tbody").textContent()) ?? "").toContain("not known");
     expect(await page.locator("#answers .command code").allTextContents()).toEqual(
       expect.arrayContaining(["bytegauge doctor", "bytegauge call --resume 1"]),

@@ -563,7 +563,7 @@ describe("what was measured twice", () => {
     const { reading, table } = course({ view, group: group!, cell: many[0] }) as Figure;
     expect(reading).toContain("6 of 9 confirmed choices");
     expect(reading).toContain("1 block broke off, was repeated, and is left out");
-    expect(reading).toContain("running medians");
+    expect(reading).toContain("running median");
     expect(new Set(table().rows.map(([id]) => id)).size, "the data has all").toBe(9);
   });
 });

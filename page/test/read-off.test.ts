@@ -38,18 +38,20 @@ describe("numbers that are read off by themselves", () => {
       "sender CPU",
     ]);
   });
-  test("the line of a course says whose it is, and of two there is none", () => {
-    const view = session([cell({ id: "a", factors: {} }), cell({ id: "b", factors: {} })]);
-    const [group] = view.groups;
-    if (!group) throw new Error("no group");
+  test("a course has a row for each choice, in which its second trials stand as well", () => {
+    const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));
+    const [group, first] = [view.groups[0], view.cells[0]];
+    if (!group || !first) throw new Error("no group");
+    view.cells.push({ ...first, id: "t", kind: "twin" });
     const points = { at_ns: [1, 2, 3], block: [0, 1, 2], steal_share: [null, null, null], blocks_per_point: 1 };
-    group.course = { ...points, cells: [{ cell: "a", rate: [1, 2, 3] }] } as never;
-    const reading = (versus: unknown) => {
-      const drawn = course({ view: { ...view, versus } as never, group, cell: view.cells[0] } as Looking);
+    const reading = (cells: string[]) => {
+      group.course = { ...points, cells: cells.map((cell) => ({ cell, rate: [1, 2, 3] })) } as never;
+      const drawn = course({ view, group, cell: first } as Looking);
       return drawn && "reading" in drawn ? drawn.reading : "";
     };
-    expect(reading(undefined)).toContain("the line is that of a.");
-    expect(reading({})).toContain("no line joins them.");
+    expect(reading(["a"])).toMatch(/^Each mark is one trial/);
+    expect(reading(["b", "t", "a"])).toMatch(/^A row for each confirmed choice, all on one scale/);
+    expect(reading(["b", "t", "a"])).toContain("second trials: a, picked before the first block");
   });
   test("an axis has the name in code alone, and a rate that is asked for is not the one that is measured", () => {
     const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;
