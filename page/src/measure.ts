@@ -64,6 +64,13 @@ export function nameOf(key: string): string {
     .replace(/\bnop\b/, "NOP");
 }
 
+/** Of a stream a call is a system call of one of its ends, which its name has to say. */
+const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
+  // The reader's, or the writer's where whoever reads is not ours.
+  ns_per_call: (cells) => `time per ${cells.some(({ counters }) => counters.reads != null) ? "read" : "write"} call`,
+  calls_per_second: () => "read calls per second",
+};
+
 /** Everything that the cells have a number for, the rate first. */
 export function measures(cells: CellView[]): Measure[] {
   const keys = new Map<string, string>();
@@ -75,7 +82,13 @@ export function measures(cells: CellView[]): Measure[] {
       const estimate = cell.more[key];
       return estimate ? interval(estimate.median, estimate.lower, estimate.upper) : null;
     };
-    return { key, label: nameOf(key), unit, less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"), of };
+    return {
+      key,
+      label: SYSTEM_CALLS[key]?.(cells) ?? nameOf(key),
+      unit,
+      less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"),
+      of,
+    };
   });
   const all = [rate(cells), ...more, mean(cells), cpu(cells)];
   return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));

@@ -206,7 +206,7 @@ inBrowser("the figures in a browser", () => {
     for (const each of cells.slice(2))
       each.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
     const { page, trouble } = await open(fileOf([session(cells, { varied: ["read_size"] })]));
-    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per call by read size");
+    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per write call by read size");
     const panels = await page.locator("#sweep .side svg").evaluateAll((all) =>
       all.map((panel) => {
         const { left, right } = panel.getBoundingClientRect();
@@ -488,20 +488,30 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
   });
 
-  test("a choice is named beside its own last percentile", async () => {
+  test("choices that take the same time stand beside each other, with the load of each", async () => {
     const key = (p: number) => `total_p${p}_ns`;
     const time = (median: number) => ({ median, lower: null, upper: null, unit: "ns", metric: "time" });
     const call = (id: string, known: number[]) => {
       const found = cell({ id, label: `server ${id}`, factors: { server_engine: id } });
-      found.call = { timing: "closed loop", errors: [] } as unknown as NonNullable<typeof found.call>;
+      found.call = { timing: "open loop", errors: [], knee: { probes: [] } } as unknown as NonNullable<
+        typeof found.call
+      >;
       found.more = Object.fromEntries(known.map((p, at) => [key(p), time(1e6 * (at + 1))])) as never;
       return found;
     };
     const view = session([call("a", [50, 90, 99]), call("b", [50])], { varied: ["server_engine"] });
     const { page } = await open(fileOf([view]));
-    const place = async (text: string) =>
-      (await page.locator("#percentiles svg text", { hasText: text }).first().boundingBox())?.x ?? 0;
-    expect(await place("server b")).toBeLessThan((await place("server a")) - 200);
+    const drawing = page.locator("#percentiles .drawing > svg").first();
+    const marks = await drawing
+      .locator("g:not([aria-hidden]) > :is(circle, path[transform])")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().x));
+    expect(marks).toHaveLength(4);
+    expect(new Set(marks).size, "both at p50").toBe(4);
+    const legend = await page.locator("#percentiles .drawing > svg").last().locator("text").allTextContents();
+    expect(legend.filter((text) => text !== "").map((text) => text.replaceAll("\u00a0", " "))).toEqual([
+      "server a, at 954 MiB/s",
+      "server b, at 954 MiB/s",
+    ]);
   });
 
   test("what is typed looks so, and no flag is broken", async () => {
@@ -557,17 +567,20 @@ inBrowser("the figures in a browser", () => {
       for (const [part, ns] of Object.entries({ p50: 2e4, p90: 5e4, p99: 9e4 }))
         each.more[`total_${part}_ns`] = { metric: part, unit: "ns", median: ns * (at + 1), lower: null, upper: null };
     const { page, trouble } = await open(fileOf([session(sizes, { varied: ["read_size"] })]));
-    const cut = await page.locator("#percentiles .drawing > svg").evaluate((drawing) => {
-      const { left, bottom } = drawing.getBoundingClientRect();
-      const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
-        each.getBoundingClientRect(),
-      );
-      // The margins of the drawing.
-      return {
-        marks: marks.length,
-        cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
-      };
-    });
+    const cut = await page
+      .locator("#percentiles .drawing > svg")
+      .first()
+      .evaluate((drawing) => {
+        const { left, bottom } = drawing.getBoundingClientRect();
+        const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
+          each.getBoundingClientRect(),
+        );
+        // The margins of the drawing.
+        return {
+          marks: marks.length,
+          cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
+        };
+      });
     expect(cut).toEqual({ marks: 6, cut: 0 });
     expect(trouble).toEqual([]);
   });

@@ -15,7 +15,7 @@ import { flat, merged, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { became } from "../src/nothing";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
-import { ownLoads, percentileOf } from "../src/figures/percentiles";
+import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { across, axes, isJoined, told, topOf } from "../src/figures/axes";
 import { halves } from "../src/figures/forest";
@@ -276,7 +276,12 @@ describe("measures", () => {
     expect(nameOf("first_byte_p50_ns")).toBe("first byte p50");
     expect(nameOf("cpu_ns_per_nop")).toBe("CPU time per NOP");
     expect(nameOf("server_cpu_ns_per_call")).toBe("server CPU time per call");
-    expect(nameOf("ns_per_call")).toBe("time per call");
+    const one = cell({ id: "a", factors: {} });
+    one.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5, lower: null, upper: null } };
+    const named = () => measures([one]).find(({ key }) => key === "ns_per_call")?.label;
+    expect(named(), "whoever reads is not ours").toBe("time per write call");
+    one.counters.reads = 9;
+    expect(named()).toBe("time per read call");
   });
   test("only what some cell has; the rate first; unknown is no zero", () => {
     const known = cell({ id: "a", factors: {} });
@@ -575,10 +580,12 @@ test("calls at knees of their own were made under different loads", () => {
     found.call = { knee: {} } as CellView["call"];
     return found;
   };
-  const text = ownLoads([at("epoll", 29_700), at("blocking", 8400)]).replaceAll("\u00a0", " ");
-  expect(text).toContain("Each at its own knee: server epoll 29.7 k calls/s, server blocking 8.4 k calls/s.");
-  expect(text).toContain("different loads");
-  expect(ownLoads([cell({ id: "a", factors: {} })])).toBe("");
+  const named = [at("epoll", 29_700), at("blocking", 8400)].map(underLoad);
+  expect(named.map((name) => name.replaceAll("\u00a0", " "))).toEqual([
+    "server epoll, at 29.7 k calls/s",
+    "server blocking, at 8.4 k calls/s",
+  ]);
+  expect(underLoad(cell({ id: "a", factors: {}, label: "server epoll" }))).toBe("server epoll");
 });
 
 describe("a session in which nothing was measured", () => {
