@@ -348,7 +348,7 @@ inBrowser("the answers in a browser", () => {
     expect(await page.locator("#verdict").textContent()).toContain("64 KiB gains 2600\u00a0%");
     expect(await page.locator("#verdict").textContent()).toContain("2 times the server was stopped by force");
     const marks = (await page.locator("#gains svg text").allTextContents()).join(" ").replaceAll("\u00a0", " ");
-    expect(marks, "what is gained lies within the axis").not.toContain("▶");
+    expect(marks, "what is gained lies within the axis").not.toContain("→ ");
     expect(trouble).toEqual([]);
   });
 

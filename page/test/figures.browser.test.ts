@@ -246,7 +246,7 @@ inBrowser("the figures in a browser", () => {
     expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
     const ends = forest.locator('g[stroke-width="2.5"] line');
     expect(await ends.count()).toBe(2);
-    expect(await forest.locator("text").allTextContents()).toContain("▶ at least 1460\u00a0%");
+    expect(await forest.locator("text").allTextContents()).toContain("→ at least 1460\u00a0%");
     expect(trouble).toEqual([]);
   });
 

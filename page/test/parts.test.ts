@@ -4,6 +4,7 @@ import { marked, noteOf, secondTrials, summary } from "../src/standing";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
+import { audit } from "../src/figures/audit";
 import { course } from "../src/figures/course";
 import { alarmed, repeated, twins, verdict as again } from "../src/figures/twins";
 import { edges } from "../src/figures/marks";
@@ -21,7 +22,7 @@ import { across, axes, isJoined, told, topOf } from "../src/figures/axes";
 import { halves } from "../src/figures/forest";
 import { bounds, rootTicks } from "../src/figures/ranking";
 import { overTime } from "../src/figures/over-time";
-import type { Figure } from "../src/frame";
+import type { Figure, Lacking } from "../src/frame";
 import { inLines, logarithmic, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
@@ -74,7 +75,23 @@ describe("differences", () => {
     const rows = [row(-0.1, 0.3), row(0, 0.24), row(-0.17, 0.13), row(-0.31, 0.85)];
     expect(reachOf(rows)).toBeCloseTo(0.85);
     expect(reachOf([...rows, row(0, 40)])).toBeLessThan(2);
+    expect(reachOf([row(-0.1, 0.2), row(-0.9, 8)]), "one of two").toBeLessThan(1);
     expect(reachOf([])).toBeGreaterThan(0);
+  });
+  test("one rival is a sentence and no figure", () => {
+    const view = long(session(["a", "b", "c"].map((id) => cell({ id, factors: { read_size: 1 } }))));
+    const [group] = view.groups;
+    const found = group!.audit!;
+    const shown = () => audit({ view, group: group!, cell: view.cells[0] });
+    expect(shown()).toHaveProperty("reading");
+    found.rivals = [{ ...found.rivals[0]!, dearer: -0.047, dearer_lower: -0.26, dearer_upper: 0.22 }];
+    expect((shown() as Lacking).needs.replaceAll("\u00a0", " ")).toContain(
+      "a takes 4.7 % less time (−26 % to 22 %) than b (12 blocks). It does not hold",
+    );
+    Object.assign(found.rivals[0]!, { dearer: 0.5, dearer_lower: null, dearer_upper: null });
+    expect((shown() as Lacking).needs.replaceAll("\u00a0", " ")).toContain(
+      "a takes 50 % more time than b (12 blocks).",
+    );
   });
   test("no mark stands at an end of it, and both sides of 0 have room for their names", () => {
     const [low, top] = domainOf([row(null, null, -0.345)], 0.05, 0.6, "both");

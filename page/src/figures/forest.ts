@@ -134,7 +134,7 @@ export function forest(looking: Looking): Figure | null {
         : alone
           ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
           : compared
-            ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
+            ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with → runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
             : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
@@ -233,7 +233,7 @@ export function forest(looking: Looking): Figure | null {
             x: reach,
             y: "id",
             text: (cell: CellView) =>
-              `▶ ${(cell.above_best_lower ?? 0) > 0 ? told.least(cell.above_best_lower ?? 0) : "no bound"}`,
+              `→ ${(cell.above_best_lower ?? 0) > 0 ? told.least(cell.above_best_lower ?? 0) : "no bound"}`,
             textAnchor: "start",
             dx: -2,
             fill: ink(),

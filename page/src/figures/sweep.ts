@@ -305,7 +305,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             y: () => place(most),
             dx: apart(s),
             dy: -7,
-            text: (point) => `▲ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
+            text: (point) => `↑ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
             textAnchor: numeric && s >= 0 ? "end" : "middle",
             fill: stroke,
             stroke: paper(),
