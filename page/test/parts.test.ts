@@ -23,7 +23,7 @@ import { halves } from "../src/figures/forest";
 import { bounds, rootTicks } from "../src/figures/ranking";
 import { overTime } from "../src/figures/over-time";
 import type { Figure, Lacking } from "../src/frame";
-import { inLines, logarithmic, valueAxis } from "../src/look";
+import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
@@ -535,7 +535,7 @@ describe("a heat map whose axes do not apply to all choices", () => {
 
 describe("one look for one choice", () => {
   const engine = (id: string, server_engine: string, call_rate: number, kind = "candidate") =>
-    ({ ...cell({ id, factors: { server_engine, call_rate } }), kind }) as CellView;
+    ({ ...cell({ id, factors: { server_engine, call_rate }, label: `server ${server_engine}` }), kind }) as CellView;
   const cells = [engine("a", "epoll", 1000), engine("b", "blocking", 1000), engine("c", "epoll", 2000)];
   const view = session(cells, { varied: ["server_engine"] });
   view.plan.varied = ["call_rate", "server_engine"];
@@ -547,10 +547,25 @@ describe("one look for one choice", () => {
   test("a twin looks as what it repeats", () => {
     expect(seriesOf(view, [cells[1]!, engine("bt", "blocking", 1000, "twin")])).toEqual([1, 1]);
   });
-  test("of more than can be told apart those that are drawn together differ", () => {
+  test("a choice looks the same under all conditions, and unlike each that is compared with it", () => {
     const all = Array.from({ length: 20 }, (_, at) => `${at}`);
-    expect(places(all, ["0", "8", "16", "1"])).toEqual([0, 1, 2, 3]);
-    expect(new Set(places(all, all.slice(12))).size).toBe(8);
+    const found = places([all.slice(8), all.slice(0, 9), all], new Set(["12"]));
+    expect(found.get("12")).toBe(0);
+    expect(new Set(found.values()).size).toBe(20);
+    expect(new Set(all.map((_, at) => `${at % 8} ${symbolOf(at)}`)).size).toBe(20);
+    expect([...places([["a", "b"], ["c"]]).values()], "never beside each other").toEqual([0, 1, 0]);
+    // What is left to the system has a level in one group alone, and none in the other.
+    const read = (group: string, size: number, congestion: string | null) =>
+      cell({ id: `${group}${size}`, group, factors: { read_size: size, congestion }, label: `read ${size}` });
+    const view = session([
+      read("tcp", 1, "cubic"),
+      read("tcp", 2, "cubic"),
+      read("unix", 2, null),
+      read("unix", 4, null),
+    ]);
+    for (const group of view.groups) group.varied = ["read_size"];
+    expect(seriesOf(view, view.cells)).toEqual([0, 1, 1, 0]);
+    expect(seriesOfLevels(view, "read_size", [1, 2])).toEqual([0, 1]);
   });
 });
 

@@ -5,7 +5,7 @@ import * as Plot from "@observablehq/plot";
 import { candidates, cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { colours, draw, heading, ink, paper, stolen, SYMBOLS, valueAxis } from "../look";
+import { toneOf, draw, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
 import { RATES } from "../measure";
 import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
@@ -105,7 +105,6 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       rows: pointsOf(all).map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
     }),
     draw(width) {
-      const tone = colours();
       const rates = points.map((point) => point.rate);
       const { axis, name: unitName, place } = valueAxis(unit, Math.min(...rates), Math.max(...rates), 2);
       const end = Math.max(...found.at_ns, 1);
@@ -123,7 +122,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
         text: cells.some(({ cell }) => again(cell) && choice(cell) === id)
           ? `${label(id)}; hollow: its second trials`
           : label(id),
-        stroke: tone[lookOf(id) % tone.length] ?? ink(),
+        stroke: toneOf(lookOf(id)),
         middle: cellOf(view, id)?.estimate.median,
       }));
       const drawings: Node[] = [
@@ -157,7 +156,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
             ...cells.flatMap((one) => {
               const own = points.filter((point) => point.id === one.cell);
               const twin = again(one.cell);
-              const stroke = tone[lookOf(one.cell) % tone.length] ?? ink();
+              const stroke = toneOf(lookOf(one.cell));
               const y = (point: { rate: number }) => place(point.rate);
               const line = {
                 x: "at",
@@ -177,7 +176,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
                   x: "at",
                   y,
                   fy: "row",
-                  symbol: SYMBOLS[lookOf(one.cell)],
+                  symbol: symbolOf(lookOf(one.cell)),
                   r: many ? 1.8 : 3.2,
                   stroke,
                   fill: twin ? paper() : stroke,

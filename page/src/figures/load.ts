@@ -8,9 +8,9 @@ import { capital, count, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import { along, follows, held, levels, named, varying } from "../levels";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   type Entry,
   faint,
@@ -21,7 +21,7 @@ import {
   NARROW,
   paper,
   SERIES_MAX,
-  SYMBOLS,
+  symbolOf,
   valueAxis,
 } from "../look";
 import { costOf, nameOf } from "../measure";
@@ -184,7 +184,6 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     const loads = levels(near, "call_rate").filter((rate) => typeof rate === "number");
     const x = (point: { offered: number }) => Math.log2(point.offered);
     const y = (point: Known) => place(point.value.mid);
-    const tone = colours();
     return draw(width, {
       height: 280,
       marginLeft: 62,
@@ -210,14 +209,14 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         ...series.flatMap((_, at) => {
           const own = known.filter((point) => point.series === at);
           const look = places[at] ?? at;
-          const stroke = tone[look % tone.length] ?? ink();
+          const stroke = toneOf(look);
           return [
             Plot.line(own.length < CURVE_LEAST ? [] : own, {
               x,
               y,
               stroke,
               strokeWidth: 2,
-              strokeDasharray: DASHES[look] || undefined,
+              strokeDasharray: dashOf(look),
             } as Plot.LineOptions),
             Plot.ruleX(
               own.filter((point) => point.value.lower != null),
@@ -229,7 +228,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                 strokeWidth: 1.5,
               },
             ),
-            Plot.dot(own, { x, y, symbol: SYMBOLS[look], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            Plot.dot(own, { x, y, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
           ];
         }),
         ...(["shown", "leads"] as const).map((how) =>

@@ -6,18 +6,17 @@ import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   heading,
-  ink,
   legend,
   logarithmic,
   logAxis,
   paper,
   SERIES_MAX,
-  SYMBOLS,
+  symbolOf,
 } from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
@@ -127,7 +126,6 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
       rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
     }),
     draw(width) {
-      const tone = colours();
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
       const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
       const across = (width - LEFT - RIGHT - 2 * INSET) / Math.max(tail(all.at(-1) ?? 0) - tail(all[0] ?? 0), 1);
@@ -144,7 +142,7 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         const s = series[at] ?? at;
         const own = points.filter((point) => point.each === each);
         const bounded = own.filter((point) => point.lower != null);
-        const stroke = tone[s % tone.length] ?? ink();
+        const stroke = toneOf(s);
         const dx = (at - (cells.length - 1) / 2) * step;
         return [
           // Ribbons of several hide each other.
@@ -160,14 +158,14 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
             stroke,
             strokeWidth: 1.5,
             strokeOpacity: cells.length > 1 ? 0.55 : 1,
-            strokeDasharray: DASHES[s] || undefined,
+            strokeDasharray: dashOf(s),
           } as Plot.LineOptions),
           Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
           Plot.dot(own, {
             x,
             y,
             dx,
-            symbol: SYMBOLS[s],
+            symbol: symbolOf(s),
             r: 4.5,
             fill: stroke,
             stroke: paper(),

@@ -9,9 +9,9 @@ import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, partsOf } from "../levels";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   type Entry,
   faint,
@@ -21,7 +21,7 @@ import {
   legend,
   logarithmic,
   paper,
-  SYMBOLS,
+  symbolOf,
   valueAxis,
 } from "../look";
 import { atRates, carried, type Measure, measures } from "../measure";
@@ -254,14 +254,13 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       if (!value) return [];
       return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
-    const tone = colours();
     const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
       if (own.length === 0) continue;
       const look = places[s] ?? s;
-      const stroke = tone[look % tone.length] ?? ink();
+      const stroke = toneOf(look);
       marks.push(
         Plot.areaY(
           numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length >= CURVE_LEAST
@@ -282,7 +281,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             y: (point) => place(point.mid),
             dx: apart(s),
             stroke,
-            strokeDasharray: DASHES[look] || undefined,
+            strokeDasharray: dashOf(look),
             strokeWidth: sure ? 2 : 1.2,
             strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
           } as Plot.LineOptions),
@@ -316,7 +315,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           x: at,
           y: (point: { mid: number }) => place(point.mid),
           dx: apart(s),
-          symbol: SYMBOLS[look],
+          symbol: symbolOf(look),
           r: 4.5,
           stroke,
           fill: (point: { one: CellView }) => (isConfirmed(point.one) && !single ? stroke : paper()),
