@@ -488,6 +488,28 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
   });
 
+  test("where there are two levels alone, choices stand beside each other at each", async () => {
+    const cells = [1, 50].flatMap((flows) =>
+      ["a", "b", "c"].map((engine) =>
+        cell({
+          id: `${engine}${flows}`,
+          label: `server ${engine}`,
+          factors: { transport: "tcp", flows, server_engine: engine },
+        }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine"] });
+    view.plan.varied = ["flows", "server_engine"];
+    const { page } = await open(fileOf([view]));
+    const marks = await page
+      .locator("#sweep .side svg g:not([aria-hidden]) > :is(circle, path[transform])")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right]));
+    expect(marks).toHaveLength(6);
+    const sorted = marks.toSorted(([a = 0], [b = 0]) => a - b);
+    for (const [at, [, right = 0]] of sorted.slice(0, -1).entries())
+      expect(right, `mark ${at}`).toBeLessThan(sorted[at + 1]?.[0] ?? 0);
+  });
+
   test("choices that take the same time stand beside each other, with the load of each", async () => {
     const key = (p: number) => `total_p${p}_ns`;
     const time = (median: number) => ({ median, lower: null, upper: null, unit: "ns", metric: "time" });

@@ -155,7 +155,11 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
       const each = width / columns - (columns > 1 ? 8 : 0);
       const entries: Entry[] = [
         ...(colour && series.length > 1
-          ? series.map((value, at) => ({ name: named(value, factor), series: places[at] ?? at }))
+          ? series.map((value, at) => ({
+              name: named(value, factor),
+              series: places[at] ?? at,
+              loose: points.filter((point) => point.series === at).length < CURVE_LEAST,
+            }))
           : []),
         ...(points.some(({ chosen }) => chosen === "shown")
           ? [{ name: "what to use there", look: ring("shown") }]
@@ -182,6 +186,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     const [least, most] = [Math.min(...ends), Math.max(...ends)];
     const { axis, name, place } = valueAxis(unit, least, unit === "share" ? Math.max(1, most) : most);
     const loads = levels(near, "call_rate").filter((rate) => typeof rate === "number");
+    // What is compared stands side by side at each load, as far as there is room.
+    const step = Math.min(12, (0.6 * (width - 112)) / loads.length / Math.max(1, series.length));
     const x = (point: { offered: number }) => Math.log2(point.offered);
     const y = (point: Known) => place(point.value.mid);
     return draw(width, {
@@ -196,7 +202,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         // All panels have all loads: where too few calls were made there is a gap.
         domain: [Math.log2(Math.min(...loads)), Math.log2(Math.max(...loads))],
         label: "calls per second, offered",
-        inset: 14,
+        inset: 14 + (step * (series.length - 1)) / 2,
       },
       y: {
         ...axis,
@@ -210,10 +216,12 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
           const own = known.filter((point) => point.series === at);
           const look = places[at] ?? at;
           const stroke = toneOf(look);
+          const dx = (at - (series.length - 1) / 2) * step;
           return [
             Plot.line(own.length < CURVE_LEAST ? [] : own, {
               x,
               y,
+              dx,
               stroke,
               strokeWidth: 2,
               strokeDasharray: dashOf(look),
@@ -224,20 +232,21 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                 x,
                 y1: (point: Known) => place(point.value.lower),
                 y2: (point: Known) => place(point.value.upper),
+                dx,
                 stroke,
                 strokeWidth: 1.5,
               },
             ),
-            Plot.dot(own, { x, y, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            Plot.dot(own, { x, y, dx, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            ...(["shown", "leads"] as const).map((how) =>
+              Plot.dot(
+                own.filter(({ chosen }) => chosen === how),
+                { x, y, dx, ...ring(how) },
+              ),
+            ),
+            crossed ? Plot.dot(own.filter(late), { x, y, dx, ...cross() }) : null,
           ];
         }),
-        ...(["shown", "leads"] as const).map((how) =>
-          Plot.dot(
-            known.filter(({ chosen }) => chosen === how),
-            { x, y, ...ring(how) },
-          ),
-        ),
-        crossed ? Plot.dot(known.filter(late), { x, y, ...cross() }) : null,
         Plot.tip(
           known,
           Plot.pointer({

@@ -41,6 +41,8 @@ const NONE = "";
 const WITHOUT = "4 3";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
+/** Left and right of the axes; between series at one level of few, at most; pixels. */
+const [LEFT, RIGHT, APART] = [66, 24, 16];
 const wishes = new Map<number, Wish>();
 
 /** What is worth a look beside the rate: how long a call takes, of calls the tail. */
@@ -240,21 +242,26 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       .filter((point) => point.value && point.s >= 0 && point.x != null)
       .map(({ one, x, s, value }) => ({ one, x: x as string | number, s, ...(value as NonNullable<typeof value>) }));
     const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
-    const numeric = isNumeric(xs);
+    // Of two levels there is no curve, and room between them.
+    const numbers = isNumeric(xs);
+    const numeric = numbers && xs.length >= CURVE_LEAST;
     if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place: anywhere } = valueAxis(measure.unit, least, most);
     // What reaches beyond the axis ends there, with an arrow and its number.
     const place = (value: number | null) => anywhere(value == null ? null : Math.min(value, most));
-    // Bars of several series at one level stand beside each other.
-    const step = Math.min(5, 16 / Math.max(1, series.length - 1));
+    // Bars of several series at one level stand beside each other, as far as there is room.
+    const room = (width - LEFT - RIGHT) / Math.max(xs.length, 1);
+    const step = numeric
+      ? Math.min(5, 16 / Math.max(1, series.length - 1))
+      : Math.min(APART, (0.7 * room) / Math.max(1, series.length));
     const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
     const reach = (measure: Measure): Plot.Markish[] => {
       const value = relayless && measure.of(relayless);
       if (!value) return [];
       return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
-    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);
+    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numbers, series.length) ? own : []);
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
@@ -324,15 +331,15 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     }
     // Names are all told: where they have no room side by side they stand aslant.
     // A rate has its unit once, beside the name.
-    const unit = numeric && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
+    const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
     const tick = (value: Level) => (unit ? count(Number(value)) : named(value, fx));
     const longest = Math.max(...xs.map((value) => tick(value).length), 1) * 6.6;
     const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
     const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
     return draw(width, {
       height: 300 + slope,
-      marginLeft: 66,
-      marginRight: 24,
+      marginLeft: LEFT,
+      marginRight: RIGHT,
       marginTop: 34,
       marginBottom: 42 + slope,
       ariaLabel: title,
@@ -346,8 +353,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           : {
               type: "point",
               domain: xs,
+              padding: 0.5,
               tickRotate: aslant ? -30 : 0,
-              tickFormat: (value: Level) => named(value, fx),
+              tickFormat: tick,
               labelArrow: "none",
             }),
         label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx),
@@ -355,7 +363,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       } as Plot.ScaleOptions,
       y: axis,
       marks: [
-        heading(capital(name ? `${title}, ${name}` : title), 66, -28),
+        heading(capital(name ? `${title}, ${name}` : title), LEFT, -28),
         ...reach(measure),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
