@@ -458,6 +458,28 @@ inBrowser("the figures in a browser", () => {
     expect(ticks[0]).toEqual(ticks[1]);
   });
 
+  test("a map in which nothing is confirmed is pale throughout, and says so once", async () => {
+    const view = grid(4, 3);
+    for (const each of view.cells) Object.assign(each, { stage: "confirm", trials: 1, above_best_upper: null });
+    const { page } = await open(fileOf([view]));
+    const map = page.locator("#heatmap");
+    expect(await map.locator(".reading").first().textContent()).toContain("Pale throughout: one trial each");
+    expect(await map.locator('.board g[fill-opacity="0.4"] rect').count()).toBe(12);
+    expect(await map.locator('.board g[fill-opacity="1"] rect').count()).toBe(0);
+    expect(await map.locator(".said").textContent()).toContain("1 trial, compared with nothing yet");
+  });
+
+  test("what several were not measured for stands once", async () => {
+    const view = grid(3, 2);
+    for (const each of view.cells.slice(0, 4))
+      Object.assign(each, { outcome: "skipped", reason: each === view.cells[0] ? "no room" : "no io_uring here" });
+    const { page } = await open(fileOf([view]));
+    expect(await page.locator("#missing tbody tr").count()).toBe(2);
+    const row = (await page.locator("#missing tbody tr").last().locator("td").allTextContents()).map((text) => text);
+    expect(row.slice(1)).toEqual(["skipped", "no io_uring here"]);
+    expect(row[0]?.split("; ")).toHaveLength(3);
+  });
+
   test("nothing is said of hatching where nothing was screened", async () => {
     const view = grid(3, 3);
     for (const each of view.cells) {

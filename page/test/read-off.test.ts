@@ -156,8 +156,13 @@ describe("numbers that are read off by themselves", () => {
     const open = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 12] })));
     for (const group of open.groups) Object.assign(group.recommendation, { proven: false, bound: 12 });
     const reading = forest(looking(open))?.reading ?? "";
-    expect(reading).toContain("nothing bounds yet");
+    expect(reading, "once, and no bar says it").toContain("No choice has a bound yet");
     expect(reading).not.toContain("smallest bound, and");
+    expect(forest(looking(open))?.title).toBe("The confirmed choices, the fastest first: nothing bounds them yet");
+    const [, second] = open.cells;
+    if (second) second.above_best_lower = 2;
+    expect(forest(looking(open))?.title, "of one something is shown").toContain("ranked");
+    expect(forest(looking(open))?.reading).toContain("nothing bounds yet how much more it may take");
   });
   test("what speaks against a choice stands in its ranking as well", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 0.04] })));

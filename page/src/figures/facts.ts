@@ -12,15 +12,15 @@ import { brokenOff, mayBeBest, notTheFirst } from "./compared";
 import type { Looking } from "../state";
 import { hinted, type Told } from "../words";
 
-/** A table in a frame of its own; `null` where there is nothing to tell. */
-function panel(id: string, title: string, reading: string, table: Table): HTMLElement | null {
+/** A table in a frame of its own; `null` where there is nothing to tell. The page may show it shorter than it is saved. */
+function panel(id: string, title: string, reading: string, table: Table, shown = table): HTMLElement | null {
   if (table.rows.length === 0) return null;
   return h(
     "figure",
     { id, "aria-labelledby": `${id}-title` },
     headed(id, title, [["CSV", () => save(`bytegauge-${id}.csv`, "text/csv", csv(table))]]),
     reading ? h("p", { class: "reading" }, ...hinted(reading)) : null,
-    tableOf(table, title),
+    tableOf(shown, title),
   );
 }
 
@@ -71,21 +71,39 @@ export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | 
 /** Cells that were not measured, and why. */
 export function missing(view: View): HTMLElement | null {
   const several = view.groups.length > 1;
-  const rows = view.cells
-    .filter((cell) => cell.outcome !== "measured")
-    .map((cell) => [
-      cell.id,
-      ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
-      withRole(cell),
-      cell.outcome,
-      cell.reason ?? "",
-    ]);
+  const absent = view.cells.filter((cell) => cell.outcome !== "measured");
+  const rows = absent.map((cell) => [
+    cell.id,
+    ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
+    withRole(cell),
+    cell.outcome,
+    cell.reason ?? "",
+  ]);
   const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
   const reading = floors === rows.length ? "No choice is missing here: what failed measures the harness alone." : "";
-  return panel("missing", "Not measured", reading, {
-    columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"],
-    rows,
-  });
+  const told = new Map<string, CellView[]>();
+  for (const cell of absent) {
+    const key = JSON.stringify([cell.outcome, cell.reason ?? ""]);
+    told.set(key, [...(told.get(key) ?? []), cell]);
+  }
+  return panel(
+    "missing",
+    "Not measured",
+    reading,
+    { columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"], rows },
+    {
+      columns: ["what", "outcome", "reason"],
+      // What several have in common stands once.
+      rows: [...told].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
+    },
+  );
+}
+
+/** Cells by their names, each with the groups that it lies in. */
+function listed(cells: CellView[], several: boolean): string {
+  const groups = new Map<string, string[]>();
+  for (const cell of cells) groups.set(withRole(cell), [...(groups.get(withRole(cell)) ?? []), cell.group]);
+  return [...groups].map(([name, all]) => (several ? `${name} (${all.join(", ")})` : name)).join("; ");
 }
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */

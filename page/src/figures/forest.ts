@@ -3,7 +3,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitName, withoutRelay } from "../data";
-import { axisUnit, capital, costName, digits, percent, quantity } from "../format";
+import { axisUnit, capital, costName, digits, moreOf, percent, quantity } from "../format";
 import { BOUND_MAX, range, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
@@ -30,7 +30,10 @@ export function forest(looking: Looking): Figure | null {
   const cost = costOf(cells);
   // Of two the verdict stands above, by their pairs: the same by another count beside it would be another number.
   const alone = all.length === 1;
-  const compared = !view.versus && !alone && cells.some((cell) => cell.above_best_upper != null);
+  const unbounded = (cell: CellView) => (cell.above_best_upper ?? 0) >= BOUND_MAX && (cell.above_best_lower ?? 0) <= 0;
+  // Bars that all say that nothing is known say it once, in words.
+  const nothingBounded = cells.length > 1 && cells.every(unbounded);
+  const compared = !view.versus && !alone && !nothingBounded && cells.some((cell) => cell.above_best_upper != null);
   const single = cells.every((cell) => cell.trials <= 1);
   const partial = cells.filter((cell) => cell.above_best_upper == null && brokenOff(cell));
   const relayless = withoutRelay(view, group);
@@ -41,6 +44,9 @@ export function forest(looking: Looking): Figure | null {
   const multiples = (group.recommendation.bound ?? 0) >= MANY_TIMES;
   const beyond = cells.some((cell) => (cell.above_best_upper ?? 0) > reach);
   const told = bounds(multiples);
+  // What is not bounded comes last, and says so once.
+  const several = cells.filter(unbounded).length > 1;
+  const firstUnbounded = cells.find(unbounded);
   const fails = (cell: CellView | undefined) => {
     const share = failing(cell);
     return share == null ? "" : `${percent(share)} of its calls fail`;
@@ -125,9 +131,11 @@ export function forest(looking: Looking): Figure | null {
         ? "What both reach and what they cost"
         : compared
           ? "The confirmed choices, ranked by how much more than the best they may take"
-          : single
-            ? "The choices, the fastest first: one trial each, so not compared"
-            : "The choices, the fastest first: not compared yet",
+          : nothingBounded
+            ? "The confirmed choices, the fastest first: nothing bounds them yet"
+            : single
+              ? "The choices, the fastest first: one trial each, so not compared"
+              : "The choices, the fastest first: not compared yet",
     reading: [
       view.versus
         ? "How they compare stands above, by pairs of trials: of medians beside each other it cannot be read."
@@ -135,7 +143,9 @@ export function forest(looking: Looking): Figure | null {
           ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
           : compared
             ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with → runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
-            : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+            : nothingBounded
+              ? `No choice has a bound yet: each of them may take over ${1 + BOUND_MAX}\u00a0× the best's ${moreOf(group.cost).replace("more ", "")}, or be the best. Squares are medians, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`
+              : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
       all.length > cells.length && `Drawn are the first ${cells.length} of ${all.length}; every cell has a row below.`,
@@ -233,7 +243,11 @@ export function forest(looking: Looking): Figure | null {
             x: reach,
             y: "id",
             text: (cell: CellView) =>
-              `→ ${(cell.above_best_lower ?? 0) > 0 ? told.least(cell.above_best_lower ?? 0) : "no bound"}`,
+              unbounded(cell)
+                ? cell === firstUnbounded
+                  ? `→ no bound${several ? ", nor has any below" : ""}`
+                  : "→"
+                : `→ ${told.least(cell.above_best_lower ?? 0)}`,
             textAnchor: "start",
             dx: -2,
             fill: ink(),
