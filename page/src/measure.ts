@@ -58,7 +58,7 @@ export function nameOf(key: string): string {
     .replace(/^total_mean_ns$/, "latency mean")
     .replace(/(^|_)ns_per_/, "$1time per ")
     .replace(/_ns$/, "")
-    .replace(/_s_per_gib$/, "_time")
+    .replace(/_s_per_(gib|million_calls)$/, "_time")
     .replaceAll("_", " ")
     .replace("cpu", "CPU")
     .replace(/\bnop\b/, "NOP");
@@ -97,7 +97,14 @@ export function measures(cells: CellView[]): Measure[] {
 /** What an answer costs beside its rate: the first of these that the cells have. */
 export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
-  const wanted = ["server_cpu_ns_per_call", "cpu_ns_per_nop", "cpu"];
+  // What passes bytes on for others is paid for by its own time.
+  const wanted = [
+    "relay_cpu_s_per_gib",
+    "relay_cpu_s_per_million_calls",
+    "server_cpu_ns_per_call",
+    "cpu_ns_per_nop",
+    "cpu",
+  ];
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
 }
 

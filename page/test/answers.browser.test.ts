@@ -316,6 +316,7 @@ inBrowser("the answers in a browser", () => {
         heading: "SO_RCVBUF",
         against: "the best",
         levels: [{ level: "1K", dearer_lower: 0.63, dearer_upper: 2.36 }],
+        age_ns: [9e6, 2e7],
       },
     ];
     const { page } = await open(fileOf([view]), { viewport: { width: 360, height: 800 } });
@@ -326,6 +327,9 @@ inBrowser("the answers in a browser", () => {
     expect(await line.evaluate((row) => getComputedStyle(row).borderBottomStyle), "lines are told apart").toBe("solid");
     expect(await line.locator(".picture").isVisible()).toBe(false);
     expect(needed).toBeLessThanOrEqual(has);
+    expect((await line.textContent())?.replaceAll("\u00a0", " ")).toContain(
+      "seen only on connections 9 ms to 20 ms old",
+    );
     expect(await page.locator("#cells .table").evaluate((table) => getComputedStyle(table).backgroundImage)).toContain(
       "linear-gradient",
     );

@@ -299,6 +299,11 @@ describe("measures", () => {
     expect(named(), "whoever reads is not ours").toBe("time per write call");
     one.counters.reads = 9;
     expect(named()).toBe("time per read call");
+    const time = (unit: string) => ({ metric: "", unit, median: 5, lower: null, upper: null });
+    one.more = { server_cpu_ns_per_call: time("ns") };
+    expect(costOf([one])?.label).toBe("server CPU time per call");
+    one.more["relay_cpu_s_per_gib"] = time("s/GiB");
+    expect(costOf([one])?.label, "whoever passes bytes on pays for that").toBe("relay CPU time");
   });
   test("only what some cell has; the rate first; unknown is no zero", () => {
     const known = cell({ id: "a", factors: {} });

@@ -3,7 +3,7 @@
 import { type CellView, candidates, isConfirmed, isMeasured, limitName, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
-import { ends, percentOf, range } from "../outward";
+import { ends, inTimes, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -134,7 +134,7 @@ export function cells(looking: Looking): HTMLElement | null {
               ? "–"
               : cell.above_best_upper <= 0
                 ? "none: all others take more"
-                : range(cell.above_best_lower, cell.above_best_upper),
+                : range(cell.above_best_lower, cell.above_best_upper, inTimes(group)),
             mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
           ]
         : []),
@@ -152,7 +152,14 @@ export function cells(looking: Looking): HTMLElement | null {
       "trials",
       `rate, ${name}`,
       `interval, ${name}`,
-      ...(compared ? [`${moreOf(group.cost)} than the best`, "may be the best"] : []),
+      ...(compared
+        ? [
+            inTimes(group)
+              ? `times the best's ${moreOf(group.cost).replace("more ", "")}`
+              : `${moreOf(group.cost)} than the best`,
+            "may be the best",
+          ]
+        : []),
       "limited by",
       "evidence",
     ],

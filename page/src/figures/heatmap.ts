@@ -12,11 +12,11 @@ import {
   isMeasured,
   type Level,
   level,
-  limitName,
+  limitOf,
 } from "../data";
 import { h, svg } from "../dom";
 import { axisUnit, capital, digits, moreOf } from "../format";
-import { atMost, manyTimes, withInterval } from "../outward";
+import { atMost, inTimes, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
 import { draw, faint, ink, NARROW, paper, thinned } from "../look";
@@ -154,11 +154,10 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const above =
       upper == null
         ? []
-        : upper < 1
+        : !inTimes(group)
           ? [`takes at most ${atMost(upper)} ${more} than the best`]
           : [`may take ${manyTimes(1 + upper)} the best's ${more.replace("more ", "")}`];
-    const limit =
-      cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
+    const limit = cell.limit.name === "unknown" ? limitOf(cell.limit) : `limited by ${limitOf(cell.limit)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };
 
@@ -197,7 +196,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           cell.stage ?? null,
           mayBeBest(group, cell),
           cell.outcome,
-          limitName(cell.limit.name),
+          limitOf(cell.limit),
         ];
       }),
     }),
