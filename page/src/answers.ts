@@ -91,7 +91,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
           explained,
         ),
       ),
-    use.rows.length > 0 && words(),
+    use.rows.length > 0 && words(view),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")

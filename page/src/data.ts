@@ -81,7 +81,7 @@ export function groupOf(view: View, id: string | null | undefined): GroupView | 
 
 export function factorOf(view: View, name: string): FactorView {
   const found = view.plan.factors.find((factor) => factor.name === name);
-  return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null };
+  return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null, names: {} };
 }
 
 /** A factor as an axis names it: `read size`, where a cell says `read 64 KiB`. */
