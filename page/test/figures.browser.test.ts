@@ -510,6 +510,30 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
   });
 
+  test("a line among names goes along the axis, in whatever order they were measured", async () => {
+    const cells = [5000, 20_000, "max"].flatMap((call_rate) =>
+      ["a", "b"].map((engine) =>
+        cell({ id: `${engine}${call_rate}`, factors: { transport: "tcp", call_rate, server_engine: engine } }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine"] });
+    view.plan.varied = ["call_rate", "server_engine"];
+    const { page } = await open(fileOf([view]));
+    const lines = await page
+      .locator("#sweep .drawing .side svg path[d]")
+      .evaluateAll((all) =>
+        all.map((each) => each.getAttribute("d") ?? "").filter((d) => /^M[^L]+L[^L]+L[^L]+$/.test(d)),
+      );
+    expect(lines).toHaveLength(2);
+    for (const d of lines) {
+      const places = d
+        .slice(1)
+        .split("L")
+        .map((point) => Number(point.split(",")[0]));
+      expect(places, d).toEqual(places.toSorted((a, b) => a - b));
+    }
+  });
+
   test("where there are two levels alone, choices stand beside each other at each", async () => {
     const cells = [1, 50].flatMap((flows) =>
       ["a", "b", "c"].map((engine) =>

@@ -245,7 +245,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     // Of two levels there is no curve, and room between them.
     const numbers = isNumeric(xs);
     const numeric = numbers && xs.length >= CURVE_LEAST;
-    if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
+    points.sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place: anywhere } = valueAxis(measure.unit, least, most);
     // What reaches beyond the axis ends there, with an arrow and its number.
