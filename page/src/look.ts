@@ -97,6 +97,12 @@ export function fromZero(unit: string, most: number, room = 6): { axis: Plot.Sca
   return { axis, name };
 }
 
+/** How far names reach down that have no room side by side, of so many pixels each, and stand aslant; 0 where they have. */
+export function slopeOf(names: string[], each: number): number {
+  const longest = Math.max(...names.map((name) => name.length), 1) * 6.6;
+  return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
+}
+
 /** Every n-th of the ticks, so that there is room for their labels. */
 export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
   const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));

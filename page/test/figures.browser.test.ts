@@ -300,7 +300,7 @@ inBrowser("the figures in a browser", () => {
     const { page } = await open(fileOf([view]));
     const keys = await page.locator("#heatmap svg.key text").allTextContents();
     expect(keys).toEqual(expect.arrayContaining(["may be the best", "confirmed"]));
-    expect(keys.join(" ")).toContain("on a logarithmic scale");
+    expect(keys.join(" ")).toContain(", log scale");
     const even = await open(fileOf([grid(5, 4)]));
     expect((await even.page.locator("#heatmap svg.key text").allTextContents()).join(" ")).not.toContain("logarithmic");
   });
@@ -467,6 +467,22 @@ inBrowser("the figures in a browser", () => {
     expect(await map.locator('.board g[fill-opacity="0.4"] rect').count()).toBe(12);
     expect(await map.locator('.board g[fill-opacity="1"] rect').count()).toBe(0);
     expect(await map.locator(".said").textContent()).toContain("1 trial, compared with nothing yet");
+  });
+
+  test("names of a map that have no room side by side stand aslant, all of them", async () => {
+    const engines = ["blocking", "epoll:edge:batch", "uring:multishot", "uring:bundle"];
+    const cells = engines.flatMap((server_engine) =>
+      [1024, 2048].map((rcvbuf) =>
+        cell({ id: `${server_engine}${rcvbuf}`, factors: { transport: "tcp", server_engine, rcvbuf } }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine", "rcvbuf"] });
+    view.plan.varied = ["server_engine", "rcvbuf"];
+    const { page } = await open(fileOf([view]), { viewport: { width: 400, height: 800 } });
+    for (const drawing of ["#heatmap .board svg", "#heatmap .slices svg"]) {
+      const turned = page.locator(drawing).first().locator("text[transform*='rotate(-30)']");
+      expect(await turned.allTextContents(), drawing).toEqual(engines);
+    }
   });
 
   test("what several were not measured for stands once", async () => {

@@ -19,7 +19,7 @@ import { axisUnit, capital, digits, moreOf } from "../format";
 import { atMost, inTimes, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, NARROW, paper, thinned } from "../look";
+import { draw, faint, ink, NARROW, paper, slopeOf, thinned } from "../look";
 import { atRates, carried, lacks, measures } from "../measure";
 import type { Looking, State } from "../state";
 import { mayBeBest } from "./compared";
@@ -235,11 +235,18 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tileWide);
       const roomy = writing?.brackets ?? false;
       const uncertain = measured.filter((cell) => !isConfirmed(cell));
+      // Numbers leave out some; every name is told.
+      const slope = xs.every((value) => typeof value === "string")
+        ? slopeOf(
+            xs.map((value) => named(value, fx)),
+            tileWide,
+          )
+        : 0;
       const drawing = draw(wide, {
-        height: 62 + ys.length * high,
+        height: 62 + slope + ys.length * high,
         marginLeft: left,
         marginRight: 10,
-        marginBottom: 42,
+        marginBottom: 42 + slope,
         marginTop: 20,
         x: {
           type: "band",
@@ -247,7 +254,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           label: axisName(fx),
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fx),
-          ticks: thinned(xs, (wide - left) / 54),
+          ticks: slope > 0 ? xs : thinned(xs, (wide - left) / 54),
+          tickRotate: slope > 0 ? -30 : 0,
           padding: dense ? 0 : 0.04,
         },
         y: {

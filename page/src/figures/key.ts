@@ -29,7 +29,7 @@ export function colourKey(
     y: { axis: null },
     color: { type: "linear", scheme: "cividis", domain: [0, 1] },
     marks: [
-      Plot.text([`${capital(label)}, ${name}${logarithmic ? ", on a logarithmic scale" : ""}`], {
+      Plot.text([`${capital(label)}, ${name}${logarithmic ? ", log scale" : ""}`], {
         frameAnchor: "top-left",
         dy: -16,
         textAnchor: "start",

@@ -21,6 +21,7 @@ import {
   legend,
   logarithmic,
   paper,
+  slopeOf,
   symbolOf,
   valueAxis,
 } from "../look";
@@ -334,8 +335,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
     const tick = (value: Level) => (unit ? count(Number(value)) : named(value, fx));
     const longest = Math.max(...xs.map((value) => tick(value).length), 1) * 6.6;
-    const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
-    const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
+    const slope = numeric ? 0 : slopeOf(xs.map(tick), (width - LEFT - RIGHT) / Math.max(xs.length, 1));
     return draw(width, {
       height: 300 + slope,
       marginLeft: LEFT,
@@ -354,7 +354,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
               type: "point",
               domain: xs,
               padding: 0.5,
-              tickRotate: aslant ? -30 : 0,
+              tickRotate: slope > 0 ? -30 : 0,
               tickFormat: tick,
               labelArrow: "none",
             }),
