@@ -10,10 +10,13 @@ import {
   factorOf,
   groupOf,
   type GroupView,
+  inDoubt,
   level,
   limitName,
+  limitOf,
   nothingMeasured,
   pivot,
+  reasonOf,
   type UseRow,
   type View,
 } from "./data";
@@ -88,7 +91,7 @@ export function answers(view: View, open: (group: string) => void): HTMLElement 
           explained,
         ),
       ),
-    use.rows.length > 0 && words(),
+    use.rows.length > 0 && words(view),
     use.grid ? overview(view, open) : null,
     use.rows.length === 0
       ? h("p", { class: "nothing" }, "Nothing was measured that could be recommended.")
@@ -340,18 +343,18 @@ function noted(note: string, explained: Told): (Node | string)[] {
 
 /** What limits the cells of an answer, each with what says so; where nothing stands out, how busy both were. */
 function limits(cells: (CellView | undefined)[]): HTMLElement[] {
-  const found = new Map(
-    cells.flatMap((cell) => (cell ? [[cell.limit.name as string, cell.limit.sentence] as const] : [])),
-  );
-  return [...found].map(([name, sentence]) => {
-    const unknown = name === "unknown";
+  const found = new Map(cells.flatMap((cell) => (cell ? [[limitOf(cell.limit), cell.limit] as const] : [])));
+  return [...found.values()].map((limit) => {
+    const unknown = limit.name === "unknown";
     // What comes behind is the evidence in full, which stands with the cell.
-    const short = sentence.split(unknown ? / \(of all trials/ : /[:;]| \(of all trials/)[0] ?? "";
+    const short = reasonOf(limit).split(unknown ? / \(of all trials/ : /[:;]| \(of all trials/)[0] ?? "";
+    const divided = inDoubt(limit);
     return h(
       "span",
       { class: "because" },
-      h("span", { class: "tag", title: sentence }, limitName(name)),
+      h("span", { class: "tag", title: limit.sentence }, limitName(limit.name)),
       h("small", {}, short),
+      divided && h("small", {}, `so ${divided}`),
     );
   });
 }

@@ -1,11 +1,11 @@
 // What to avoid: by how much each level is shown to take more, and than what.
 
 import { scale, shownDearer } from "./bound";
-import { groupOf, type View } from "./data";
+import { type AvoidLine, groupOf, type View } from "./data";
 import { h, table } from "./dom";
 import { FEW, folded } from "./folded";
-import { moreOf, percent } from "./format";
-import { atLeast, BOUND_MAX, range, rounded } from "./outward";
+import { duration, moreOf, percent } from "./format";
+import { both, inTimes, least } from "./outward";
 import { hinted, type Told } from "./words";
 
 /** What to avoid: by how much each level is shown to take more, and than what. */
@@ -13,10 +13,14 @@ export function toAvoid(view: View, open: (group: string) => void, explained: To
   const { avoid } = view.answer;
   const least = avoid.some((line) => line.against === BEST);
   const named = avoid.some((line) => line.against !== BEST);
+  const times = (line: AvoidLine) => {
+    const group = groupOf(view, line.group);
+    return group != null && inTimes(group);
+  };
   const rows = avoid.flatMap((line) =>
     line.levels.map((level, at) => {
       const than = line.against === BEST ? BEST : `${line.heading} ${sized(line.against)}`;
-      const [shown, of] = shownRange(level.dearer_lower, level.dearer_upper ?? null, than);
+      const [shown, of] = shownRange(level.dearer_lower, level.dearer_upper ?? null, than, times(line));
       return h(
         "tr",
         {},
@@ -27,7 +31,7 @@ export function toAvoid(view: View, open: (group: string) => void, explained: To
           { class: "picture" },
           shownDearer(level.dearer_lower, level.dearer_upper ?? Number.POSITIVE_INFINITY, view.answer.use.margin),
         ),
-        h("td", {}, `${shown} `, h("small", {}, of)),
+        h("td", {}, `${shown} `, h("small", {}, [of, seenAt(line)].filter((part) => part).join(", "))),
       );
     }),
   );
@@ -62,16 +66,22 @@ export function toAvoid(view: View, open: (group: string) => void, explained: To
   );
 }
 
-/** What is shown to be taken, with both its ends: more than the best, or, where that is many times as much, times the best's. */
-export const shownRange = (lower: number, upper: number | null, than: string): [range: string, of: string] =>
-  upper == null
-    ? [`at least ${atLeast(lower)}`, `more than ${than}`]
-    : upper < BOUND_MAX
-      ? [range(lower, upper), `more than ${than}`]
-      : [
-          `${rounded(1 + lower, "lower")}\u00a0× to ${rounded(1 + upper, "upper")}\u00a0×`,
-          `as much as ${than === BEST ? BEST : `with ${than}`}`,
-        ];
+/** How old the connections were on which it was seen, where those of the answers were of another age. */
+function seenAt({ age_ns: age }: AvoidLine): string {
+  const [young, old] = (age ?? []) as number[];
+  return young == null || old == null ? "" : `seen only on connections ${duration(young)} to ${duration(old)} old`;
+}
+
+/** What is shown to be taken, with both its ends: more than the best, or times as much where the answer is told so. */
+export function shownRange(
+  lower: number,
+  upper: number | null,
+  than: string,
+  multiples = false,
+): [range: string, of: string] {
+  const shown = upper == null ? least(lower, multiples) : both(lower, upper, multiples);
+  return [shown, multiples ? `as much as ${than === BEST ? BEST : `with ${than}`}` : `more than ${than}`];
+}
 
 /** What a level is compared with where it is whichever choice is the best, as the document says it. */
 const BEST = "the best";

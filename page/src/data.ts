@@ -81,7 +81,7 @@ export function groupOf(view: View, id: string | null | undefined): GroupView | 
 
 export function factorOf(view: View, name: string): FactorView {
   const found = view.plan.factors.find((factor) => factor.name === name);
-  return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null };
+  return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null, names: {} };
 }
 
 /** A factor as an axis names it: `read size`, where a cell says `read 64 KiB`. */
@@ -103,6 +103,26 @@ const LIMITS: Record<string, string> = {
 
 /** What limits a cell, for people. */
 export const limitName = (name: string): string => LIMITS[name] ?? name;
+
+type Limit = CellView["limit"];
+
+/** The same with what its trials, one by one, show as often or oftener. */
+export const limitOf = ({ name, doubt }: Limit): string =>
+  doubt ? `${limitName(name)}, or ${limitName(doubt.other)}` : limitName(name);
+
+/** How its trials stand to a limit that is in doubt; nothing where they agree. */
+export function inDoubt({ doubt }: Limit): string | null {
+  if (!doubt) return null;
+  const { agree, trials, other, show_other } = doubt;
+  return agree === 0
+    ? `of all trials together; ${limitName(other)} in ${show_other} of the ${trials} trials one by one`
+    : `in ${agree} of ${trials} trials; ${limitName(other)} in ${show_other}`;
+}
+
+/** What a limit rests on, without how its trials stand to it. */
+export function reasonOf({ sentence, doubt }: Limit): string {
+  return doubt ? sentence.replace(/(?: \(so in \d[^()]*\)| of all trials together;[^;]*)$/, "") : sentence;
+}
 
 /** Shown by confirmation, not by screening alone. */
 export function isConfirmed(cell: CellView): boolean {

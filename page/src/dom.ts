@@ -29,6 +29,9 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+/** A table of more rows than this scrolls within a place of its own. */
+const LONG = 24;
+
 /**
  * A table that scrolls within its own place, by the keyboard as well. Its name is the caption of whoever does not see it; a
  * `caption` is seen. A head without words is none.
@@ -41,7 +44,12 @@ export function table(
 ): HTMLElement {
   return h(
     "div",
-    { class: kind ? `table ${kind}` : "table", tabindex: 0, role: "group", "aria-label": name },
+    {
+      class: ["table", kind, rows.length > LONG && "long"].filter((each) => each).join(" "),
+      tabindex: 0,
+      role: "group",
+      "aria-label": name,
+    },
     h(
       "table",
       {},

@@ -136,7 +136,9 @@ export const moreOf = (cost: string): string => (cost.startsWith("cpu") ? "more 
 export function costName(cost: string): string {
   const unit = cost.split("_per_")[1] ?? "unit";
   const what = unit === "nop" ? "an operation" : `a ${unit.replaceAll("_", " ")}`;
-  return `${cost.startsWith("cpu") ? "CPU time" : "time"} ${what}`;
+  // Of a call it is the server's: nobody chooses his clients.
+  const cpu = cost === "cpu_ns_per_call" ? "server CPU time" : "CPU time";
+  return `${cost.startsWith("cpu") ? cpu : "time"} ${what}`;
 }
 
 function scaled(value: number, step: number, prefixes: string[], unit: string): string {

@@ -6,17 +6,8 @@ import { axisUnit, duration, evenTicksTo, logTicks, trimmed } from "./format";
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#9d3c8e", "#7a5c00", "#4f46b5", "#3f3f46", "#b42318"];
 const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", "#d4d4d8", "#ff8f85"];
 
-export const SYMBOLS: Plot.SymbolType[] = [
-  "circle",
-  "square",
-  "triangle",
-  "diamond",
-  "star",
-  "cross",
-  "wye",
-  "hexagon",
-];
-export const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
+const SYMBOLS: Plot.SymbolType[] = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "hexagon"];
+const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
 
 /** Whether the page is dark now: never on paper, else by the reader's choice, else by the system's. */
 export function isDark(): boolean {
@@ -26,9 +17,17 @@ export function isDark(): boolean {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-export function colours(): string[] {
+function colours(): string[] {
   return isDark() ? DARK : LIGHT;
 }
+
+/** More series than colours begin anew, each with the next symbol: no two look alike. */
+const shifted = (series: number) => (series + Math.floor(series / SYMBOLS.length)) % SYMBOLS.length;
+
+/** How a series looks. */
+export const toneOf = (series: number): string => colours()[series % colours().length] ?? ink();
+export const symbolOf = (series: number): Plot.SymbolType => SYMBOLS[shifted(series)] ?? "circle";
+export const dashOf = (series: number): string | undefined => DASHES[shifted(series)] || undefined;
 
 export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
@@ -60,9 +59,17 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   return drawn;
 }
 
-/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. */
-export const heading = (text: string, left: number, dy: number): Plot.Markish =>
-  Plot.text([text], { frameAnchor: "top-left", dx: 4 - left, dy, textAnchor: "start", fontWeight: 600, fill: ink() });
+/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. Of all facets together: `super`. */
+export const heading = (text: string, left: number, dy: number, facet?: "super"): Plot.Markish =>
+  Plot.text([text], {
+    frameAnchor: "top-left",
+    dx: 4 - left,
+    dy,
+    textAnchor: "start",
+    fontWeight: 600,
+    fill: ink(),
+    ...(facet ? { facet } : {}),
+  });
 
 /** Fewer points than this are no curve: a line between two would tell what lies between them, which nobody measured. */
 export const CURVE_LEAST = 3;
@@ -88,6 +95,12 @@ export function fromZero(unit: string, most: number, room = 6): { axis: Plot.Sca
     tickFormat: (value: number) => trimmed(value),
   };
   return { axis, name };
+}
+
+/** How far names reach down that have no room side by side, of so many pixels each, and stand aslant; 0 where they have. */
+export function slopeOf(names: string[], each: number): number {
+  const longest = Math.max(...names.map((name) => name.length), 1) * 6.6;
+  return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
 }
 
 /** Every n-th of the ticks, so that there is room for their labels. */
@@ -181,7 +194,6 @@ export interface Entry {
 
 /** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
 export function legend(title: string, entries: Entry[], width: number): SVGSVGElement {
-  const tone = colours();
   const step = Math.max(...entries.map((entry) => entry.name.length), 1) * 6.9 + 58;
   const columns = Math.max(1, Math.min(entries.length, Math.floor(width / step)));
   const [wide, high] = [
@@ -198,7 +210,7 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
       Plot.text([title], { x: 4, y: 12, textAnchor: "start", fontWeight: 600, fill: ink() }),
       ...entries.flatMap(({ name, series, hollow, loose, dash, line, look, tone: own }, at) => {
         const [x, y] = [4 + (at % columns) * step, (title ? 36 : 14) + Math.floor(at / columns) * 22];
-        const stroke = own ?? (series == null ? faint() : (tone[series % tone.length] ?? ink()));
+        const stroke = own ?? (series == null ? faint() : toneOf(series));
         return [
           loose || look
             ? null
@@ -207,14 +219,14 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
                 x2: x + 28,
                 stroke,
                 strokeWidth: line ?? 2,
-                strokeDasharray: dash ?? (DASHES[series ?? 0] || undefined),
+                strokeDasharray: dash ?? dashOf(series ?? 0),
               } as Plot.RuleYOptions),
           line != null
             ? null
             : Plot.dot(
                 [[x + 14, y]],
                 look ?? {
-                  symbol: SYMBOLS[series ?? 0] as Plot.SymbolType,
+                  symbol: symbolOf(series ?? 0),
                   r: 4.5,
                   fill: hollow ? paper() : stroke,
                   stroke,

@@ -58,11 +58,18 @@ export function nameOf(key: string): string {
     .replace(/^total_mean_ns$/, "latency mean")
     .replace(/(^|_)ns_per_/, "$1time per ")
     .replace(/_ns$/, "")
-    .replace(/_s_per_gib$/, "_time")
+    .replace(/_s_per_(gib|million_calls)$/, "_time")
     .replaceAll("_", " ")
     .replace("cpu", "CPU")
     .replace(/\bnop\b/, "NOP");
 }
+
+/** Of a stream a call is a system call of one of its ends, which its name has to say. */
+const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
+  // The reader's, or the writer's where whoever reads is not ours.
+  ns_per_call: (cells) => `time per ${cells.some(({ counters }) => counters.reads != null) ? "read" : "write"} call`,
+  calls_per_second: () => "read calls per second",
+};
 
 /** Everything that the cells have a number for, the rate first. */
 export function measures(cells: CellView[]): Measure[] {
@@ -75,7 +82,13 @@ export function measures(cells: CellView[]): Measure[] {
       const estimate = cell.more[key];
       return estimate ? interval(estimate.median, estimate.lower, estimate.upper) : null;
     };
-    return { key, label: nameOf(key), unit, less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"), of };
+    return {
+      key,
+      label: SYSTEM_CALLS[key]?.(cells) ?? nameOf(key),
+      unit,
+      less: !unit.endsWith("/s") && !key.includes("per_server_cpu_second"),
+      of,
+    };
   });
   const all = [rate(cells), ...more, mean(cells), cpu(cells)];
   return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));
@@ -84,7 +97,14 @@ export function measures(cells: CellView[]): Measure[] {
 /** What an answer costs beside its rate: the first of these that the cells have. */
 export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
-  const wanted = ["server_cpu_ns_per_call", "cpu_ns_per_nop", "cpu"];
+  // What passes bytes on for others is paid for by its own time.
+  const wanted = [
+    "relay_cpu_s_per_gib",
+    "relay_cpu_s_per_million_calls",
+    "server_cpu_ns_per_call",
+    "cpu_ns_per_nop",
+    "cpu",
+  ];
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
 }
 

@@ -35,7 +35,7 @@ export function nothing(view: View): HTMLElement {
       { class: "summary" },
       ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
     ),
-    words(),
+    words(view),
     told(
       "Why",
       rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,

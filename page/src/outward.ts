@@ -51,10 +51,31 @@ export function upTo(share: number): string {
 export const manyTimes = (times: number): string =>
   times >= 1 + BOUND_MAX ? `over ${1 + BOUND_MAX}\u00a0×` : `up to ${rounded(times, "upper", 2)}\u00a0×`;
 
-/** How much more something takes, from its bound from below to that from above; where it has neither, that it has none. */
-export function range(lower: number | null | undefined, upper: number): string {
-  if (upper < BOUND_MAX) return `${atLeast(lower ?? 0)} to ${atMost(upper)}`;
-  return (lower ?? 0) > 0 ? `at least ${atLeast(lower ?? 0)}` : "no bound";
+/** From here on a bound is told as a multiple. */
+const MANY_TIMES = 1;
+
+/** Whether all shares of a group's choices are told as multiples, as its answer is: one number has one notation. */
+export const inTimes = ({ recommendation: { bound } }: { recommendation: { bound?: number | null } }): boolean =>
+  (bound ?? 0) >= MANY_TIMES;
+
+/** What is shown at the least; as multiples, how many times as much. */
+export const least = (lower: number, multiples = false): string =>
+  `at least ${multiples ? `${rounded(1 + lower, "lower")}\u00a0×` : atLeast(lower)}`;
+
+/** Both ends, however far they reach. */
+export const both = (lower: number, upper: number, multiples = false): string =>
+  multiples
+    ? `${rounded(1 + lower, "lower")}\u00a0× to ${rounded(1 + upper, "upper", 2)}\u00a0×`
+    : `${atLeast(lower)} to ${upper < BOUND_MAX ? atMost(upper) : percentOf(upper, "upper")}`;
+
+/**
+ * How much more something takes, from its bound from below to that from above; where it has neither, that it has none. As
+ * multiples, how many times as much.
+ */
+export function range(lower: number | null | undefined, upper: number, multiples = false): string {
+  const from = lower ?? 0;
+  if (upper < BOUND_MAX) return both(from, upper, multiples);
+  return from > 0 ? least(from, multiples) : "no bound";
 }
 
 /** The significant digits that an interval has: three, or as many as tell its ends apart. */

@@ -1,9 +1,12 @@
 // The words that are used here as nowhere else: as a list, and hinted at where a text uses them.
 
+import type { View } from "./data";
 import { h } from "./dom";
 
 export interface Word {
   word: string;
+  /** How tables and notes say it. */
+  short?: string;
   /** How texts say it beside the word itself. */
   forms?: string[];
   meaning: string;
@@ -44,7 +47,16 @@ export const WORDS: readonly Word[] = [
     forms: ["paired blocks", "paired trials"],
     meaning: "compared within a block: each trial with those that were measured beside it, under the same disturbance",
   },
-  { word: "judgement", meaning: "what all blocks so far show together, at a moment that was declared beforehand" },
+  {
+    word: "judgement",
+    forms: ["look"],
+    meaning: "what all blocks so far show together, at a moment that was declared beforehand",
+  },
+  {
+    word: "stage",
+    meaning:
+      "screen: all choices in a few short trials; narrow: the same again with those that may be the best; confirm: the trials that claims rest on",
+  },
   {
     word: "interval",
     forms: ["intervals"],
@@ -136,16 +148,37 @@ export const WORDS: readonly Word[] = [
   },
   {
     word: "TCP_CONGESTION",
-    forms: ["cc", "congestion control", "congestion controls"],
+    short: "cc",
+    forms: ["congestion control", "congestion controls"],
     meaning: "by which rule TCP decides how much it may send, such as cubic or bbr",
   },
   { word: "relay", forms: ["relays"], meaning: "a program between the two ends that passes bytes on" },
+  { word: "auto", meaning: "left to the system, which may choose otherwise elsewhere" },
+  {
+    word: "grade",
+    meaning:
+      "how much disturbed the machine during the session, from A (nothing is known to) to D (much was taken from it)",
+  },
+  {
+    word: "TCP window",
+    forms: ["full TCP window"],
+    meaning: "how many bytes TCP may have under way: while it is full the sender waits for the reader",
+  },
+  { word: "softirq", meaning: "the kernel's own work on packets, which no program is charged for" },
+  {
+    word: "artefact",
+    meaning: "a published loop that measures something else than it seems to: shown beside, never compared",
+  },
   { word: "session", forms: ["sessions"], meaning: "one execution of a plan, as it is kept and reported" },
   { word: "steal", meaning: "time in which a CPU of this machine had work, and the host let others run on it" },
 ];
 
 const FORMS = new Map(
-  WORDS.flatMap((each) => [each.word, ...(each.forms ?? [])].map((form) => [form.toLowerCase(), each] as const)),
+  WORDS.flatMap((each) =>
+    [each.word, ...(each.short ? [each.short] : []), ...(each.forms ?? [])].map(
+      (form) => [form.toLowerCase(), each] as const,
+    ),
+  ),
 );
 // The longest first: it holds shorter ones. What is a flag, or a part of another word, is none.
 const FOUND = new RegExp(
@@ -193,12 +226,28 @@ export function hinted(text: string, told?: Told): (Node | string)[] {
   );
 }
 
-/** All of them, folded away. */
-export function words(): HTMLElement {
+/** All of them, and what the names are that occur in a session, folded away. */
+export function words(view: View): HTMLElement {
+  const listed = WORDS.map(({ word, short, meaning }) => [short ? `${word}, ${short}` : word, meaning] as const);
   return h(
     "details",
     { class: "words" },
     h("summary", {}, "What the words mean"),
-    h("dl", {}, ...WORDS.flatMap(({ word, meaning }) => [h("dt", {}, word), h("dd", {}, meaning)])),
+    h(
+      "dl",
+      {},
+      ...[...listed, ...namesOf(view)].flatMap(([word, meaning]) => [h("dt", {}, word), h("dd", {}, meaning)]),
+    ),
   );
+}
+
+/** What the levels are that have names: `uring:multishot`. */
+function namesOf(view: View): [string, string][] {
+  const found = view.plan.factors.flatMap((factor) =>
+    Object.entries(factor.names ?? {}).map(([name, meaning]): [string, string] => [
+      name,
+      `${factor.heading}: ${meaning}`,
+    ]),
+  );
+  return [...new Map(found)].filter(([name]) => !WORDS.some(({ word }) => word === name));
 }

@@ -137,11 +137,13 @@ inBrowser("the answers in a browser", () => {
     group.course = { blocks_per_point: 1, block: [0, 1], at_ns: [1e9, 2e9], steal_share: [0, 0], cells: twice };
     const two = await open(fileOf([view]));
     expect(await two.page.locator("#course .reading").textContent()).toContain("The host took no CPU time");
-    expect(await two.page.locator("#course .drawing > svg").count(), "nothing to draw of it").toBe(2);
-    const legend = (await two.page.locator("#course svg text").allTextContents()).filter((text) =>
+    expect(await two.page.locator("#course .drawing > svg").count(), "nothing to draw of it").toBe(1);
+    const rows = (await two.page.locator("#course svg text").allTextContents()).filter((text) =>
       text.startsWith(first.label),
     );
-    expect(legend).toEqual([first.label, `${first.label}, second trials`]);
+    expect(rows, "second trials stand in the row of what they repeat").toEqual([
+      `${first.label}; hollow: its second trials`,
+    ]);
     expect((await page.locator("#cells tbody").textContent()) ?? "").toContain("not known");
     expect(await page.locator("#answers .command code").allTextContents()).toEqual(
       expect.arrayContaining(["bytegauge doctor", "bytegauge call --resume 1"]),
@@ -314,6 +316,7 @@ inBrowser("the answers in a browser", () => {
         heading: "SO_RCVBUF",
         against: "the best",
         levels: [{ level: "1K", dearer_lower: 0.63, dearer_upper: 2.36 }],
+        age_ns: [9e6, 2e7],
       },
     ];
     const { page } = await open(fileOf([view]), { viewport: { width: 360, height: 800 } });
@@ -324,6 +327,9 @@ inBrowser("the answers in a browser", () => {
     expect(await line.evaluate((row) => getComputedStyle(row).borderBottomStyle), "lines are told apart").toBe("solid");
     expect(await line.locator(".picture").isVisible()).toBe(false);
     expect(needed).toBeLessThanOrEqual(has);
+    expect((await line.textContent())?.replaceAll("\u00a0", " ")).toContain(
+      "seen only on connections 9 ms to 20 ms old",
+    );
     expect(await page.locator("#cells .table").evaluate((table) => getComputedStyle(table).backgroundImage)).toContain(
       "linear-gradient",
     );
@@ -346,7 +352,7 @@ inBrowser("the answers in a browser", () => {
     expect(await page.locator("#verdict").textContent()).toContain("64 KiB gains 2600\u00a0%");
     expect(await page.locator("#verdict").textContent()).toContain("2 times the server was stopped by force");
     const marks = (await page.locator("#gains svg text").allTextContents()).join(" ").replaceAll("\u00a0", " ");
-    expect(marks, "what is gained lies within the axis").not.toContain("▶");
+    expect(marks, "what is gained lies within the axis").not.toContain("→ ");
     expect(trouble).toEqual([]);
   });
 

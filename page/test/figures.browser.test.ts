@@ -206,7 +206,7 @@ inBrowser("the figures in a browser", () => {
     for (const each of cells.slice(2))
       each.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
     const { page, trouble } = await open(fileOf([session(cells, { varied: ["read_size"] })]));
-    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per call by read size");
+    expect(await page.locator("#sweep h3").textContent()).toBe("Throughput and time per write call by read size");
     const panels = await page.locator("#sweep .side svg").evaluateAll((all) =>
       all.map((panel) => {
         const { left, right } = panel.getBoundingClientRect();
@@ -246,7 +246,7 @@ inBrowser("the figures in a browser", () => {
     expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
     const ends = forest.locator('g[stroke-width="2.5"] line');
     expect(await ends.count()).toBe(2);
-    expect(await forest.locator("text").allTextContents()).toContain("▶ at least 1460\u00a0%");
+    expect(await forest.locator("text").allTextContents()).toContain("→ at least 1460\u00a0%");
     expect(trouble).toEqual([]);
   });
 
@@ -300,7 +300,7 @@ inBrowser("the figures in a browser", () => {
     const { page } = await open(fileOf([view]));
     const keys = await page.locator("#heatmap svg.key text").allTextContents();
     expect(keys).toEqual(expect.arrayContaining(["may be the best", "confirmed"]));
-    expect(keys.join(" ")).toContain("on a logarithmic scale");
+    expect(keys.join(" ")).toContain(", log scale");
     const even = await open(fileOf([grid(5, 4)]));
     expect((await even.page.locator("#heatmap svg.key text").allTextContents()).join(" ")).not.toContain("logarithmic");
   });
@@ -458,6 +458,44 @@ inBrowser("the figures in a browser", () => {
     expect(ticks[0]).toEqual(ticks[1]);
   });
 
+  test("a map in which nothing is confirmed is pale throughout, and says so once", async () => {
+    const view = grid(4, 3);
+    for (const each of view.cells) Object.assign(each, { stage: "confirm", trials: 1, above_best_upper: null });
+    const { page } = await open(fileOf([view]));
+    const map = page.locator("#heatmap");
+    expect(await map.locator(".reading").first().textContent()).toContain("Pale throughout: one trial each");
+    expect(await map.locator('.board g[fill-opacity="0.4"] rect').count()).toBe(12);
+    expect(await map.locator('.board g[fill-opacity="1"] rect').count()).toBe(0);
+    expect(await map.locator(".said").textContent()).toContain("1 trial, compared with nothing yet");
+  });
+
+  test("names of a map that have no room side by side stand aslant, all of them", async () => {
+    const engines = ["blocking", "epoll:edge:batch", "uring:multishot", "uring:bundle"];
+    const cells = engines.flatMap((server_engine) =>
+      [1024, 2048].map((rcvbuf) =>
+        cell({ id: `${server_engine}${rcvbuf}`, factors: { transport: "tcp", server_engine, rcvbuf } }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine", "rcvbuf"] });
+    view.plan.varied = ["server_engine", "rcvbuf"];
+    const { page } = await open(fileOf([view]), { viewport: { width: 400, height: 800 } });
+    for (const drawing of ["#heatmap .board svg", "#heatmap .slices svg"]) {
+      const turned = page.locator(drawing).first().locator("text[transform*='rotate(-30)']");
+      expect(await turned.allTextContents(), drawing).toEqual(engines);
+    }
+  });
+
+  test("what several were not measured for stands once", async () => {
+    const view = grid(3, 2);
+    for (const each of view.cells.slice(0, 4))
+      Object.assign(each, { outcome: "skipped", reason: each === view.cells[0] ? "no room" : "no io_uring here" });
+    const { page } = await open(fileOf([view]));
+    expect(await page.locator("#missing tbody tr").count()).toBe(2);
+    const row = (await page.locator("#missing tbody tr").last().locator("td").allTextContents()).map((text) => text);
+    expect(row.slice(1)).toEqual(["skipped", "no io_uring here"]);
+    expect(row[0]?.split("; ")).toHaveLength(3);
+  });
+
   test("nothing is said of hatching where nothing was screened", async () => {
     const view = grid(3, 3);
     for (const each of view.cells) {
@@ -488,20 +526,76 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
   });
 
-  test("a choice is named beside its own last percentile", async () => {
+  test("a line among names goes along the axis, in whatever order they were measured", async () => {
+    const cells = [5000, 20_000, "max"].flatMap((call_rate) =>
+      ["a", "b"].map((engine) =>
+        cell({ id: `${engine}${call_rate}`, factors: { transport: "tcp", call_rate, server_engine: engine } }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine"] });
+    view.plan.varied = ["call_rate", "server_engine"];
+    const { page } = await open(fileOf([view]));
+    const lines = await page
+      .locator("#sweep .drawing .side svg path[d]")
+      .evaluateAll((all) =>
+        all.map((each) => each.getAttribute("d") ?? "").filter((d) => /^M[^L]+L[^L]+L[^L]+$/.test(d)),
+      );
+    expect(lines).toHaveLength(2);
+    for (const d of lines) {
+      const places = d
+        .slice(1)
+        .split("L")
+        .map((point) => Number(point.split(",")[0]));
+      expect(places, d).toEqual(places.toSorted((a, b) => a - b));
+    }
+  });
+
+  test("where there are two levels alone, choices stand beside each other at each", async () => {
+    const cells = [1, 50].flatMap((flows) =>
+      ["a", "b", "c"].map((engine) =>
+        cell({
+          id: `${engine}${flows}`,
+          label: `server ${engine}`,
+          factors: { transport: "tcp", flows, server_engine: engine },
+        }),
+      ),
+    );
+    const view = session(cells, { varied: ["server_engine"] });
+    view.plan.varied = ["flows", "server_engine"];
+    const { page } = await open(fileOf([view]));
+    const marks = await page
+      .locator("#sweep .side svg g:not([aria-hidden]) > :is(circle, path[transform])")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right]));
+    expect(marks).toHaveLength(6);
+    const sorted = marks.toSorted(([a = 0], [b = 0]) => a - b);
+    for (const [at, [, right = 0]] of sorted.slice(0, -1).entries())
+      expect(right, `mark ${at}`).toBeLessThan(sorted[at + 1]?.[0] ?? 0);
+  });
+
+  test("choices that take the same time stand beside each other, with the load of each", async () => {
     const key = (p: number) => `total_p${p}_ns`;
     const time = (median: number) => ({ median, lower: null, upper: null, unit: "ns", metric: "time" });
     const call = (id: string, known: number[]) => {
       const found = cell({ id, label: `server ${id}`, factors: { server_engine: id } });
-      found.call = { timing: "closed loop", errors: [] } as unknown as NonNullable<typeof found.call>;
+      found.call = { timing: "open loop", errors: [], knee: { probes: [] } } as unknown as NonNullable<
+        typeof found.call
+      >;
       found.more = Object.fromEntries(known.map((p, at) => [key(p), time(1e6 * (at + 1))])) as never;
       return found;
     };
     const view = session([call("a", [50, 90, 99]), call("b", [50])], { varied: ["server_engine"] });
     const { page } = await open(fileOf([view]));
-    const place = async (text: string) =>
-      (await page.locator("#percentiles svg text", { hasText: text }).first().boundingBox())?.x ?? 0;
-    expect(await place("server b")).toBeLessThan((await place("server a")) - 200);
+    const drawing = page.locator("#percentiles .drawing > svg").first();
+    const marks = await drawing
+      .locator("g:not([aria-hidden]) > :is(circle, path[transform])")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().x));
+    expect(marks).toHaveLength(4);
+    expect(new Set(marks).size, "both at p50").toBe(4);
+    const legend = await page.locator("#percentiles .drawing > svg").last().locator("text").allTextContents();
+    expect(legend.filter((text) => text !== "").map((text) => text.replaceAll("\u00a0", " "))).toEqual([
+      "server a, at 954 MiB/s",
+      "server b, at 954 MiB/s",
+    ]);
   });
 
   test("what is typed looks so, and no flag is broken", async () => {
@@ -557,17 +651,20 @@ inBrowser("the figures in a browser", () => {
       for (const [part, ns] of Object.entries({ p50: 2e4, p90: 5e4, p99: 9e4 }))
         each.more[`total_${part}_ns`] = { metric: part, unit: "ns", median: ns * (at + 1), lower: null, upper: null };
     const { page, trouble } = await open(fileOf([session(sizes, { varied: ["read_size"] })]));
-    const cut = await page.locator("#percentiles .drawing > svg").evaluate((drawing) => {
-      const { left, bottom } = drawing.getBoundingClientRect();
-      const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
-        each.getBoundingClientRect(),
-      );
-      // The margins of the drawing.
-      return {
-        marks: marks.length,
-        cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
-      };
-    });
+    const cut = await page
+      .locator("#percentiles .drawing > svg")
+      .first()
+      .evaluate((drawing) => {
+        const { left, bottom } = drawing.getBoundingClientRect();
+        const marks = [...drawing.querySelectorAll("g:not([aria-hidden]) > :is(circle, path[transform])")].map((each) =>
+          each.getBoundingClientRect(),
+        );
+        // The margins of the drawing.
+        return {
+          marks: marks.length,
+          cut: marks.filter((box) => box.left < left + 62 || box.bottom > bottom - 40).length,
+        };
+      });
     expect(cut).toEqual({ marks: 6, cut: 0 });
     expect(trouble).toEqual([]);
   });

@@ -64,7 +64,7 @@ describe("numbers for people", () => {
   test("what costs more where something is dearer", () => {
     expect(["ns_per_byte", "cpu_ns_per_call", "ns_per_nop"].map(costName)).toEqual([
       "time a byte",
-      "CPU time a call",
+      "server CPU time a call",
       "time an operation",
     ]);
   });

@@ -21,12 +21,12 @@ describe("levels", () => {
     ]);
   });
   test("a program's value has no unit: a size is told as one, a number of threads is not", () => {
-    const factor = { name: "value", heading: "value", summary: "", role: "choice" as const, unit: null };
+    const factor = { name: "value", heading: "value", summary: "", role: "choice" as const, unit: null, names: {} };
     const shown = [65_536, 8, 1500, "fast"].map((value) => named(value, factor).replaceAll("\u00a0", " "));
     expect(shown).toEqual(["64 KiB", "8", "1500", "fast"]);
   });
   test("a count is told as it was asked for", () => {
-    const factor = { name: "entries", heading: "entries", summary: "", role: "choice" as const, unit: null };
+    const factor = { name: "entries", heading: "entries", summary: "", role: "choice" as const, unit: null, names: {} };
     expect([1, 1024, 4096, 20_000, 1_500_000].map((value) => named(value, factor))).toEqual([
       "1",
       "1024",

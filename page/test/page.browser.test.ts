@@ -313,6 +313,8 @@ inBrowser("the page in a browser", () => {
     expect(await page.locator("#answers .words dt").allTextContents()).toEqual(
       expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "judgement"]),
     );
+    const names = page.locator("#answers .words dt").filter({ hasText: /^(tcp|TCP_CONGESTION, cc|auto|stage|grade)$/ });
+    expect(await names.count(), "names of this session among them").toBe(5);
   });
 
   test("the figures of some conditions are a list, by the names that they have now", async () => {

@@ -4,6 +4,7 @@ import { marked, noteOf, secondTrials, summary } from "../src/standing";
 import { counted } from "../src/beside";
 import { inWords, labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
+import { audit } from "../src/figures/audit";
 import { course } from "../src/figures/course";
 import { alarmed, repeated, twins, verdict as again } from "../src/figures/twins";
 import { edges } from "../src/figures/marks";
@@ -15,14 +16,14 @@ import { flat, merged, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { became } from "../src/nothing";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
-import { ownLoads, percentileOf } from "../src/figures/percentiles";
+import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { across, axes, isJoined, told, topOf } from "../src/figures/axes";
 import { halves } from "../src/figures/forest";
 import { bounds, rootTicks } from "../src/figures/ranking";
 import { overTime } from "../src/figures/over-time";
-import type { Figure } from "../src/frame";
-import { inLines, logarithmic, valueAxis } from "../src/look";
+import type { Figure, Lacking } from "../src/frame";
+import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
@@ -74,7 +75,23 @@ describe("differences", () => {
     const rows = [row(-0.1, 0.3), row(0, 0.24), row(-0.17, 0.13), row(-0.31, 0.85)];
     expect(reachOf(rows)).toBeCloseTo(0.85);
     expect(reachOf([...rows, row(0, 40)])).toBeLessThan(2);
+    expect(reachOf([row(-0.1, 0.2), row(-0.9, 8)]), "one of two").toBeLessThan(1);
     expect(reachOf([])).toBeGreaterThan(0);
+  });
+  test("one rival is a sentence and no figure", () => {
+    const view = long(session(["a", "b", "c"].map((id) => cell({ id, factors: { read_size: 1 } }))));
+    const [group] = view.groups;
+    const found = group!.audit!;
+    const shown = () => audit({ view, group: group!, cell: view.cells[0] });
+    expect(shown()).toHaveProperty("reading");
+    found.rivals = [{ ...found.rivals[0]!, dearer: -0.047, dearer_lower: -0.26, dearer_upper: 0.22 }];
+    expect((shown() as Lacking).needs.replaceAll("\u00a0", " ")).toContain(
+      "a takes 4.7 % less time (−26 % to 22 %) than b (12 blocks). It does not hold",
+    );
+    Object.assign(found.rivals[0]!, { dearer: 0.5, dearer_lower: null, dearer_upper: null });
+    expect((shown() as Lacking).needs.replaceAll("\u00a0", " ")).toContain(
+      "a takes 50 % more time than b (12 blocks).",
+    );
   });
   test("no mark stands at an end of it, and both sides of 0 have room for their names", () => {
     const [low, top] = domainOf([row(null, null, -0.345)], 0.05, 0.6, "both");
@@ -104,9 +121,9 @@ describe("differences", () => {
       -0.05, -0.02, 0, 0.02, 0.05,
     ]);
   });
-  test("a row that leaves out 0 says so", () => {
+  test("a row that misses the middle says so", () => {
     expect([again(0.01, 0.2, false), again(-0.2, -0.1, false), again(-0.1, 0.1, false), again(0.3, 0.4, true)]).toEqual(
-      ["leaves out 0", "leaves out 0", "", "alarm"],
+      ["misses the middle", "misses the middle", "", "alarm"],
     );
     expect(again(null, null, false)).toBe("");
   });
@@ -276,7 +293,17 @@ describe("measures", () => {
     expect(nameOf("first_byte_p50_ns")).toBe("first byte p50");
     expect(nameOf("cpu_ns_per_nop")).toBe("CPU time per NOP");
     expect(nameOf("server_cpu_ns_per_call")).toBe("server CPU time per call");
-    expect(nameOf("ns_per_call")).toBe("time per call");
+    const one = cell({ id: "a", factors: {} });
+    one.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5, lower: null, upper: null } };
+    const named = () => measures([one]).find(({ key }) => key === "ns_per_call")?.label;
+    expect(named(), "whoever reads is not ours").toBe("time per write call");
+    one.counters.reads = 9;
+    expect(named()).toBe("time per read call");
+    const time = (unit: string) => ({ metric: "", unit, median: 5, lower: null, upper: null });
+    one.more = { server_cpu_ns_per_call: time("ns") };
+    expect(costOf([one])?.label).toBe("server CPU time per call");
+    one.more["relay_cpu_s_per_gib"] = time("s/GiB");
+    expect(costOf([one])?.label, "whoever passes bytes on pays for that").toBe("relay CPU time");
   });
   test("only what some cell has; the rate first; unknown is no zero", () => {
     const known = cell({ id: "a", factors: {} });
@@ -513,7 +540,7 @@ describe("a heat map whose axes do not apply to all choices", () => {
 
 describe("one look for one choice", () => {
   const engine = (id: string, server_engine: string, call_rate: number, kind = "candidate") =>
-    ({ ...cell({ id, factors: { server_engine, call_rate } }), kind }) as CellView;
+    ({ ...cell({ id, factors: { server_engine, call_rate }, label: `server ${server_engine}` }), kind }) as CellView;
   const cells = [engine("a", "epoll", 1000), engine("b", "blocking", 1000), engine("c", "epoll", 2000)];
   const view = session(cells, { varied: ["server_engine"] });
   view.plan.varied = ["call_rate", "server_engine"];
@@ -525,10 +552,25 @@ describe("one look for one choice", () => {
   test("a twin looks as what it repeats", () => {
     expect(seriesOf(view, [cells[1]!, engine("bt", "blocking", 1000, "twin")])).toEqual([1, 1]);
   });
-  test("of more than can be told apart those that are drawn together differ", () => {
+  test("a choice looks the same under all conditions, and unlike each that is compared with it", () => {
     const all = Array.from({ length: 20 }, (_, at) => `${at}`);
-    expect(places(all, ["0", "8", "16", "1"])).toEqual([0, 1, 2, 3]);
-    expect(new Set(places(all, all.slice(12))).size).toBe(8);
+    const found = places([all.slice(8), all.slice(0, 9), all], new Set(["12"]));
+    expect(found.get("12")).toBe(0);
+    expect(new Set(found.values()).size).toBe(20);
+    expect(new Set(all.map((_, at) => `${at % 8} ${symbolOf(at)}`)).size).toBe(20);
+    expect([...places([["a", "b"], ["c"]]).values()], "never beside each other").toEqual([0, 1, 0]);
+    // What is left to the system has a level in one group alone, and none in the other.
+    const read = (group: string, size: number, congestion: string | null) =>
+      cell({ id: `${group}${size}`, group, factors: { read_size: size, congestion }, label: `read ${size}` });
+    const view = session([
+      read("tcp", 1, "cubic"),
+      read("tcp", 2, "cubic"),
+      read("unix", 2, null),
+      read("unix", 4, null),
+    ]);
+    for (const group of view.groups) group.varied = ["read_size"];
+    expect(seriesOf(view, view.cells)).toEqual([0, 1, 1, 0]);
+    expect(seriesOfLevels(view, "read_size", [1, 2])).toEqual([0, 1]);
   });
 });
 
@@ -563,7 +605,7 @@ describe("what was measured twice", () => {
     const { reading, table } = course({ view, group: group!, cell: many[0] }) as Figure;
     expect(reading).toContain("6 of 9 confirmed choices");
     expect(reading).toContain("1 block broke off, was repeated, and is left out");
-    expect(reading).toContain("running medians");
+    expect(reading).toContain("running median");
     expect(new Set(table().rows.map(([id]) => id)).size, "the data has all").toBe(9);
   });
 });
@@ -575,10 +617,12 @@ test("calls at knees of their own were made under different loads", () => {
     found.call = { knee: {} } as CellView["call"];
     return found;
   };
-  const text = ownLoads([at("epoll", 29_700), at("blocking", 8400)]).replaceAll("\u00a0", " ");
-  expect(text).toContain("Each at its own knee: server epoll 29.7 k calls/s, server blocking 8.4 k calls/s.");
-  expect(text).toContain("different loads");
-  expect(ownLoads([cell({ id: "a", factors: {} })])).toBe("");
+  const named = [at("epoll", 29_700), at("blocking", 8400)].map(underLoad);
+  expect(named.map((name) => name.replaceAll("\u00a0", " "))).toEqual([
+    "server epoll, at 29.7 k calls/s",
+    "server blocking, at 8.4 k calls/s",
+  ]);
+  expect(underLoad(cell({ id: "a", factors: {}, label: "server epoll" }))).toBe("server epoll");
 });
 
 describe("a session in which nothing was measured", () => {

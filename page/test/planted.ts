@@ -55,10 +55,17 @@ export function cell(planted: PlantedCell): CellView {
 }
 
 const FACTORS: View["plan"]["factors"] = [
-  { name: "transport", heading: "transport", summary: "", role: "condition", unit: null },
-  { name: "read_size", heading: "read", summary: "", role: "choice", unit: "bytes" },
-  { name: "write_size", heading: "write", summary: "", role: "choice", unit: "bytes" },
-  { name: "congestion", heading: "cc", summary: "", role: "choice", unit: null },
+  {
+    name: "transport",
+    heading: "transport",
+    summary: "",
+    role: "condition",
+    unit: null,
+    names: { tcp: "one connection after another" },
+  },
+  { name: "read_size", heading: "read", summary: "", role: "choice", unit: "bytes", names: {} },
+  { name: "write_size", heading: "write", summary: "", role: "choice", unit: "bytes", names: {} },
+  { name: "congestion", heading: "cc", summary: "", role: "choice", unit: null, names: {} },
 ];
 
 /** A session of one group, unless the cells name others. */

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { shownRange, sized } from "../src/avoid";
 import { meaningOfMark } from "../src/standing";
-import { axisName, common, type FactorView, limitName } from "../src/data";
+import { axisName, common, type FactorView, inDoubt, limitName, limitOf, reasonOf } from "../src/data";
 import { course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
 import { brokenOff, notTheFirst } from "../src/figures/compared";
@@ -12,7 +12,8 @@ import { percentiles } from "../src/figures/percentiles";
 import { indistinct } from "../src/figures/axes";
 import { either } from "../src/figures/twins";
 import { carried } from "../src/measure";
-import { range } from "../src/outward";
+import { inTimes, range } from "../src/outward";
+import { bounds } from "../src/figures/ranking";
 import type { Looking } from "../src/state";
 import { timesOf } from "../src/versus";
 import { cell, session } from "./planted";
@@ -38,18 +39,36 @@ describe("numbers that are read off by themselves", () => {
       "sender CPU",
     ]);
   });
-  test("the line of a course says whose it is, and of two there is none", () => {
-    const view = session([cell({ id: "a", factors: {} }), cell({ id: "b", factors: {} })]);
-    const [group] = view.groups;
-    if (!group) throw new Error("no group");
+  test("a limit that its trials do not agree on has the other one beside it", () => {
+    const doubt = { trials: 56, agree: 10, other: "relay CPU", show_other: 22 };
+    const limit = (change: object) => ({ name: "window", sentence: "it waits", evidence: {}, ...change }) as never;
+    expect(limitOf(limit({}))).toBe("full TCP window");
+    expect(inDoubt(limit({}))).toBe(null);
+    const both = limit({ doubt, sentence: "it waits (of all trials) (so in 10 of 56 trials; relay CPU in 22)" });
+    expect(limitOf(both)).toBe("full TCP window, or relay CPU");
+    expect(inDoubt(both)).toBe("in 10 of 56 trials; relay CPU in 22");
+    expect(reasonOf(both)).toBe("it waits (of all trials)");
+    const none = limit({
+      doubt: { ...doubt, agree: 0 },
+      sentence: "it waits of all trials together; relay CPU in 22 of the 56 trials one by one",
+    });
+    expect(inDoubt(none)).toBe("of all trials together; relay CPU in 22 of the 56 trials one by one");
+    expect(reasonOf(none)).toBe("it waits");
+  });
+  test("a course has a row for each choice, in which its second trials stand as well", () => {
+    const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));
+    const [group, first] = [view.groups[0], view.cells[0]];
+    if (!group || !first) throw new Error("no group");
+    view.cells.push({ ...first, id: "t", kind: "twin" });
     const points = { at_ns: [1, 2, 3], block: [0, 1, 2], steal_share: [null, null, null], blocks_per_point: 1 };
-    group.course = { ...points, cells: [{ cell: "a", rate: [1, 2, 3] }] } as never;
-    const reading = (versus: unknown) => {
-      const drawn = course({ view: { ...view, versus } as never, group, cell: view.cells[0] } as Looking);
+    const reading = (cells: string[]) => {
+      group.course = { ...points, cells: cells.map((cell) => ({ cell, rate: [1, 2, 3] })) } as never;
+      const drawn = course({ view, group, cell: first } as Looking);
       return drawn && "reading" in drawn ? drawn.reading : "";
     };
-    expect(reading(undefined)).toContain("the line is that of a.");
-    expect(reading({})).toContain("no line joins them.");
+    expect(reading(["a"])).toMatch(/^Each mark is one trial/);
+    expect(reading(["b", "t", "a"])).toMatch(/^A row for each confirmed choice, all on one scale/);
+    expect(reading(["b", "t", "a"])).toContain("second trials: a, picked before the first block");
   });
   test("an axis has the name in code alone, and a rate that is asked for is not the one that is measured", () => {
     const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;
@@ -100,14 +119,20 @@ describe("numbers that are read off by themselves", () => {
     expect(sized("any of 3 others, k10, 10k")).toBe("any of 3 others, k10, 10k");
   });
   test("what is to be avoided has both its ends", () => {
-    const told = (lower: number, upper: number | null, than = "the best") =>
-      shownRange(lower, upper, than).join(" ").replaceAll("\u00a0", " ");
-    expect(told(1.28, 41)).toBe("2.28 × to 42 × as much as the best");
-    expect(told(15.46, 36.2, "write 4K"), "no percentage beside a multiple").toBe(
-      "16.4 × to 37.2 × as much as with write 4K",
-    );
+    const told = (lower: number, upper: number | null, than = "the best", multiples = false) =>
+      shownRange(lower, upper, than, multiples).join(" ").replaceAll("\u00a0", " ");
+    expect(told(1.28, 41)).toBe("128 % to 4100 % more than the best");
+    expect(told(15.46, 36.2, "write 4K", true)).toBe("16.4 × to 38 × as much as with write 4K");
     expect(told(0.065, 0.7)).toBe("6.5 % to 70 % more than the best");
     expect(told(0.5, null)).toBe("at least 50 % more than the best");
+    expect(told(0.5, 7.53, "the best", true), "as the answer has it").toBe("1.5 × to 8.6 × as much as the best");
+  });
+  test("all shares of one answer have the notation of the answer", () => {
+    const told = (lower: number, upper: number) =>
+      [range(lower, upper, true), bounds(true).most(upper)].map((text) => text.replaceAll("\u00a0", " "));
+    expect(told(0.2, 7.53)).toEqual(["1.2 × to 8.6 ×", "≤ 8.6 ×"]);
+    expect(inTimes({ recommendation: { bound: 7.53 } })).toBe(true);
+    expect(inTimes({ recommendation: { bound: 0.4 } })).toBe(false);
   });
   test("groups that no factor tells apart are not drawn as one", () => {
     const view = session(
@@ -154,8 +179,13 @@ describe("numbers that are read off by themselves", () => {
     const open = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 12] })));
     for (const group of open.groups) Object.assign(group.recommendation, { proven: false, bound: 12 });
     const reading = forest(looking(open))?.reading ?? "";
-    expect(reading).toContain("nothing bounds yet");
+    expect(reading, "once, and no bar says it").toContain("No choice has a bound yet");
     expect(reading).not.toContain("smallest bound, and");
+    expect(forest(looking(open))?.title).toBe("The confirmed choices, the fastest first: nothing bounds them yet");
+    const [, second] = open.cells;
+    if (second) second.above_best_lower = 2;
+    expect(forest(looking(open))?.title, "of one something is shown").toContain("ranked");
+    expect(forest(looking(open))?.reading).toContain("nothing bounds yet how much more it may take");
   });
   test("what speaks against a choice stands in its ranking as well", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 0.04] })));

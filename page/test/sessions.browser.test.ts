@@ -169,12 +169,12 @@ inBrowser(
         (each) => each.call?.knee?.probes.filter((probe) => probe.percentile_ns != null) ?? [],
       );
       const kept = probes.filter((probe) => probe.kept).length;
-      expect(await figure.locator(".side svg circle").count(), "what kept it").toBe(kept);
+      expect(await figure.locator('.side svg g[stroke-width="1.5"] circle').count(), "what kept it").toBe(kept);
       const crosses = figure.locator('.side svg g[stroke-width="1.8"] path');
       expect(await crosses.count(), "what did not").toBe(probes.length - kept);
       const said = plain(await figure.locator("svg text").allTextContents());
       for (const each of cells) expect(said).toContain(`${each.label}: p99 of every probe`);
-      expect(said).toContain("what a closed loop reaches");
+      expect(said).toContain("what a closed loop reaches, whatever the latency");
       await figure.locator(".data summary").click();
       await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
       expect(trouble).toEqual([]);

@@ -17,6 +17,7 @@ pub mod factor;
 pub mod far;
 pub mod forecast;
 pub mod level;
+pub mod meaning;
 pub mod option;
 pub mod place;
 pub mod profile;

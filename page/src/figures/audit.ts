@@ -4,7 +4,8 @@ import { cellOf } from "../data";
 import { counted, duration, moreOf, percent } from "../format";
 import type { Figure, Lacking } from "../frame";
 import type { Looking } from "../state";
-import { differences } from "./differences";
+import { percentOf } from "../outward";
+import { type Difference, differences, reachOf } from "./differences";
 
 const FINDINGS: Record<string, string> = {
   holds: "It holds: within the margin of every rival.",
@@ -32,6 +33,14 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
       title: "Audit: does the choice last?",
       needs: "a block with long trials of both the choice and a rival would tell it; there is none yet.",
     };
+  const length = view.audit ? `of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}` : "";
+  const [only] = rows;
+  if (only && rows.length === 1)
+    return {
+      id: "audit",
+      title: "Audit: does the choice last?",
+      needs: `in trials ${length}${length ? ", " : ""}far longer than those that chose it, ${name(found.choice)} takes ${against(only, more)} than ${name(only.id)} (${only.more}). ${FINDINGS[found.finding] ?? found.finding}`,
+    };
   const bars = rows.filter((row) => row.lower != null || row.upper != null).length;
   const known = [
     ...(bars > 0 ? [`Bars are intervals at ${percent(view.plan.level)}`] : []),
@@ -40,7 +49,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   return {
     id: "audit",
     title: "Audit: does the choice last? Against its rivals in longer trials",
-    reading: `How much ${more} ${name(found.choice)} takes than each rival in trials ${view.audit ? `of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}, far longer than those that chose it` : "far longer than those that chose it"}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
+    reading: `How much ${more} ${name(found.choice)} takes than each rival in trials ${length}${length ? ", " : ""}far longer than those that chose it. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [
@@ -54,7 +63,24 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
       ]),
     }),
     draw: (width) => [
-      differences(rows, view.plan.margin, `← the choice takes less · the choice takes ${more} →`, width),
+      differences(
+        rows,
+        view.plan.margin,
+        `← the choice takes less · the choice takes ${more} →`,
+        width,
+        Math.min(reachOf(rows), REACH),
+      ),
     ],
   };
+}
+
+/** What takes twice as long as its rival, or half, is as far out as anybody needs to see. */
+const REACH = 1;
+
+/** How a row reads as a sentence: one dot in an empty figure says no more. */
+function against({ mid, lower, upper }: Difference, more: string): string {
+  const interval = lower != null && upper != null ? `${percentOf(lower, "lower")} to ${percentOf(upper, "upper")}` : "";
+  if (mid == null) return `${interval} ${more}`;
+  const size = `${percentOf(Math.abs(mid), "middle")} ${mid < 0 ? more.replace("more", "less") : more}`;
+  return interval === "" ? size : `${size} (${interval})`;
 }

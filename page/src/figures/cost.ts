@@ -37,7 +37,8 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     size,
     ns: fitted(model, size),
   }));
-  const metric = model.metric === "on_cpu_ns_per_call" ? "CPU time a call" : "time a call";
+  const call = end === "reader" ? "read" : "write";
+  const metric = `${model.metric === "on_cpu_ns_per_call" ? "CPU time" : "time"} of a ${call} call`;
   const pieces = model.segments
     .map(
       (piece, at) =>
@@ -99,7 +100,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
             inset: 6,
           },
           marks: [
-            heading(`${capital(metric)}: the trials, and the curve`, 62, -36),
+            heading(`${capital(metric)}: trials and curve`, 62, -36),
             // Where it is between these is not known.
             Plot.rectX(breaks, {
               x1: (each) => Math.log2(Math.max(each.lower_bytes, first * 0.85)),

@@ -1,21 +1,25 @@
-// Trials in the order in which they were measured, and what the host took meanwhile: drift and disturbance are seen here.
+// Trials in the order in which they were measured, a row for each choice, and what the host took meanwhile: drift and disturbance
+// are seen here.
 
 import * as Plot from "@observablehq/plot";
-import { cellOf } from "../data";
+import { candidates, cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { colours, DASHES, draw, heading, ink, legend, paper, SERIES_MAX, stolen, SYMBOLS, valueAxis } from "../look";
+import { toneOf, draw, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
 import { RATES } from "../measure";
 import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
 import { ranked } from "./compared";
 import type { Looking } from "../state";
 
-const LINES_MAX = Math.min(6, SERIES_MAX);
+/** A row each: more of them would be a picture that nobody can see at once. */
+const ROWS_MAX = 6;
 /** More points than this lie on each other: marks are faint then, with running medians of so many of them. */
 const [MANY, RUN] = [40, 9];
-/** What is measured twice has one colour, and a line of its own. */
+/** The line of what is measured twice. */
 const TWIN_DASH = "1 3";
+/** How high a row is, and of that its name; how high what the host took is; pixels. */
+const [ROW, NAME, STOLEN] = [84, 22, 106];
 
 export function course({ view, group }: Looking): Figure | Lacking | null {
   const found = group.course;
@@ -27,33 +31,47 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       needs: "one block shows neither drift nor what disturbed; from two blocks on, they are drawn here.",
     };
   const label = (id: string) => cellOf(view, id)?.label ?? id;
-  const recommended = group.recommendation.cell ?? group.recommendation.best;
-  // Of two neither is to be used, and of one alone there is nothing to be told from.
-  const lined = view.versus ? undefined : recommended;
-  const twin = group.twin?.twin;
   // Too few blocks judge no twin, and have measured it all the same.
-  const again = (id: string) => id === twin || cellOf(view, id)?.kind === "twin";
+  const again = (id: string) => id === group.twin?.twin || cellOf(view, id)?.kind === "twin";
+  /** What a trial is one of: second trials are of the choice that they repeat, and stand in its row. */
+  const choice = (id: string): string =>
+    (id === group.twin?.twin && group.twin.cell) ||
+    (again(id) && candidates(view, group).find((each) => each.label === label(id))?.id) ||
+    id;
+  const twinned = found.cells.map(({ cell }) => cell).find(again);
   // In the order of the ranking, so that what has no bound yet is drawn by how fast it is.
   const order = ranked(view, group).map(({ id }) => id);
+  const recommended = group.recommendation.cell ?? group.recommendation.best;
   const weight = (id: string) =>
-    id === recommended ? 0 : again(id) ? 1 : 2 + (order.includes(id) ? order.indexOf(id) : order.length);
-  const all = [...found.cells].sort((a, b) => weight(a.cell) - weight(b.cell));
-  const cells = all.slice(0, LINES_MAX);
-  const choices = (of: typeof all) => of.filter((each) => !again(each.cell)).length;
-  const known = cells.flatMap(({ cell }) => cellOf(view, cell) ?? []);
+    choice(id) === recommended
+      ? 0
+      : twinned && choice(id) === choice(twinned)
+        ? 1
+        : 2 + (order.includes(id) ? order.indexOf(id) : order.length);
+  const all = [...found.cells].sort(
+    (a, b) => weight(a.cell) - weight(b.cell) || Number(again(a.cell)) - Number(again(b.cell)),
+  );
+  const every = [...new Set(all.map(({ cell }) => choice(cell)))];
+  const rows = every.slice(0, ROWS_MAX);
+  const cells = all.filter(({ cell }) => rows.includes(choice(cell)));
+  const known = rows.flatMap((id) => cellOf(view, id) ?? []);
   const looks = seriesOf(view, known);
-  const series = cells.map(({ cell }) => looks[known.findIndex(({ id }) => id === cell)]);
-  const twinned = label(group.twin?.cell ?? "");
+  const lookOf = (id: string) => looks[known.findIndex((each) => each.id === choice(id))] ?? 0;
   const { broken } = group.blocks;
   const bounded = known.some((each) => (each.above_best_upper ?? BOUND_MAX) < BOUND_MAX);
   const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
   const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
-  const name = (id: string) =>
-    again(id) ? `${label(id === twin ? (group.twin?.cell ?? id) : id)}, second trials` : label(id);
+  const name = (id: string) => (again(id) ? `${label(choice(id))}, second trials` : label(id));
   const pointsOf = (of: typeof all) =>
     of
       .flatMap(({ cell: id, rate }) =>
-        rate.map((rate, at) => ({ id, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate })),
+        rate.map((rate, at) => ({
+          id,
+          row: choice(id),
+          at: found.at_ns[at] ?? 0,
+          block: found.block[at] ?? 0,
+          rate,
+        })),
       )
       .filter((point): point is typeof point & { rate: number } => point.rate != null);
   const points = pointsOf(cells);
@@ -68,11 +86,11 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     id: "course",
     title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
     reading: [
-      `Each mark is ${each} of a confirmed choice; ${many ? `the lines are running medians of ${RUN} marks` : lined ? `the line is that of ${label(lined)}` : "no line joins them"}.`,
-      choices(cells) < choices(all) &&
-        `Drawn are ${choices(cells)} of ${choices(all)} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}; the data has all.`,
-      cells.some((one) => again(one.cell)) &&
-        `Hollow are second trials: ${twinned ? `${twinned}, picked before the first block, was` : "one choice was"} measured twice in every block.`,
+      `${rows.length > 1 ? "A row for each confirmed choice, all on one scale: each" : "Each"} mark is ${each}${many ? `, and the line the running median of ${RUN} marks` : ""}; the level line is the median of its trials.`,
+      rows.length < every.length &&
+        `Drawn are ${rows.length} of ${every.length} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}; the data has all.`,
+      twinned &&
+        `Hollow are second trials: ${label(choice(twinned))}, picked before the first block, was measured twice in every block, so what both differ by is chance and disturbance.`,
       broken > 0 &&
         `${counted(broken, "block")} broke off, ${broken === 1 ? "was" : "were"} repeated, and ${broken === 1 ? "is" : "are"} left out: what broke off counts for nothing.`,
       steal.length > 0 && most === 0 && "The host took no CPU time from this machine in any of these blocks (steal).",
@@ -87,9 +105,8 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       rows: pointsOf(all).map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
     }),
     draw(width) {
-      const tone = colours();
       const rates = points.map((point) => point.rate);
-      const { axis, name: unitName, place } = valueAxis(unit, Math.min(...rates), Math.max(...rates));
+      const { axis, name: unitName, place } = valueAxis(unit, Math.min(...rates), Math.max(...rates), 2);
       const end = Math.max(...found.at_ns, 1);
       const x: Plot.ScaleOptions = {
         domain: [Math.min(...found.at_ns), end],
@@ -100,43 +117,79 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       };
       const since = { label: "since the session began", labelArrow: "none", labelAnchor: "center" } as const;
       const shared = { marginLeft: 66, marginRight: 20 };
+      const named = rows.map((id) => ({
+        row: id,
+        text: cells.some(({ cell }) => again(cell) && choice(cell) === id)
+          ? `${label(id)}; hollow: its second trials`
+          : label(id),
+        stroke: toneOf(lookOf(id)),
+        middle: cellOf(view, id)?.estimate.median,
+      }));
       const drawings: Node[] = [
         draw(width, {
           ...shared,
-          height: most > 0 ? 270 : 284,
-          marginTop: 26,
+          height: 22 + rows.length * ROW + (most > 0 ? 26 : 40),
+          marginTop: 22 + NAME,
           marginBottom: most > 0 ? 26 : 40,
           x: { ...x, ...(most > 0 ? { label: null } : since) },
           y: axis,
+          // Between rows there is room for the name of the one below.
+          fy: { domain: rows, axis: null, paddingInner: NAME / ROW, paddingOuter: 0 },
           marks: [
-            heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -20),
-            ...cells.flatMap((one, s) => {
+            heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -36, "super"),
+            Plot.text(named, {
+              fy: "row",
+              text: "text",
+              frameAnchor: "top-left",
+              dx: 4,
+              dy: -15,
+              textAnchor: "start",
+              fontWeight: 600,
+              fill: "stroke",
+              lineWidth: (width - 90) / 12,
+              textOverflow: "ellipsis-end",
+            }),
+            Plot.ruleY(
+              named.filter(({ middle }) => middle != null),
+              { fy: "row", y: ({ middle }) => place(middle ?? null), stroke: "stroke", strokeOpacity: 0.45 },
+            ),
+            ...cells.flatMap((one) => {
               const own = points.filter((point) => point.id === one.cell);
-              const look = series[s] ?? s;
-              const stroke = tone[look % tone.length] ?? ink();
+              const twin = again(one.cell);
+              const stroke = toneOf(lookOf(one.cell));
               const y = (point: { rate: number }) => place(point.rate);
-              const dash = again(one.cell) ? TWIN_DASH : DASHES[look] || undefined;
-              const line = { x: "at", y, stroke, strokeWidth: 2, strokeDasharray: dash } as Plot.LineOptions;
+              const line = {
+                x: "at",
+                y,
+                fy: "row",
+                stroke,
+                strokeWidth: many ? 2 : 1.2,
+                strokeOpacity: many ? 1 : 0.6,
+                strokeDasharray: twin ? TWIN_DASH : undefined,
+              } as Plot.LineOptions;
               return [
                 // Among many marks nobody sees which belong together: they stand back, and their middle is drawn.
-                many && own.length > RUN ? Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line)) : null,
-                !many && one.cell === lined ? Plot.line(own, { ...line, strokeWidth: 1.5, strokeOpacity: 0.4 }) : null,
+                many
+                  ? own.length > RUN && Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line))
+                  : Plot.line(own, line),
                 Plot.dot(own, {
                   x: "at",
                   y,
-                  symbol: SYMBOLS[look],
+                  fy: "row",
+                  symbol: symbolOf(lookOf(one.cell)),
                   r: many ? 1.8 : 3.2,
                   stroke,
-                  fill: again(one.cell) ? paper() : stroke,
+                  fill: twin ? paper() : stroke,
                   ...(many ? { strokeOpacity: 0.35, fillOpacity: 0.35, strokeWidth: 1 } : {}),
                 } as Plot.DotOptions),
-              ];
+              ].filter((mark) => mark !== false);
             }),
             Plot.tip(
               points,
               Plot.pointer({
                 x: "at",
                 y: (point) => place(point.rate),
+                fy: "row",
                 title: (point) =>
                   `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`,
                 fill: paper(),
@@ -150,7 +203,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
         drawings.push(
           draw(width, {
             ...shared,
-            height: 106,
+            height: STOLEN,
             marginTop: 30,
             marginBottom: 38,
             x: { ...x, ...since },
@@ -175,15 +228,6 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
           }),
         );
       }
-      const entries = cells.map((one, at) => ({
-        name: name(one.cell),
-        series: series[at] ?? at,
-        hollow: again(one.cell),
-        loose: !many && one.cell !== lined,
-        dash: again(one.cell) ? TWIN_DASH : undefined,
-      }));
-      // One choice alone is told from nothing.
-      if (entries.length > 1) drawings.push(legend("", entries, width));
       return drawings;
     },
   };

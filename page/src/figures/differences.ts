@@ -32,7 +32,8 @@ const endsOf = (row: Difference): number[] =>
 /** How far the axis reaches from 0: to the farthest row, or to where one is cut off that reaches much farther than the others. */
 export function reachOf(rows: Difference[]): number {
   const far = rows.map((row) => Math.max(0, ...endsOf(row).map(Math.abs))).sort((a, b) => a - b);
-  const middle = far[Math.floor(far.length / 2)] ?? 0;
+  // The nearer one of an even number: of two rows one may be the one that says nothing.
+  const middle = far[Math.floor((far.length - 1) / 2)] ?? 0;
   return Math.max(REACH_LEAST, Math.min(far.at(-1) ?? 0, FAR_OUT * middle));
 }
 
@@ -212,11 +213,11 @@ export function differences(
       }),
       Plot.text(
         rows.filter((row) => Math.max(row.upper ?? 0, row.thin?.[1] ?? 0, row.mid ?? 0) > top),
-        { y: "id", x: top, text: () => "▶", dx: 6, fill: faint() },
+        { y: "id", x: top, text: () => "→", dx: 7, fill: faint() },
       ),
       Plot.text(
         rows.filter((row) => Math.min(row.lower ?? 0, row.thin?.[0] ?? 0, row.mid ?? 0) < low),
-        { y: "id", x: low, text: () => "◀", dx: -6, fill: faint() },
+        { y: "id", x: low, text: () => "←", dx: -7, fill: faint() },
       ),
       // What is beyond the end has no place there: its number stands for it.
       ...[low, top].map((end) =>

@@ -3,7 +3,7 @@
 import { type CellView, candidates, isConfirmed, isMeasured, limitName, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
-import { ends, percentOf, range } from "../outward";
+import { ends, inTimes, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { factorOf } from "../data";
@@ -12,15 +12,15 @@ import { brokenOff, mayBeBest, notTheFirst } from "./compared";
 import type { Looking } from "../state";
 import { hinted, type Told } from "../words";
 
-/** A table in a frame of its own; `null` where there is nothing to tell. */
-function panel(id: string, title: string, reading: string, table: Table): HTMLElement | null {
+/** A table in a frame of its own; `null` where there is nothing to tell. The page may show it shorter than it is saved. */
+function panel(id: string, title: string, reading: string, table: Table, shown = table): HTMLElement | null {
   if (table.rows.length === 0) return null;
   return h(
     "figure",
     { id, "aria-labelledby": `${id}-title` },
     headed(id, title, [["CSV", () => save(`bytegauge-${id}.csv`, "text/csv", csv(table))]]),
     reading ? h("p", { class: "reading" }, ...hinted(reading)) : null,
-    tableOf(table, title),
+    tableOf(shown, title),
   );
 }
 
@@ -71,21 +71,39 @@ export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | 
 /** Cells that were not measured, and why. */
 export function missing(view: View): HTMLElement | null {
   const several = view.groups.length > 1;
-  const rows = view.cells
-    .filter((cell) => cell.outcome !== "measured")
-    .map((cell) => [
-      cell.id,
-      ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
-      withRole(cell),
-      cell.outcome,
-      cell.reason ?? "",
-    ]);
+  const absent = view.cells.filter((cell) => cell.outcome !== "measured");
+  const rows = absent.map((cell) => [
+    cell.id,
+    ...(several ? [view.groups.find((group) => group.id === cell.group)?.label ?? cell.group] : []),
+    withRole(cell),
+    cell.outcome,
+    cell.reason ?? "",
+  ]);
   const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
   const reading = floors === rows.length ? "No choice is missing here: what failed measures the harness alone." : "";
-  return panel("missing", "Not measured", reading, {
-    columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"],
-    rows,
-  });
+  const told = new Map<string, CellView[]>();
+  for (const cell of absent) {
+    const key = JSON.stringify([cell.outcome, cell.reason ?? ""]);
+    told.set(key, [...(told.get(key) ?? []), cell]);
+  }
+  return panel(
+    "missing",
+    "Not measured",
+    reading,
+    { columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"], rows },
+    {
+      columns: ["what", "outcome", "reason"],
+      // What several have in common stands once.
+      rows: [...told].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
+    },
+  );
+}
+
+/** Cells by their names, each with the groups that it lies in. */
+function listed(cells: CellView[], several: boolean): string {
+  const groups = new Map<string, string[]>();
+  for (const cell of cells) groups.set(withRole(cell), [...(groups.get(withRole(cell)) ?? []), cell.group]);
+  return [...groups].map(([name, all]) => (several ? `${name} (${all.join(", ")})` : name)).join("; ");
 }
 
 /** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
@@ -116,7 +134,7 @@ export function cells(looking: Looking): HTMLElement | null {
               ? "–"
               : cell.above_best_upper <= 0
                 ? "none: all others take more"
-                : range(cell.above_best_lower, cell.above_best_upper),
+                : range(cell.above_best_lower, cell.above_best_upper, inTimes(group)),
             mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
           ]
         : []),
@@ -134,7 +152,14 @@ export function cells(looking: Looking): HTMLElement | null {
       "trials",
       `rate, ${name}`,
       `interval, ${name}`,
-      ...(compared ? [`${moreOf(group.cost)} than the best`, "may be the best"] : []),
+      ...(compared
+        ? [
+            inTimes(group)
+              ? `times the best's ${moreOf(group.cost).replace("more ", "")}`
+              : `${moreOf(group.cost)} than the best`,
+            "may be the best",
+          ]
+        : []),
       "limited by",
       "evidence",
     ],

@@ -2,15 +2,15 @@
 // than others, since the three panels share their rows.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, cellOf, limitName, withoutRelay } from "../data";
-import { axisUnit, capital, costName, digits, percent, quantity } from "../format";
-import { BOUND_MAX, range, withInterval } from "../outward";
+import { type CellView, cellOf, limitOf, withoutRelay } from "../data";
+import { axisUnit, capital, costName, digits, moreOf, percent, quantity } from "../format";
+import { BOUND_MAX, inTimes, range, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { doubt } from "../standing";
-import { bounds, MANY_TIMES, meaning, ROOTED, rootTicks, tone, type Verdict } from "./ranking";
+import { bounds, meaning, ROOTED, rootTicks, tone, type Verdict } from "./ranking";
 import { brokenOff, failing, mayBeBest, notTheFirst, ranked } from "./compared";
-import { accent, draw, faint, fromZero, ink, paper, rows, valueAxis } from "../look";
+import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
 
@@ -30,7 +30,10 @@ export function forest(looking: Looking): Figure | null {
   const cost = costOf(cells);
   // Of two the verdict stands above, by their pairs: the same by another count beside it would be another number.
   const alone = all.length === 1;
-  const compared = !view.versus && !alone && cells.some((cell) => cell.above_best_upper != null);
+  const unbounded = (cell: CellView) => (cell.above_best_upper ?? 0) >= BOUND_MAX && (cell.above_best_lower ?? 0) <= 0;
+  // Bars that all say that nothing is known say it once, in words.
+  const nothingBounded = cells.length > 1 && cells.every(unbounded);
+  const compared = !view.versus && !alone && !nothingBounded && cells.some((cell) => cell.above_best_upper != null);
   const single = cells.every((cell) => cell.trials <= 1);
   const partial = cells.filter((cell) => cell.above_best_upper == null && brokenOff(cell));
   const relayless = withoutRelay(view, group);
@@ -38,9 +41,11 @@ export function forest(looking: Looking): Figure | null {
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
   const rooted = reach > ROOTED * margin;
   // As the answer above says it: many times as much is no percentage for people.
-  const multiples = (group.recommendation.bound ?? 0) >= MANY_TIMES;
+  const multiples = inTimes(group);
   const beyond = cells.some((cell) => (cell.above_best_upper ?? 0) > reach);
   const told = bounds(multiples);
+  // What is not bounded comes last, and says so once.
+  const firstUnbounded = cells.find(unbounded);
   const fails = (cell: CellView | undefined) => {
     const share = failing(cell);
     return share == null ? "" : `${percent(share)} of its calls fail`;
@@ -108,7 +113,7 @@ export function forest(looking: Looking): Figure | null {
                 frameAnchor: "right",
                 dx: 20,
                 textAnchor: "start",
-                text: (cell: CellView) => limitName(cell.limit.name),
+                text: (cell: CellView) => inLines(limitOf(cell.limit), lettersOf(beside), 2).join("\n"),
                 fill: ink(),
               }),
             ]
@@ -125,17 +130,21 @@ export function forest(looking: Looking): Figure | null {
         ? "What both reach and what they cost"
         : compared
           ? "The confirmed choices, ranked by how much more than the best they may take"
-          : single
-            ? "The choices, the fastest first: one trial each, so not compared"
-            : "The choices, the fastest first: not compared yet",
+          : nothingBounded
+            ? "The confirmed choices, the fastest first: nothing bounds them yet"
+            : single
+              ? "The choices, the fastest first: one trial each, so not compared"
+              : "The choices, the fastest first: not compared yet",
     reading: [
       view.versus
         ? "How they compare stands above, by pairs of trials: of medians beside each other it cannot be read."
         : alone
           ? `The square is ${cells[0]?.trials === 1 ? "one trial" : "the median of its trials"}.${fails(named) ? ` ${fails(named)}.` : ""}${offered}`
           : compared
-            ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with ▶ runs out of the scale: its number is what is shown at the least, if anything is." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
-            : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
+            ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with → runs out of the scale: its number is what is shown at the least; without one, it has no bound." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
+            : nothingBounded
+              ? `No choice has a bound yet: each of them may take over ${1 + BOUND_MAX}\u00a0× the best's ${moreOf(group.cost).replace("more ", "")}, or be the best. Squares are medians, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`
+              : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
       all.length > cells.length && `Drawn are the first ${cells.length} of ${all.length}; every cell has a row below.`,
@@ -168,11 +177,15 @@ export function forest(looking: Looking): Figure | null {
         cell.estimate.lower ?? null,
         cell.estimate.upper ?? null,
         cost?.of(cell)?.mid ?? null,
-        limitName(cell.limit.name),
+        limitOf(cell.limit),
       ]),
     }),
     draw(width) {
-      const laid = rows(cells, mark, width);
+      // One line for all names, or two where one of them has no room in one.
+      const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limitOf(limit).length));
+      const beside = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
+      const limits = beside > 0 ? cells.map(({ limit }) => inLines(limitOf(limit), lettersOf(beside), 2)) : [];
+      const laid = rows(cells, mark, width, limits.some((lines) => lines.length > 1) ? 34 : undefined);
       const { narrow, left } = laid;
       const tip = (text: (cell: CellView) => string, x: (cell: CellView) => number | null) =>
         Plot.tip(cells, Plot.pointerY({ y: "id", x, title: text, fill: paper(), lineHeight: 1.3 }));
@@ -233,7 +246,11 @@ export function forest(looking: Looking): Figure | null {
             x: reach,
             y: "id",
             text: (cell: CellView) =>
-              `▶ ${(cell.above_best_lower ?? 0) > 0 ? told.least(cell.above_best_lower ?? 0) : "no bound"}`,
+              unbounded(cell)
+                ? cell === firstUnbounded
+                  ? "→ no bound"
+                  : "→"
+                : `→ ${told.least(cell.above_best_lower ?? 0)}`,
             textAnchor: "start",
             dx: -2,
             fill: ink(),
@@ -243,7 +260,7 @@ export function forest(looking: Looking): Figure | null {
         ),
         tip(
           (cell) =>
-            `${cell.label}\n${cell.above_best_upper == null ? "not compared" : `${range(cell.above_best_lower, cell.above_best_upper)} more than the best`}\n${cell.limit.name === "unknown" ? "" : "limited by "}${limitName(cell.limit.name)}`,
+            `${cell.label}\n${cell.above_best_upper == null ? "not compared" : `${range(cell.above_best_lower, cell.above_best_upper, multiples)} ${multiples ? "as much as" : "more than"} the best`}\n${cell.limit.name === "unknown" ? "" : "limited by "}${limitOf(cell.limit)}`,
           (cell) => scale(cell.above_best_upper),
         ),
       ];
@@ -291,6 +308,10 @@ export function forest(looking: Looking): Figure | null {
                   },
                 ),
               ),
+              Plot.text(
+                cells.filter((cell) => cost.of(cell) == null),
+                { y: "id", x: 0, text: () => "not known", textAnchor: "start", dx: 5, fill: faint() },
+              ),
               Plot.ruleX([0], { stroke: faint() }),
             ]
           : [];
@@ -324,9 +345,6 @@ export function forest(looking: Looking): Figure | null {
         margin,
         width,
       );
-      // One line for all names, or two where one of them has no room in one.
-      const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limitName(limit.name).length));
-      const beside = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
       const room = narrow ? width - 20 : (width - left - beside) / panels.length - 38;
       const two = panels.some(({ title }) => title.length * LETTER > room);
       const make = ({ title, marks, x }: Panel, width: number, left: number, extra: Plot.Markish[], beside = 0) =>
@@ -355,6 +373,9 @@ const ROOMY = 0.25;
 const ROOM = 1.35;
 /** A bold letter's width; from which width on limits stand beside the panels, and the most room that they have; pixels. */
 const [LETTER, WIDE, LIMIT_MAX] = [7.3, 900, 200];
+
+/** How many letters a line of limits has beside the panels. */
+const lettersOf = (beside: number): number => Math.floor((beside - 16) / 6.8);
 
 /** A name in two lines, as even as its words allow. */
 export function halves(text: string): string[] {

@@ -12,14 +12,14 @@ import {
   isMeasured,
   type Level,
   level,
-  limitName,
+  limitOf,
 } from "../data";
 import { h, svg } from "../dom";
 import { axisUnit, capital, digits, moreOf } from "../format";
-import { atMost, manyTimes, withInterval } from "../outward";
+import { atMost, inTimes, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
-import { draw, faint, ink, NARROW, paper, thinned } from "../look";
+import { draw, faint, ink, NARROW, paper, slopeOf, thinned } from "../look";
 import { atRates, carried, lacks, measures } from "../measure";
 import type { Looking, State } from "../state";
 import { mayBeBest } from "./compared";
@@ -46,6 +46,8 @@ const BESIDE = 900;
 const DENSE = 24;
 /** How high a map of many rows is, the least that a row has of it, and on a phone, where tiles are narrow; pixels. */
 const [HIGH, ROW, PHONE_ROW] = [560, 22, 30];
+/** How much of its colour a tile has that is not confirmed: numbers that prove nothing must not shine. */
+const PALE = 0.4;
 /** The narrowest that a line through the map may be. */
 const LINE = 300;
 
@@ -86,6 +88,9 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   const plane = () => along(view, placed, chosen, [wish.x, wish.y]);
   const dense = [wish.x, wish.y].some((factor) => levels(plane(), factor).length > DENSE);
   const screened = all.some((cell) => isMeasured(cell) && !isConfirmed(cell));
+  // Nothing is confirmed by a trial that is compared with none.
+  const compared = all.some((cell) => cell.above_best_upper != null);
+  const isSure = (cell: CellView) => compared && isConfirmed(cell);
   const others = factors.filter((factor) => factor !== wish.x && factor !== wish.y);
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
 
@@ -139,17 +144,20 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
     if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
     const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
-    const standing = isConfirmed(cell) ? `confirmed in ${trials}` : `screened in ${trials}, not confirmed`;
+    const standing = isSure(cell)
+      ? `confirmed in ${trials}`
+      : isConfirmed(cell)
+        ? `${trials}, compared with nothing yet`
+        : `screened in ${trials}, not confirmed`;
     const { above_best_upper: upper } = cell;
     const more = moreOf(group.cost);
     const above =
       upper == null
         ? []
-        : upper < 1
+        : !inTimes(group)
           ? [`takes at most ${atMost(upper)} ${more} than the best`]
           : [`may take ${manyTimes(1 + upper)} the best's ${more.replace("more ", "")}`];
-    const limit =
-      cell.limit.name === "unknown" ? limitName(cell.limit.name) : `limited by ${limitName(cell.limit.name)}`;
+    const limit = cell.limit.name === "unknown" ? limitOf(cell.limit) : `limited by ${limitOf(cell.limit)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };
 
@@ -158,11 +166,14 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
     title: capital(`${measure.label} by ${axisName(fx)} and ${axisName(fy)}`),
     reading: [
       `Brighter is ${measure.less ? "less" : "more"}: ${measure.label}, a median with no bound of its own: what is shown to be close to the best stands in the ranking, and here by its mark.`,
+      !compared
+        ? `Pale throughout: ${all.every(({ trials }) => trials <= 1) ? "one trial each" : "too few trials"}, so nothing here is confirmed or compared, and the brightest may be so by luck.`
+        : screened &&
+          (dense
+            ? "Framed: confirmed; all others, pale, were screened only, so roughly known."
+            : "Pale and hatched, and in brackets where there is room: screened only, so roughly known."),
       screened &&
-        (dense
-          ? "Framed: confirmed; all others were screened only, so roughly known."
-          : "Hatched, and in brackets where there is room: screened only, so roughly known."),
-      screened &&
+        compared &&
         "What was screened was measured before the rest and in other trials: compare those that were confirmed with each other alone. Of many that were tried briefly the brightest is so partly by luck.",
       wish.contours && toldOfContours(measure.unit),
       lacks(placed.filter(isMeasured), measure),
@@ -185,7 +196,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           cell.stage ?? null,
           mayBeBest(group, cell),
           cell.outcome,
-          limitName(cell.limit.name),
+          limitOf(cell.limit),
         ];
       }),
     }),
@@ -219,16 +230,23 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
       const number = (cell: CellView, { digits: many, own, brackets }: Writing) => {
         const value = (measure.of(cell)?.mid ?? 0) / unit.divisor;
         const text = own ? digits(value, many) : value.toFixed(Math.max(0, Math.min(many - 1 - order, 9)));
-        return brackets && !isConfirmed(cell) ? `(${text})` : text;
+        return brackets && compared && !isConfirmed(cell) ? `(${text})` : text;
       };
       const writing = high < 20 ? undefined : written((how) => measured.map((cell) => number(cell, how)), tileWide);
       const roomy = writing?.brackets ?? false;
       const uncertain = measured.filter((cell) => !isConfirmed(cell));
+      // Numbers leave out some; every name is told.
+      const slope = xs.every((value) => typeof value === "string")
+        ? slopeOf(
+            xs.map((value) => named(value, fx)),
+            tileWide,
+          )
+        : 0;
       const drawing = draw(wide, {
-        height: 62 + ys.length * high,
+        height: 62 + slope + ys.length * high,
         marginLeft: left,
         marginRight: 10,
-        marginBottom: 42,
+        marginBottom: 42 + slope,
         marginTop: 20,
         x: {
           type: "band",
@@ -236,7 +254,8 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
           label: axisName(fx),
           labelArrow: "none",
           tickFormat: (value: Level) => named(value, fx),
-          ticks: thinned(xs, (wide - left) / 54),
+          ticks: slope > 0 ? xs : thinned(xs, (wide - left) / 54),
+          tickRotate: slope > 0 ? -30 : 0,
           padding: dense ? 0 : 0.04,
         },
         y: {
@@ -253,12 +272,18 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         color: { type: "linear", scheme: "cividis", domain: [0, 1] },
         marks: [
           // Between small tiles no paper shines through.
-          Plot.cell(measured, {
-            ...place,
-            fill: bright,
-            ...(dense ? { shapeRendering: "crispEdges" } : {}),
-          } as Plot.CellOptions),
-          dense ? null : Plot.cell(uncertain, { ...place, fill: `url(#${hatch})` }),
+          ...[true, false].map((sure) =>
+            Plot.cell(
+              measured.filter((cell) => isSure(cell) === sure),
+              {
+                ...place,
+                fill: bright,
+                fillOpacity: sure ? 1 : PALE,
+                ...(dense ? { shapeRendering: "crispEdges" } : {}),
+              } as Plot.CellOptions,
+            ),
+          ),
+          dense || !compared ? null : Plot.cell(uncertain, { ...place, fill: `url(#${hatch})` }),
           Plot.cell(
             cells.filter((cell) => !seen(cell)),
             { ...place, fill: "none", stroke: faint(), strokeDasharray: "2 3" },
@@ -268,17 +293,23 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             { ...place, fill: "none", stroke: ink(), ...(dense ? { strokeWidth: 2 } : { strokeWidth: 2.5, inset: 1 }) },
           ),
           // The halo in the tile's own colour keeps the hatching away from the number; brackets as on the terminal's screen.
-          writing
-            ? Plot.text(measured, {
-                ...place,
-                text: (cell: CellView) => number(cell, writing),
-                fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"),
-                stroke: bright,
-                // Of a small tile the hatching has to be seen beside its number.
-                strokeWidth: roomy ? 7 : 3,
-                fontSize: writing.size,
-              } as Plot.TextOptions)
-            : null,
+          ...(writing
+            ? [true, false].map((sure) =>
+                Plot.text(
+                  measured.filter((cell) => isSure(cell) === sure),
+                  {
+                    ...place,
+                    text: (cell: CellView) => number(cell, writing),
+                    ...(sure
+                      ? { fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"), stroke: bright }
+                      : { fill: ink(), stroke: paper() }),
+                    // Of a small tile the hatching has to be seen beside its number.
+                    strokeWidth: roomy && compared ? (sure ? 7 : 5) : 3,
+                    fontSize: writing.size,
+                  } as Plot.TextOptions,
+                ),
+              )
+            : []),
           // Above the halo, which would hide it.
           Plot.dot(
             cells.filter((cell) => best.has(cell.id)),
@@ -399,7 +430,15 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
             half,
             both,
           );
-        lines.replaceChildren(line(wish.x, wish.y), line(wish.y, wish.x));
+        // What has nothing to be drawn says so once.
+        const [drawn, bare] = [line(wish.x, wish.y), line(wish.y, wish.x)].reduce<[Element[], Element[]]>(
+          ([svgs, texts], each) => (each instanceof SVGElement ? [[...svgs, each], texts] : [svgs, [...texts, each]]),
+          [[], []],
+        );
+        lines.replaceChildren(
+          ...drawn,
+          ...(drawn.length > 0 ? bare : [nothing("No other cell of its row or column was measured.")]),
+        );
       };
       const go = (cell: CellView | undefined) => {
         if (!cell) return;
@@ -461,14 +500,14 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         cells.some((cell) => isDear(cell, group)) && ("avoid" as const),
         "looked" as const,
         dense && screened && ("confirmed" as const),
-        !dense && uncertain.length > 0 && ("screened" as const),
+        !dense && compared && uncertain.length > 0 && ("screened" as const),
         measured.length < cells.length && ("untold" as const),
       ].filter((sign) => sign !== false);
       const map = h(
         "div",
         {},
         board,
-        colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit),
+        colourKey(low, top, logarithmic, measure.less, measure.label, measure.unit, measured.some(isSure) ? 1 : PALE),
         markKey(signs, group.recommendation.margin, wide, `${hatch}-key`),
         wish.contours && contourKey(measure.unit, wide),
         placeless.length > 0 && apart,

@@ -12,6 +12,8 @@ export function colourKey(
   less: boolean,
   label: string,
   unit: string,
+  /** How much of its colour a tile has. */
+  opacity = 1,
 ): SVGSVGElement {
   const steps = 48;
   const { name, divisor } = axisUnit(unit, top);
@@ -27,7 +29,7 @@ export function colourKey(
     y: { axis: null },
     color: { type: "linear", scheme: "cividis", domain: [0, 1] },
     marks: [
-      Plot.text([`${capital(label)}, ${name}${logarithmic ? ", on a logarithmic scale" : ""}`], {
+      Plot.text([`${capital(label)}, ${name}${logarithmic ? ", log scale" : ""}`], {
         frameAnchor: "top-left",
         dy: -16,
         textAnchor: "start",
@@ -37,10 +39,11 @@ export function colourKey(
         Array.from({ length: steps }, (_, n) => n / steps),
         {
           x1: (n: number) => n,
-          x2: (n: number) => Math.min(1, n + 2 / steps),
+          x2: (n: number) => Math.min(1, n + (opacity < 1 ? 1 : 2) / steps),
           y1: 0,
           y2: 1,
           fill: (n: number) => (less ? 1 - n : n),
+          fillOpacity: opacity,
         },
       ),
       Plot.axisX([0, 0.5, 1], { tickFormat: (share: number) => digits(at(share) / divisor) }),

@@ -3,10 +3,11 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, factorOf, isMeasured, level } from "../data";
 import { h } from "../dom";
-import { duration, quantity } from "../format";
+import { duration, percent, quantity } from "../format";
 import type { Figure } from "../frame";
 import { follows, named, varying } from "../levels";
-import { accent, draw, faint, heading, ink, logAxis, NARROW, paper, rows as laidOut, warn } from "../look";
+import { draw, faint, heading, ink, logAxis, NARROW, paper, rows as laidOut, symbolOf, toneOf } from "../look";
+import { seriesOf } from "../series";
 import type { Looking } from "../state";
 
 export function knee({ view }: Looking): Figure | null {
@@ -24,13 +25,25 @@ export function knee({ view }: Looking): Figure | null {
     knee: each.call?.knee as NonNullable<NonNullable<CellView["call"]>["knee"]>,
     name: name(each),
   }));
+  const series = seriesOf(view, cells);
+  const looks = new Map(cells.map((each, at) => [each.id, series[at] ?? 0]));
   const slo = rows[0]?.knee;
+  const kept = slo?.percentile ?? "the percentile";
   const bars = cells.some((each) => each.estimate.lower != null);
   return {
     id: "knee",
     holds: "",
-    title: `The highest rate that keeps ${slo?.percentile ?? "the percentile"} within ${duration(slo?.limit_ns ?? 0)}`,
-    reading: `Each search finds a rate of its own; a mark is the middle of them, so half of the searches kept ${slo?.percentile ?? "the percentile"} up to there or beyond, and half did not${bars ? ": plan with the lower end of its interval" : ""}. The number at it is ${slo?.percentile ?? "the percentile"} there. Below: every probe of all searches, at the rate that it offered; the dashed line is the objective, the line the middle knee${bars ? ", the shade its interval" : ""}. A probe that failed left of the line ended another search than one that was kept right of it.${rows.length > 1 ? " Choices are compared search by search within a block, so one may be shown to be worse though these intervals overlap." : ""}`,
+    title: `The highest rate that keeps ${kept} within ${duration(slo?.limit_ns ?? 0)}`,
+    reading: [
+      `Each search looks for the highest offered rate at which ${kept} stays within ${duration(slo?.limit_ns ?? 0)}, and no two find the same. The filled mark is the middle of what they found: half of them kept ${kept} at that rate, half did not.`,
+      bars && `The bar is its interval at ${percent(view.plan.level)}: plan with the lower end.`,
+      `Below: every probe of all searches, ${kept} against the rate that was offered; the dashed line is the objective, and on it stands the same mark${bars ? " with its bar" : ""}.`,
+      "One search may fail at a rate that another one keeps: the machine is not the same from moment to moment.",
+      rows.length > 1 &&
+        "Choices are compared search by search within a block, so one may be shown to be worse though these bars overlap.",
+    ]
+      .filter((line) => line)
+      .join(" "),
     table: () => ({
       columns: ["cell", "label", "rate", "lower", "upper", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
       rows: rows.map(({ each, knee }) => [
@@ -47,7 +60,7 @@ export function knee({ view }: Looking): Figure | null {
     }),
     draw(width) {
       const { narrow, left, y, names, height } = laidOut(rows, (row) => row.name, width, 34);
-      const tone = accent();
+      const tone = (row: Row) => toneOf(looks.get(row.each.id) ?? 0);
       const overview = draw(width, {
         height: 60 + height,
         marginLeft: left,
@@ -73,21 +86,14 @@ export function knee({ view }: Looking): Figure | null {
             stroke: tone,
             strokeWidth: 3,
           }),
-          Plot.dot(rows, { y: "id", x: (row) => row.each.estimate.median, fill: tone, r: 5 }),
           Plot.text(rows, {
             y: "id",
             x: (row) => row.each.estimate.median,
-            text: (row) => (row.knee.at_knee_ns == null ? "" : duration(row.knee.at_knee_ns)),
+            text: (row) => (row.knee.at_knee_ns == null ? "" : `${kept} ${duration(row.knee.at_knee_ns)}`),
+            stroke: paper(),
+            strokeWidth: 4,
             dy: narrow ? 15 : -15,
             fill: ink(),
-          }),
-          Plot.dot(rows, {
-            y: "id",
-            x: (row) => row.knee.beyond_per_second ?? null,
-            symbol: "times",
-            stroke: warn(),
-            strokeWidth: 2,
-            r: 5,
           }),
           Plot.dot(rows, {
             y: "id",
@@ -96,6 +102,16 @@ export function knee({ view }: Looking): Figure | null {
             strokeWidth: 1.8,
             r: 8,
           }),
+          Plot.dot(rows, { y: "id", x: (row) => row.knee.beyond_per_second ?? null, ...lost() }),
+          ...rows.map((row) =>
+            Plot.dot([row], {
+              y: "id",
+              x: () => row.each.estimate.median,
+              symbol: symbolOf(looks.get(row.each.id) ?? 0),
+              fill: tone(row),
+              r: 5,
+            } as Plot.DotOptions),
+          ),
         ],
       });
       const probed = rows
@@ -114,7 +130,11 @@ export function knee({ view }: Looking): Figure | null {
         : [
             overview,
             key(width, bars),
-            h("div", { class: "side" }, ...probed.map((row) => searched(row, each, top, range))),
+            h(
+              "div",
+              { class: "side" },
+              ...probed.map((row) => searched(row, looks.get(row.each.id) ?? 0, each, top, range)),
+            ),
           ];
     },
   };
@@ -124,14 +144,14 @@ export function knee({ view }: Looking): Figure | null {
 function key(width: number, bars: boolean): SVGSVGElement {
   const narrow = width < NARROW;
   /** Where each begins on a wide page, pixels. */
-  const KEYS = [12, 330, 660];
+  const KEYS = [12, 310, 660];
   const entries: [string, Plot.DotOptions][] = [
-    [`kept in half of the searches${bars ? ", with its interval" : ""}`, { fill: accent(), r: 5 }],
-    ["not kept: the middle of the lowest rates lost", { symbol: "times", stroke: warn(), strokeWidth: 2, r: 5 }],
-    ["what a closed loop reaches", { stroke: faint(), strokeWidth: 1.8, r: 8 }],
+    [`kept in half of the searches${bars ? ", with its interval" : ""}`, { fill: ink(), r: 5 }],
+    ["not kept; above: the lowest such rate, in the middle", lost()],
+    ["what a closed loop reaches, whatever the latency", { stroke: faint(), strokeWidth: 1.8, r: 8 }],
   ];
   const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [KEYS[at] ?? 12, 12]);
-  const [wide, high] = narrow ? [width, 70] : [Math.min(width, 900), 26];
+  const [wide, high] = narrow ? [width, 70] : [Math.min(width, 1000), 26];
   return draw(wide, {
     height: high,
     margin: 0,
@@ -149,8 +169,18 @@ const PANELS_MAX = 6;
 
 type Row = { name: string; each: CellView; knee: NonNullable<NonNullable<CellView["call"]>["knee"]> };
 
+/** A rate at which the objective was not kept. */
+const lost = (): Plot.DotOptions => ({ symbol: "times", stroke: ink(), strokeWidth: 1.8, r: 4.5 });
+
 /** What the searches of one cell saw: the percentile against the rate that was offered, kept or not. */
-function searched({ name, each, knee }: Row, width: number, top: number, [low, high]: [number, number]): SVGSVGElement {
+function searched(
+  { name, each, knee }: Row,
+  series: number,
+  width: number,
+  top: number,
+  [low, high]: [number, number],
+): SVGSVGElement {
+  const [tone, objective] = [toneOf(series), Math.log2(knee.limit_ns)];
   const probes = knee.probes.flatMap((probe) =>
     probe.percentile_ns == null ? [] : [{ ...probe, place: Math.log2(probe.percentile_ns) }],
   );
@@ -176,26 +206,27 @@ function searched({ name, each, knee }: Row, width: number, top: number, [low, h
     },
     marks: [
       heading(`${name}: ${knee.percentile} of every probe`, 62, -24),
-      lower != null && upper != null
-        ? Plot.rect([0], {
-            x1: lower,
-            x2: upper,
-            y1: Math.log2(low) - 0.3,
-            y2: Math.log2(high) + 0.3,
-            fill: accent(),
-            fillOpacity: 0.13,
-          })
-        : null,
-      median == null ? null : Plot.ruleX([median], { stroke: accent(), strokeWidth: 2 }),
-      Plot.ruleY([Math.log2(knee.limit_ns)], { stroke: warn(), strokeDasharray: "5 3", strokeWidth: 1.5 }),
+      Plot.ruleY([objective], { stroke: ink(), strokeDasharray: "5 3", strokeWidth: 1.2 }),
       Plot.dot(
         probes.filter((probe) => probe.kept),
-        { x: "offered_per_second", y: "place", r: 3.5, fill: accent(), fillOpacity: 0.7 },
+        { x: "offered_per_second", y: "place", r: 3.5, stroke: tone, strokeWidth: 1.5 },
       ),
       Plot.dot(
         probes.filter((probe) => !probe.kept),
-        { x: "offered_per_second", y: "place", symbol: "times", r: 4, stroke: warn(), strokeWidth: 1.8 },
+        { x: "offered_per_second", y: "place", ...lost() },
       ),
+      lower != null && upper != null
+        ? Plot.ruleY([objective], { x1: lower, x2: upper, stroke: tone, strokeWidth: 3 } as Plot.RuleYOptions)
+        : null,
+      median == null
+        ? null
+        : Plot.dot([[median, objective]], {
+            symbol: symbolOf(series),
+            fill: tone,
+            stroke: paper(),
+            strokeWidth: 1,
+            r: 6,
+          }),
       Plot.tip(
         probes,
         Plot.pointer({

@@ -8,9 +8,9 @@ import { capital, count, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import { along, follows, held, levels, named, varying } from "../levels";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   type Entry,
   faint,
@@ -21,7 +21,7 @@ import {
   NARROW,
   paper,
   SERIES_MAX,
-  SYMBOLS,
+  symbolOf,
   valueAxis,
 } from "../look";
 import { costOf, nameOf } from "../measure";
@@ -155,7 +155,11 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
       const each = width / columns - (columns > 1 ? 8 : 0);
       const entries: Entry[] = [
         ...(colour && series.length > 1
-          ? series.map((value, at) => ({ name: named(value, factor), series: places[at] ?? at }))
+          ? series.map((value, at) => ({
+              name: named(value, factor),
+              series: places[at] ?? at,
+              loose: points.filter((point) => point.series === at).length < CURVE_LEAST,
+            }))
           : []),
         ...(points.some(({ chosen }) => chosen === "shown")
           ? [{ name: "what to use there", look: ring("shown") }]
@@ -182,9 +186,10 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     const [least, most] = [Math.min(...ends), Math.max(...ends)];
     const { axis, name, place } = valueAxis(unit, least, unit === "share" ? Math.max(1, most) : most);
     const loads = levels(near, "call_rate").filter((rate) => typeof rate === "number");
+    // What is compared stands side by side at each load, as far as there is room.
+    const step = Math.min(12, (0.6 * (width - 112)) / loads.length / Math.max(1, series.length));
     const x = (point: { offered: number }) => Math.log2(point.offered);
     const y = (point: Known) => place(point.value.mid);
-    const tone = colours();
     return draw(width, {
       height: 280,
       marginLeft: 62,
@@ -197,7 +202,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         // All panels have all loads: where too few calls were made there is a gap.
         domain: [Math.log2(Math.min(...loads)), Math.log2(Math.max(...loads))],
         label: "calls per second, offered",
-        inset: 14,
+        inset: 14 + (step * (series.length - 1)) / 2,
       },
       y: {
         ...axis,
@@ -210,14 +215,16 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         ...series.flatMap((_, at) => {
           const own = known.filter((point) => point.series === at);
           const look = places[at] ?? at;
-          const stroke = tone[look % tone.length] ?? ink();
+          const stroke = toneOf(look);
+          const dx = (at - (series.length - 1) / 2) * step;
           return [
             Plot.line(own.length < CURVE_LEAST ? [] : own, {
               x,
               y,
+              dx,
               stroke,
               strokeWidth: 2,
-              strokeDasharray: DASHES[look] || undefined,
+              strokeDasharray: dashOf(look),
             } as Plot.LineOptions),
             Plot.ruleX(
               own.filter((point) => point.value.lower != null),
@@ -225,20 +232,21 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
                 x,
                 y1: (point: Known) => place(point.value.lower),
                 y2: (point: Known) => place(point.value.upper),
+                dx,
                 stroke,
                 strokeWidth: 1.5,
               },
             ),
-            Plot.dot(own, { x, y, symbol: SYMBOLS[look], r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            Plot.dot(own, { x, y, dx, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
+            ...(["shown", "leads"] as const).map((how) =>
+              Plot.dot(
+                own.filter(({ chosen }) => chosen === how),
+                { x, y, dx, ...ring(how) },
+              ),
+            ),
+            crossed ? Plot.dot(own.filter(late), { x, y, dx, ...cross() }) : null,
           ];
         }),
-        ...(["shown", "leads"] as const).map((how) =>
-          Plot.dot(
-            known.filter(({ chosen }) => chosen === how),
-            { x, y, ...ring(how) },
-          ),
-        ),
-        crossed ? Plot.dot(known.filter(late), { x, y, ...cross() }) : null,
         Plot.tip(
           known,
           Plot.pointer({

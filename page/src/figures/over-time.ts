@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import { cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { accent, colours, DASHES, draw, type Entry, faint, fromZero, heading, ink, legend, paper } from "../look";
+import { accent, toneOf, dashOf, draw, type Entry, faint, fromZero, heading, legend, paper } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
@@ -63,8 +63,7 @@ export function overTime({ view, group }: Looking): Figure | Lacking | null {
       ]),
     }),
     draw(width) {
-      const tone = colours();
-      const thin = (flow: number) => (apart ? (tone[(flow + 1) % tone.length] ?? ink()) : faint());
+      const thin = (flow: number) => (apart ? toneOf(flow + 1) : faint());
       const line = (rates: number[], more: Plot.LineOptions) =>
         Plot.line(corners(rates, interval_ns), { x: "at", y: "rate", strokeLinejoin: "round", ...more });
       const panel = (title: string, height: number, most: number, marks: Plot.Markish[], last: boolean) => {
@@ -123,7 +122,7 @@ export function overTime({ view, group }: Looking): Figure | Lacking | null {
             stroke: thin(flow),
             strokeWidth: THIN,
             strokeOpacity: apart ? 1 : 0.55,
-            strokeDasharray: (apart && DASHES[flow + 1]) || undefined,
+            strokeDasharray: apart ? dashOf(flow + 1) : undefined,
           } as Plot.LineOptions),
         ),
         true,

@@ -3,22 +3,20 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, candidates, isMeasured } from "../data";
 import { h } from "../dom";
-import { capital, duration, percent, quantity } from "../format";
+import { duration, percent, quantity } from "../format";
 import { type Figure, select } from "../frame";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   heading,
-  ink,
   legend,
   logarithmic,
   logAxis,
-  NARROW,
   paper,
   SERIES_MAX,
-  SYMBOLS,
+  symbolOf,
 } from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
@@ -28,6 +26,8 @@ import { ranked } from "./compared";
 const LINES_MAX = Math.min(6, SERIES_MAX);
 /** What stays free at the ends of the axes, so that marks there are seen whole; pixels. */
 const INSET = 10;
+/** Left and right of the axes; from one choice to the next at a percentile, at most; pixels. */
+const [LEFT, RIGHT, STEP] = [62, 20, 13];
 /** Of more choices than this that are not drawn a few are named. */
 const NAMED_MAX = 4;
 
@@ -40,16 +40,10 @@ export function percentileOf(key: string, part: string): number | null {
   return Number(`${found[2]}.${found[3] ?? "0"}`) / 100;
 }
 
-/** Choices that were each measured at the end of what they keep up with: whoever answers more is not slower for it. */
-export function ownLoads(cells: CellView[]): string {
-  const own = cells.filter((cell) => cell.call?.knee && cell.estimate.median != null);
-  if (own.length === 0) return "";
-  const rates = own
-    .map((cell) => `${cell.label} ${quantity(cell.estimate.median ?? 0, cell.estimate.unit)}`)
-    .join(", ");
-  const several =
-    own.length > 1 ? " These are different loads: longer times under more calls do not mean a slower choice." : "";
-  return ` ${own.length > 1 ? "Each at its own knee" : "At its knee"}: ${rates}.${several}`;
+/** A choice that was measured at the end of what it keeps up with, with its load: whoever answers more is not slower for it. */
+export function underLoad({ label, id, call, estimate }: CellView): string {
+  const load = call?.knee && estimate.median != null ? `, at ${quantity(estimate.median, estimate.unit)}` : "";
+  return `${label || id}${load}`;
 }
 
 export function percentiles({ view, group, cell }: Looking, redraw: () => void): Figure | null {
@@ -71,17 +65,11 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   const names = (all: CellView[]) => {
     const rest = all.length - NAMED_MAX;
     const named = rest > 1 ? all.slice(0, NAMED_MAX) : all;
-    return [...named.map((each) => each.label || each.id), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
+    return [...named.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
   };
   const measured = candidates(view, group).filter(isMeasured);
   const untimed = measured.filter((each) => !timed(each));
   const others = measured.filter((each) => timed(each) && !cells.includes(each));
-  const absent = [
-    untimed.length > 0 && ` Without a line, with too few calls for any percentile: ${names(untimed)}.`,
-    others.length > 0 && ` Not drawn, so that the others can be told apart: ${names(others)}.`,
-  ]
-    .filter((line) => line)
-    .join("");
   const points = cells.flatMap((each, at) =>
     Object.entries(each.more)
       .map(([key, estimate]) => ({
@@ -100,11 +88,23 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
   const two = cells.some((each) => points.filter((point) => point.each === each).length < CURVE_LEAST);
   const bars = points.some((point) => point.lower != null);
   const single = cells.every((each) => each.trials <= 1);
+  const ownLoads = cells.length > 1 && cells.some((each) => each.call?.knee);
   const name = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
   return {
     id: "percentiles",
     title: "How long calls take",
-    reading: `Of ${group.label || group.id}. ${capital(cells[0]?.call?.timing ?? "")}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? `, with an interval at ${percent(view.plan.level)} where trials are enough for one` : ", too few for intervals"}. The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.${two ? " Two percentiles are no curve: without a line." : ""}${ownLoads(cells)}${absent}`,
+    reading: [
+      `Of ${group.label || group.id}. Times are the client's, ${cells[0]?.call?.timing ?? ""}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? `, with an interval at ${percent(view.plan.level)} where trials are enough for one` : ", too few for intervals"}.`,
+      cells.length > 1 && "Choices stand side by side at each percentile.",
+      "The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.",
+      two && "Two percentiles are no curve: without a line.",
+      ownLoads &&
+        "Each choice is at its own knee, so under another load: longer times under more calls do not mean a slower choice.",
+      untimed.length > 0 && `Without a line, with too few calls for any percentile: ${names(untimed)}.`,
+      others.length > 0 && `Not drawn, so that the others can be told apart: ${names(others)}.`,
+    ]
+      .filter((line) => line)
+      .join(" "),
     controls:
       parts.length > 1
         ? h(
@@ -126,55 +126,57 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
       rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
     }),
     draw(width) {
-      const tone = colours();
-      const right = width < NARROW ? 16 : Math.min(310, Math.max(...cells.map((each) => each.label.length)) * 7.1 + 24);
       const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
       const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
-      const last = cells
-        .map((each) => points.filter((point) => point.each === each).at(-1))
-        .filter((point) => point != null);
+      const across = (width - LEFT - RIGHT - 2 * INSET) / Math.max(tail(all.at(-1) ?? 0) - tail(all[0] ?? 0), 1);
+      const gaps = all.slice(1).map((p, at) => across * (tail(p) - tail(all[at] ?? 0)));
+      const step = Math.min(STEP, (0.7 * Math.min(...gaps, width)) / cells.length);
+      const x = (point: { p: number }) => tail(point.p);
+      const ends = {
+        x,
+        y1: (point: (typeof points)[number]) => Math.log2(point.lower ?? point.mid),
+        y2: (point: (typeof points)[number]) => Math.log2(point.upper ?? point.mid),
+      };
+      const y = (point: { mid: number }) => Math.log2(point.mid);
       const marks = cells.flatMap((each, at) => {
         const s = series[at] ?? at;
         const own = points.filter((point) => point.each === each);
-        const stroke = tone[s % tone.length] ?? ink();
+        const bounded = own.filter((point) => point.lower != null);
+        const stroke = toneOf(s);
+        const dx = (at - (cells.length - 1) / 2) * step;
         return [
-          Plot.areaY(own.length < CURVE_LEAST ? [] : own.filter((point) => point.lower != null), {
-            x: (point) => tail(point.p),
-            y1: (point) => Math.log2(point.lower ?? point.mid),
-            y2: (point) => Math.log2(point.upper ?? point.mid),
+          // Ribbons of several hide each other.
+          Plot.areaY(own.length < CURVE_LEAST || cells.length > 1 ? [] : bounded, {
+            ...ends,
             fill: stroke,
             fillOpacity: 0.12,
           }),
-          Plot.ruleX(
-            own.filter((point) => point.lower != null),
-            {
-              x: (point) => tail(point.p),
-              y1: (point) => Math.log2(point.lower ?? point.mid),
-              y2: (point) => Math.log2(point.upper ?? point.mid),
-              stroke,
-            },
-          ),
           Plot.line(own.length < CURVE_LEAST ? [] : own, {
-            x: (point) => tail(point.p),
-            y: (point) => Math.log2(point.mid),
+            x,
+            y,
+            dx,
             stroke,
-            strokeWidth: 2,
-            strokeDasharray: DASHES[s] || undefined,
+            strokeWidth: 1.5,
+            strokeOpacity: cells.length > 1 ? 0.55 : 1,
+            strokeDasharray: dashOf(s),
           } as Plot.LineOptions),
+          Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
           Plot.dot(own, {
-            x: (point) => tail(point.p),
-            y: (point) => Math.log2(point.mid),
-            symbol: SYMBOLS[s],
+            x,
+            y,
+            dx,
+            symbol: symbolOf(s),
             r: 4.5,
             fill: stroke,
-            stroke,
+            stroke: paper(),
+            strokeWidth: 1,
           } as Plot.DotOptions),
         ];
       });
       const drawing = draw(width, {
         height: 340,
-        marginLeft: 62,
-        marginRight: right,
+        marginLeft: LEFT,
+        marginRight: RIGHT,
         marginTop: 30,
         marginBottom: 40,
         x: {
@@ -184,20 +186,20 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
             width / 60,
           ),
           label: "percentile of the calls",
-          inset: INSET,
+          // Those of the first and the last percentile stand side by side as well.
+          inset: INSET + (step * (cells.length - 1)) / 2,
         },
         y: { ...axis, inset: INSET },
         marks: [
-          heading("Time of a call, log scale", 62, -24),
+          heading("Time of a call as its client measures it, log scale", LEFT, -24),
           ...marks,
-          width < NARROW ? null : labels(last, tail, right, axis.domain as number[]),
           Plot.tip(
             points,
             Plot.pointer({
-              x: (point) => tail(point.p),
-              y: (point) => Math.log2(point.mid),
+              x,
+              y,
               title: (point) =>
-                `${point.each.label}\n${name(point.p)} ${withInterval({ ...point, upper: point.upper ?? null }, "ns")}`,
+                `${underLoad(point.each)}\n${name(point.p)} ${withInterval({ ...point, upper: point.upper ?? null }, "ns")}`,
               fill: paper(),
               lineHeight: 1.3,
             }),
@@ -205,49 +207,16 @@ export function percentiles({ view, group, cell }: Looking, redraw: () => void):
         ],
       });
       // One choice alone is told from nothing.
-      return width < NARROW && cells.length > 1
+      return cells.length > 1
         ? [
             drawing,
             legend(
               "",
-              cells.map((each, at) => ({ name: each.label, series: series[at] ?? at, loose: two })),
+              cells.map((each, at) => ({ name: underLoad(each), series: series[at] ?? at, loose: two })),
               width,
             ),
           ]
         : [drawing];
     },
   };
-
-  /** Names at the ends of the lines, pushed apart where they would lie on each other. */
-  function labels(
-    last: (typeof points)[number][],
-    tail: (p: number) => number,
-    right: number,
-    domain: readonly number[],
-  ): Plot.Markish {
-    const tone = colours();
-    const [low = 0, top = 1] = domain;
-    const least = ((top - low) / (270 - 2 * INSET)) * 15;
-    const sorted = [...last].sort((a, b) => a.mid - b.mid);
-    // Each beside its own last mark: at the end of the axis it would name a percentile that its choice has not.
-    const before = new Map<number, number>();
-    const placed = sorted.map((point) => {
-      const at = Math.max(Math.log2(point.mid), (before.get(point.p) ?? Number.NEGATIVE_INFINITY) + least);
-      before.set(point.p, at);
-      return { ...point, at };
-    });
-    return Plot.text(placed, {
-      x: (point) => tail(point.p),
-      y: "at",
-      stroke: paper(),
-      strokeWidth: 4,
-      dx: 10,
-      text: (point: (typeof placed)[number]) => point.each.label,
-      textAnchor: "start",
-      fill: (point: (typeof placed)[number]) => tone[point.s % tone.length] ?? ink(),
-      fontWeight: 600,
-      lineWidth: right / 12,
-      textOverflow: "ellipsis-end",
-    } as Plot.TextOptions);
-  }
 }

@@ -3,15 +3,12 @@
 import * as Plot from "@observablehq/plot";
 import { percent, trimmed } from "../format";
 import { accent, draw, faint, ink, paper, warn } from "../look";
-import { atLeast, manyTimes, rounded, upTo } from "../outward";
+import { least, manyTimes, upTo } from "../outward";
 
 /** What a bar shows: it ends within the margin, begins beyond it, or neither. */
 export type Verdict = "within" | "beyond" | "open";
 /** The colour of what a bar shows. */
 export const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
-
-/** From here on the answer tells a bound as a multiple. */
-export const MANY_TIMES = 1;
 
 /** How a figure writes shares above the best, in one way throughout: percentages, or multiples. */
 export function bounds(multiples: boolean) {
@@ -19,7 +16,7 @@ export function bounds(multiples: boolean) {
   return {
     at: multiples ? times : (share: number) => percent(share),
     most: multiples ? (share: number) => manyTimes(1 + share).replace("up to", "≤") : upTo,
-    least: (share: number) => `at least ${multiples ? `${rounded(1 + share, "lower")}\u00a0×` : atLeast(share)}`,
+    least: (share: number) => least(share, multiples),
   };
 }
 

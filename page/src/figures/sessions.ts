@@ -19,7 +19,7 @@ import {
 import { capital, quantity } from "../format";
 import type { Figure } from "../frame";
 import { named, varying } from "../levels";
-import { colours, draw, fromZero, ink, legend, paper, rows as laidOut, SERIES_MAX, SYMBOLS } from "../look";
+import { toneOf, draw, fromZero, ink, legend, paper, rows as laidOut, SERIES_MAX, symbolOf } from "../look";
 import { RATES } from "../measure";
 import type { Looking, State } from "../state";
 
@@ -132,7 +132,6 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
       ]),
     }),
     draw(width) {
-      const tone = colours();
       const apart = (s: number) => (s - (views.length - 1) / 2) * 9;
       const { left, y, names, height } = laidOut(
         rows,
@@ -144,7 +143,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
       const { axis, name } = fromZero(unit, Math.max(...points.map((point) => point.upper ?? point.rate)));
       const marks = views.flatMap((_, s) => {
         const own = points.filter((point) => point.s === s);
-        const stroke = tone[s % tone.length] ?? ink();
+        const stroke = toneOf(s);
         return [
           Plot.ruleY(
             own.filter((point) => point.lower != null),
@@ -154,7 +153,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
             y: "id",
             x: "rate",
             dy: apart(s),
-            symbol: SYMBOLS[s],
+            symbol: symbolOf(s),
             r: 4,
             stroke,
             fill: (point: (typeof own)[number]) => (isConfirmed(point.cell) ? stroke : paper()),

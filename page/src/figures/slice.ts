@@ -6,7 +6,7 @@ import { capital } from "../format";
 import { withInterval as told } from "../outward";
 import { nothing } from "../frame";
 import { named } from "../levels";
-import { accent, CURVE_LEAST, draw, heading, ink, logarithmic, paper, thinned, valueAxis } from "../look";
+import { accent, CURVE_LEAST, draw, heading, ink, logarithmic, paper, slopeOf, thinned, valueAxis } from "../look";
 import type { Measure } from "../measure";
 
 /** More marks than this on a line are small. */
@@ -48,11 +48,16 @@ export function slice(
   // A name that is longer than its drawing stands in two lines.
   const lines = whole.length * LETTER < width ? [whole] : [capital(`${measure.label}${unit}`), `at ${title}`];
   const above = 14 * (lines.length - 1);
+  const names = points.map((point) => named(point.x, factor));
+  // Sizes beside a name leave out some; where all are names every one is told.
+  const slope = points.every((point) => typeof point.x === "string")
+    ? slopeOf(names, (width - LEFT - 22) / names.length)
+    : 0;
   return draw(width, {
-    height: 210 + above,
+    height: 210 + above + slope,
     marginLeft: LEFT,
     marginRight: 22,
-    marginBottom: 40,
+    marginBottom: 40 + slope,
     marginTop: 30 + above,
     ariaLabel: title,
     x: {
@@ -67,8 +72,9 @@ export function slice(
             domain: points.map((point) => point.x),
             ticks: thinned(
               points.map((point) => point.x),
-              width / 64,
+              slope > 0 ? points.length : width / 64,
             ),
+            tickRotate: slope > 0 ? -30 : 0,
             tickFormat: (value: string | number) => named(value, factor),
             labelArrow: "none",
           }),

@@ -9,9 +9,9 @@ import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, partsOf } from "../levels";
 import {
-  colours,
+  toneOf,
   CURVE_LEAST,
-  DASHES,
+  dashOf,
   draw,
   type Entry,
   faint,
@@ -21,7 +21,8 @@ import {
   legend,
   logarithmic,
   paper,
-  SYMBOLS,
+  slopeOf,
+  symbolOf,
   valueAxis,
 } from "../look";
 import { atRates, carried, type Measure, measures } from "../measure";
@@ -41,6 +42,8 @@ const NONE = "";
 const WITHOUT = "4 3";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
+/** Left and right of the axes; between series at one level of few, at most; pixels. */
+const [LEFT, RIGHT, APART] = [66, 24, 16];
 const wishes = new Map<number, Wish>();
 
 /** What is worth a look beside the rate: how long a call takes, of calls the tail. */
@@ -240,28 +243,32 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       .filter((point) => point.value && point.s >= 0 && point.x != null)
       .map(({ one, x, s, value }) => ({ one, x: x as string | number, s, ...(value as NonNullable<typeof value>) }));
     const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
-    const numeric = isNumeric(xs);
-    if (numeric) points.sort((a, b) => Number(a.x) - Number(b.x));
+    // Of two levels there is no curve, and room between them.
+    const numbers = isNumeric(xs);
+    const numeric = numbers && xs.length >= CURVE_LEAST;
+    points.sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
     const { axis, name, place: anywhere } = valueAxis(measure.unit, least, most);
     // What reaches beyond the axis ends there, with an arrow and its number.
     const place = (value: number | null) => anywhere(value == null ? null : Math.min(value, most));
-    // Bars of several series at one level stand beside each other.
-    const step = Math.min(5, 16 / Math.max(1, series.length - 1));
+    // Bars of several series at one level stand beside each other, as far as there is room.
+    const room = (width - LEFT - RIGHT) / Math.max(xs.length, 1);
+    const step = numeric
+      ? Math.min(5, 16 / Math.max(1, series.length - 1))
+      : Math.min(APART, (0.7 * room) / Math.max(1, series.length));
     const apart = (s: number) => (s - (Math.max(1, series.length) - 1) / 2) * step;
     const reach = (measure: Measure): Plot.Markish[] => {
       const value = relayless && measure.of(relayless);
       if (!value) return [];
       return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
-    const tone = colours();
-    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numeric, series.length) ? own : []);
+    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numbers, series.length) ? own : []);
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);
       if (own.length === 0) continue;
       const look = places[s] ?? s;
-      const stroke = tone[look % tone.length] ?? ink();
+      const stroke = toneOf(look);
       marks.push(
         Plot.areaY(
           numeric && series.length <= RIBBONS_MAX && own.filter((point) => point.lower != null).length >= CURVE_LEAST
@@ -282,7 +289,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             y: (point) => place(point.mid),
             dx: apart(s),
             stroke,
-            strokeDasharray: DASHES[look] || undefined,
+            strokeDasharray: dashOf(look),
             strokeWidth: sure ? 2 : 1.2,
             strokeOpacity: numeric ? (sure ? 1 : 0.45) : 0.35,
           } as Plot.LineOptions),
@@ -305,7 +312,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
             y: () => place(most),
             dx: apart(s),
             dy: -7,
-            text: (point) => `▲ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
+            text: (point) => `↑ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
             textAnchor: numeric && s >= 0 ? "end" : "middle",
             fill: stroke,
             stroke: paper(),
@@ -316,7 +323,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           x: at,
           y: (point: { mid: number }) => place(point.mid),
           dx: apart(s),
-          symbol: SYMBOLS[look],
+          symbol: symbolOf(look),
           r: 4.5,
           stroke,
           fill: (point: { one: CellView }) => (isConfirmed(point.one) && !single ? stroke : paper()),
@@ -325,15 +332,14 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     }
     // Names are all told: where they have no room side by side they stand aslant.
     // A rate has its unit once, beside the name.
-    const unit = numeric && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
+    const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
     const tick = (value: Level) => (unit ? count(Number(value)) : named(value, fx));
     const longest = Math.max(...xs.map((value) => tick(value).length), 1) * 6.6;
-    const aslant = !numeric && longest + 10 > (width - 90) / Math.max(xs.length, 1);
-    const slope = aslant ? Math.min(longest * 0.5, 90) : 0;
+    const slope = numeric ? 0 : slopeOf(xs.map(tick), (width - LEFT - RIGHT) / Math.max(xs.length, 1));
     return draw(width, {
       height: 300 + slope,
-      marginLeft: 66,
-      marginRight: 24,
+      marginLeft: LEFT,
+      marginRight: RIGHT,
       marginTop: 34,
       marginBottom: 42 + slope,
       ariaLabel: title,
@@ -347,8 +353,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
           : {
               type: "point",
               domain: xs,
-              tickRotate: aslant ? -30 : 0,
-              tickFormat: (value: Level) => named(value, fx),
+              padding: 0.5,
+              tickRotate: slope > 0 ? -30 : 0,
+              tickFormat: tick,
               labelArrow: "none",
             }),
         label: unit ? `${axisName(fx)}, ${unit}` : axisName(fx),
@@ -356,7 +363,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       } as Plot.ScaleOptions,
       y: axis,
       marks: [
-        heading(capital(name ? `${title}, ${name}` : title), 66, -28),
+        heading(capital(name ? `${title}, ${name}` : title), LEFT, -28),
         ...reach(measure),
         ...marks,
         points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,

@@ -15,7 +15,7 @@ function asked(view: View, id: string): string | undefined {
 /** What is said at the end of a row. */
 export function verdict(lower: number | null | undefined, upper: number | null | undefined, alarm: boolean): string {
   if (alarm) return "alarm";
-  return lower != null && upper != null && lower * upper > 0 ? "leaves out 0" : "";
+  return lower != null && upper != null && lower * upper > 0 ? "misses the middle" : "";
 }
 
 /** Whether a twin alarms: not known before there is an interval. */
@@ -48,7 +48,7 @@ export function twins({ view, group }: Looking): Figure | null {
   const reading = [
     "Every block measured one choice twice, as if it were two (an A/A test): the one that a row names, which was picked before the first block and need not be the one to use. First and second trials differ by chance and disturbance alone. A number is how much more those trials take, of which it stands on the side.",
     bars > 0 &&
-      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover 0, which one in twenty misses by chance: then the row says that it leaves out 0, which by itself is no alarm, so no note has it.`,
+      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover the line in the middle, where both are equal, which one in twenty misses by chance: then the row says so, which by itself is no alarm, so no note has it.`,
     bars < rows.length && "A dot without a bar has too few blocks for one.",
     rows.some((row) => row.alarm) &&
       "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven.",

@@ -149,6 +149,8 @@ pub struct FactorView {
     /// What its numbers count: `bytes`, `ns`, `bytes/s`, `calls/s`; `null` for plain counts and names.
     #[schemars(extend("enum" = ["bytes", "ns", "bytes/s", "calls/s", null]))]
     pub unit: Option<&'static str>,
+    /// What the names are that its levels have in this session, where they are known.
+    pub names: BTreeMap<&'static str, &'static str>,
 }
 
 /// The machine and what went on beside the measurement.

@@ -50,7 +50,7 @@ mod verdicts;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Versus, Workload, factor, level::Kind,
+    Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Versus, Workload, factor, level::Kind, meaning,
 };
 use bytegauge_stats::group::Method;
 
@@ -62,7 +62,7 @@ use cells::Context;
 use compare::{Family, Judged, Scene, families};
 use cost::Fit;
 pub use document::View;
-use document::{AnswerView, FactorView, PlanView, SCHEMA_VERSION};
+use document::{AnswerView, CellView, FactorView, PlanView, SCHEMA_VERSION};
 pub(crate) use first::cpu_of_unit;
 use floor::Floors;
 use group_blocks::GroupBlocks;
@@ -175,7 +175,7 @@ impl View {
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 asked: asked(&record.plan),
                 varied: varied.clone(),
-                factors: factors(&record.workload),
+                factors: factors(&record.workload, &cells),
             },
             check: task(session).map(|task| check::check(&task, &judged, &conditions, &groups)),
             versus: two(session).map(|two| versus::versus(&two, &judged, &conditions)),
@@ -252,8 +252,13 @@ fn plan_varied(cells: &[Cell]) -> Vec<String> {
     compare::varied(&levels, |_, _| true)
 }
 
-/// What the factors of a workload are.
-fn factors(workload: &str) -> Vec<FactorView> {
+/// What the factors of a workload are, and the names that their levels have in these cells.
+fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
+    let occurs = |factor: &str, name: &str| {
+        let levels = cells.iter().filter_map(|cell| cell.factors.get(factor)?.as_str());
+        // Several set-ups of a ring are one level.
+        levels.flat_map(|level| level.split('+')).any(|part| part == name)
+    };
     let unit = |kind: Kind| match kind {
         Kind::Size { .. } | Kind::SizeOr { .. } => Some("bytes"),
         // Whatever a program takes.
@@ -271,6 +276,7 @@ fn factors(workload: &str) -> Vec<FactorView> {
             summary: factor.summary,
             role: factor.role,
             unit: unit(factor.kind),
+            names: meaning::of(factor.name).into_iter().filter(|(name, _)| occurs(factor.name, name)).collect(),
         })
         .collect()
 }

@@ -23,6 +23,18 @@ fn small() -> Plan {
 }
 
 #[test]
+fn names_that_occur_are_explained_and_no_others() {
+    let view = View::of(&session(&small()), &Settings::default());
+    let names = |name: &str| {
+        let factor = view.plan.factors.iter().find(|factor| factor.name == name).expect("a factor of streams");
+        factor.names.keys().copied().collect::<Vec<_>>()
+    };
+    assert_eq!(names("transport"), ["tcp"]);
+    assert!(names("profile").contains(&"sum"), "{:?}", names("profile"));
+    assert!(names("read_size").is_empty(), "numbers have none");
+}
+
+#[test]
 fn every_kind_of_session_is_valid() {
     check("planted", &session(&small()));
     check("devices", &session(&Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], ..small() }));
