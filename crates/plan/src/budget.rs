@@ -173,11 +173,11 @@ impl Plan {
         }
         let kept = self.most_confirmed();
         if kept < before {
-            let only = format!("{kept} of {before} choices of a group confirmed");
             said.push(match begun {
-                true => format!("{SLOWER}{only}"),
+                true => format!("{SLOWER}{kept} of {before} choices of a group confirmed"),
                 false => format!(
-                    "a budget of {} is too short for all that this plan confirms, which takes about {}, so only {only}",
+                    "a budget of {} is too short for all that this plan confirms, which takes about {}: of {before} choices of a \
+                     group {kept} are confirmed, the best of a screening",
                     Nanos(budget_ns),
                     forecast(before_ns)
                 ),
@@ -290,7 +290,7 @@ mod tests {
         assert!(schedule.screen_ns > 0 && schedule.blocks >= 6 && schedule.total_ns() <= plan.budget_ns);
         let kept = plan.families[0].confirmed();
         assert!((2..=6).contains(&kept), "{kept}");
-        let said = format!("so only {kept} of 24 choices of a group confirmed");
+        let said = format!("of 24 choices of a group {kept} are confirmed, the best of a screening");
         assert!(plan.notes.iter().any(|note| note.contains(&said)), "{:?}", plan.notes);
     }
 
