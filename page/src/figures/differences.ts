@@ -107,7 +107,7 @@ export function differences(
   const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
   const lone = (row: Difference) => within(row) && row.lower == null && row.upper == null;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
-  const marginRight = beside ? 120 : 22;
+  const marginRight = beside ? 136 : 22;
   const wide = width - left - marginRight;
   const zero = (wide * -low) / (top - low);
   // The middle where it has room between the ends.

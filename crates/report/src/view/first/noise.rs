@@ -56,7 +56,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let sum = |of: fn(&CellView) -> usize| shown().map(of).sum::<usize>();
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
     if hit > 0 {
-        said.push(format!("the hypervisor took CPU in {hit} of these {trials} trials"));
+        said.push(format!("the virtual machine's host took CPU in {hit} of these {trials} trials"));
     }
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         said.push(format!("the control group held the session up for {}", Nanos(us.saturating_mul(1000))));
@@ -195,7 +195,7 @@ fn uneven(view: &View, questions: &Questions) -> Option<String> {
         n => format!("; as in {}", counted(n - 1, "more question")),
     };
     Some(format!(
-        "{}: the hypervisor took CPU in {} of the trials of {} and in {} of those of {} (p = {}): part of why they differ{more}",
+        "{}: the virtual machine's host took CPU in {} of the trials of {} and in {} of those of {} (p = {}): part of why they differ{more}",
         questions.of_group(group),
         percent(stolen.most_share),
         named(&stolen.most),
