@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, possible};
+use crate::bench::{Bench, Ran, possible, python};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -146,16 +146,14 @@ print('took', s.recv(99).decode())
 
 #[test]
 fn two_servers_are_compared_by_one_client() {
-    if !possible("the servers are written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the servers are written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
-    let (a, b) = (format!("start:python3 {server} {port} 4"), format!("start:python3 {server} {port} 5"));
+    let (a, b) = (format!("start:{python} -S {server} {port} 4"), format!("start:{python} -S {server} {port} 5"));
     let (ready, port) = (format!("tcp:{port}"), port.to_string());
     let words =
-        ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", "python3", &client, &port];
+        ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", &python, "-S", &client, &port];
     ab(&bench, &words).exits(1).prints(&["b is worse: b takes 25 % longer"]);
 }
 

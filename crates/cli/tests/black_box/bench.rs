@@ -344,6 +344,16 @@ pub fn possible(why: &str, program: &str, arguments: &[&str]) -> bool {
     possible
 }
 
+/// The interpreter of Python that has what a script needs; says so where there is none. Itself, and not a script that looks for
+/// it: such a one takes longer than all that the tests' programs do.
+pub fn python(why: &str, needs: &str) -> Option<String> {
+    if !possible(why, "python3", &["-c", needs]) {
+        return None;
+    }
+    let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().expect("python3");
+    Some(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+}
+
 /// Text as JSON lines.
 #[track_caller]
 pub fn json_lines(text: &str) -> Vec<Value> {
