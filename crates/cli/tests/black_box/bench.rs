@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a running process is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Two cells, one group, a second or so.
+/// Two cells, one group, half a second or so.
 pub const QUICK: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
-                         --duration 20ms --blocks 6 --budget 2s --seed 1";
+                         --duration 5ms --blocks 6 --budget 2s --seed 1";
 
 /// A folder with a home of its own, so that the default store is in it.
 pub struct Bench {

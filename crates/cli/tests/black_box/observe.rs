@@ -245,6 +245,7 @@ fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
             while !over.load(Ordering::Relaxed) {
                 client.write_all(&[1; 1000]).expect("a server that reads");
                 client.read_exact(&mut [0; 300]).expect("a whole answer");
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
         let words = format!("observe --pid {} --for 8s --sample 6s --format json", server.id());
