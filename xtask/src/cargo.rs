@@ -92,3 +92,29 @@ fn metadata(args: &[&str]) -> Result<Metadata> {
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim_end());
     serde_json::from_slice(&output.stdout).context("reading the output of `cargo metadata`")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Crates with their features, as cargo would build them.
+    fn built(what: &[&str]) -> BTreeSet<String> {
+        let tree = ["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"];
+        let output = command(&tree).args(what).output().expect("cargo");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+    }
+
+    #[test]
+    fn every_crate_is_built_once() {
+        let of_tests = built(&["--workspace"]);
+        for (what, words) in [("xtask", ["--package", "xtask"].as_slice()), ("docs", &["--workspace"])] {
+            let built = built(&[words, &["--edges", "normal,build"]].concat());
+            let once_more: Vec<&String> = built.difference(&of_tests).collect();
+            assert_eq!(once_more, Vec::<&String>::new(), "{what}: the tests build it with other features");
+        }
+    }
+}

@@ -4,15 +4,20 @@
 //! Knows the network namespace of the calling process alone.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::holders;
 
-/// `TCP_LISTEN` (include/net/tcp_states.h), as `/proc/net/tcp` prints it.
+/// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
+const TCP_SYN_RECV: &str = "03";
+
+/// The sockets of TCP over IPv4 and IPv6.
+const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// `__SO_ACCEPTCON` (include/linux/net.h): the socket listens.
 const ACCEPTS: u32 = 1 << 16;
@@ -49,10 +54,9 @@ pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
 /// worker of a server has one of its own (`SO_REUSEPORT`).
 #[must_use]
 pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
-    let rows_of = |table| fs::read_to_string(table).unwrap_or_default();
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(rows_of);
-    let rows = tables.iter().flat_map(|table| table.lines().skip(1)).filter(|row| is_bound_to(row, address.ip()));
-    rows.filter_map(|row| listener_at(row, address.port())).map(|inode| format!("socket:[{inode}]")).collect()
+    let rows = TABLES.into_iter().flat_map(|table| listeners(Path::new(table)));
+    let rows = rows.filter(|row| is_bound_to(row, address.ip()));
+    rows.filter_map(|row| listener_at(&row, address.port())).map(|inode| format!("socket:[{inode}]")).collect()
 }
 
 /// Whether a row's socket takes what is sent to an address: words as they lie in memory (proc_pid_net(5)), zeros for all.
@@ -75,10 +79,15 @@ fn is_bound_to(row: &str, ip: IpAddr) -> bool {
 }
 
 fn inode_at_port(port: u16) -> Option<u64> {
-    ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| {
-        let table = fs::read_to_string(table).ok()?;
-        table.lines().skip(1).find_map(|row| listener_at(row, port))
-    })
+    TABLES.into_iter().find_map(|table| listeners(Path::new(table)).find_map(|row| listener_at(&row, port)))
+}
+
+/// The rows of a table that stand before all connections, as those of sockets that listen do (`tcp_get_idx`,
+/// net/ipv4/tcp_ipv4.c; until Linux 4.4 with whoever knocks there). The rest is not asked for: a server has tens of thousands, and
+/// who waits for a listener asks again every few milliseconds.
+fn listeners(table: &Path) -> impl Iterator<Item = String> {
+    let rows = File::open(table).into_iter().flat_map(|table| BufReader::new(table).lines()).map_while(Result::ok);
+    rows.skip(1).take_while(|row| matches!(row.split_whitespace().nth(3), Some(TCP_LISTEN | TCP_SYN_RECV)))
 }
 
 /// The inode of a row that listens at a port (proc_net_tcp).
@@ -100,7 +109,7 @@ fn is_listening_at(row: &[u8], path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
@@ -117,6 +126,21 @@ mod tests {
         assert!(listener.accept().is_err(), "nobody has connected");
         drop(listener);
         eventually("nobody listens", || !at_port(port));
+    }
+
+    #[test]
+    fn a_listener_stands_before_all_connections_and_they_are_not_asked_for() {
+        let older = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _connections: Vec<TcpStream> =
+            (0..20).map(|_| TcpStream::connect(older.local_addr().unwrap()).unwrap()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(at_port(listener.local_addr().unwrap().port()));
+        let scratch = Scratch::new();
+        let table = scratch.path().join("tcp");
+        let row = |state: &str| format!("0: 0100007F:1F90 00000000:0000 {state}\n");
+        let rows: String = ["0A", "03", "0A", "06", "0A"].into_iter().map(row).collect();
+        fs::write(&table, format!("sl local_address rem_address st\n{rows}")).unwrap();
+        assert_eq!(listeners(&table).count(), 3);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Levels, Workload};
+use bytegauge_model::{EndRole, Fill, Levels, Work, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallSetup;
@@ -103,6 +103,12 @@ impl Setup {
         }
     }
 
+    /// Whether an end stands in for work by spinning, whose step is to be measured first.
+    pub(crate) fn spins(&self) -> bool {
+        let fills = matches!(&self.task, Task::Stream(stream) if matches!(stream.fill, Fill::NsPerByte(_)));
+        fills || self.path().is_some_and(|path| matches!(path.work, Work::NsPerByte(_)))
+    }
+
     /// The same, to be changed.
     pub fn path_mut(&mut self) -> Option<&mut PathSetup> {
         match &mut self.task {
@@ -153,7 +159,7 @@ impl<T> Setup<T> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Level, Work};
+    use bytegauge_model::Level;
 
     use super::*;
     use crate::address::Address;
@@ -180,6 +186,18 @@ mod tests {
         let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
         let text = serde_json::to_string(&command).unwrap();
         assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
+    }
+
+    #[test]
+    fn only_work_by_the_byte_is_spun() {
+        for (work, fill, spins) in
+            [("none", "none", false), ("sum", "touch", false), ("1ns", "none", true), ("none", "1ns", true)]
+        {
+            let mut levels = levels();
+            levels.set("work", work.into());
+            levels.set("fill", fill.into());
+            assert_eq!(Setup::of(&levels).unwrap().spins(), spins, "{work} {fill}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, possible};
+use crate::bench::{Bench, Ran, possible, python};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -74,7 +74,7 @@ fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
 fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let bench = Bench::new();
     let flags =
-        ["--a", "run:stream --transport unix --duration 200ms", "--b", "run:stream --read-size 4K --duration 200ms"];
+        ["--a", "run:stream --transport unix --duration 50ms", "--b", "run:stream --read-size 4K --duration 50ms"];
     let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
     let ran = ab(&bench, &words);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
@@ -84,12 +84,12 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let document = ran.json();
     assert_eq!(document["groups"].as_array().map(Vec::len), Some(1));
     Raw::of(&bench, 1).check_sound();
-    let call = "run:call --flows 2 --duration 200ms";
+    let call = "run:call --flows 2 --duration 100ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
     ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
     // The same twice is a fair question: what does chance make?
-    let same = "run:stream --transport unix --read-size 64K --duration 50ms";
+    let same = "run:stream --transport unix --read-size 64K --duration 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
     let told = versus(&ran);
     assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()), "{ran}");
@@ -146,16 +146,14 @@ print('took', s.recv(99).decode())
 
 #[test]
 fn two_servers_are_compared_by_one_client() {
-    if !possible("the servers are written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the servers are written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
-    let (a, b) = (format!("start:python3 {server} {port} 4"), format!("start:python3 {server} {port} 5"));
+    let (a, b) = (format!("start:{python} -S {server} {port} 4"), format!("start:{python} -S {server} {port} 5"));
     let (ready, port) = (format!("tcp:{port}"), port.to_string());
     let words =
-        ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", "python3", &client, &port];
+        ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", &python, "-S", &client, &port];
     ab(&bench, &words).exits(1).prints(&["b is worse: b takes 25 % longer"]);
 }
 

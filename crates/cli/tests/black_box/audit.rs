@@ -8,7 +8,7 @@ use crate::raw::{Raw, name, number};
 
 /// Two sizes; half of the time goes into the audit, so that it carries several blocks.
 const HALF: &str =
-    "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 12 --audit 50% --seed 1";
+    "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --audit 50% --seed 1";
 
 fn of_stage<'a>(lines: &'a [Value], stage: &'a str) -> impl Iterator<Item = &'a Value> {
     lines.iter().filter(move |line| line["stage"] == stage)
@@ -32,7 +32,7 @@ fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
         assert!(trials.iter().all(|trial| number(&trial["wall_ns"]) > 100_000_000), "{trials:?}");
     }
     assert_eq!(name(&document["groups"][0]["audit"]["choice"]), choice);
-    assert_eq!(number(&document["cells"][0]["trials"]), 12, "its estimate stands on confirmation alone");
+    assert_eq!(number(&document["cells"][0]["trials"]), 6, "its estimate stands on confirmation alone");
     // The next look has an audit of its own, and those before it count as well.
     let before = of_stage(&raw.blocks, "audit").count();
     bench.run(&format!("{HALF} --resume --quiet")).exits(0);

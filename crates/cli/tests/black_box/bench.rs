@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a running process is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Two cells, one group, a second or so.
+/// Two cells, one group, half a second or so.
 pub const QUICK: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
-                         --duration 20ms --blocks 6 --budget 2s --seed 1";
+                         --duration 5ms --blocks 6 --budget 2s --seed 1";
 
 /// A folder with a home of its own, so that the default store is in it.
 pub struct Bench {
@@ -342,6 +342,16 @@ pub fn possible(why: &str, program: &str, arguments: &[&str]) -> bool {
         eprintln!("SKIPPED: {why}: `{program} {}` does not work here", arguments.join(" "));
     }
     possible
+}
+
+/// The interpreter of Python that has what a script needs; says so where there is none. Itself, and not a script that looks for
+/// it: such a one takes longer than all that the tests' programs do.
+pub fn python(why: &str, needs: &str) -> Option<String> {
+    if !possible(why, "python3", &["-c", needs]) {
+        return None;
+    }
+    let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().expect("python3");
+    Some(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
 }
 
 /// Text as JSON lines.

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, possible};
+use crate::bench::{Bench, Ran, python};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -95,15 +95,14 @@ for _ in range(int(sys.argv[1])): s.sendto(b'x', s.getsockname())
 
 #[test]
 fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
-    if !possible("the program is written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let sender = bench.write("sender.py", SENDER);
     let flags =
         ["--values", "10,2000", "--default", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
     let few = ["check", "--blocks", "2", "--looks", "1", "--seed", "1"];
-    let words: Vec<&str> = few.iter().chain(&flags).chain(&["--", "python3", &sender, "{value}"]).copied().collect();
+    let words: Vec<&str> =
+        few.iter().chain(&flags).chain(&["--", &python, "-S", &sender, "{value}"]).copied().collect();
     let document = bench.run_args(&words).exits(0).json();
     check_schema(&document);
     assert_eq!(document["check"]["metric"], "counter:Udp.OutDatagrams");
@@ -270,27 +269,25 @@ while s.recv(65536): pass
 ";
 
 /// A check of that server: `{}` in the flags is its port.
-fn serve(bench: &Bench, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
+fn serve(bench: &Bench, python: &str, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
-    let (start, port) = (format!("exec python3 {server} {port} {{value}} {more}"), port.to_string());
+    let (start, port) = (format!("exec {python} -S {server} {port} {{value}} {more}"), port.to_string());
     let words: Vec<&str> = QUICK
         .iter()
         .copied()
         .chain(["--values", "1K,2K", "--start", &start, "--ready", ready])
         .chain(flags.iter().copied())
-        .chain(["--", "python3", &client, &port])
+        .chain(["--", python, "-S", &client, &port])
         .collect();
     bench.run_args(&words)
 }
 
 #[test]
 fn a_server_is_started_and_stopped_for_every_run() {
-    if !possible("the server is written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
-    let document = serve(&bench, port, "", &format!("tcp:{port}"), &["--format", "json"]).exits(0).json();
+    let document = serve(&bench, &python, port, "", &format!("tcp:{port}"), &["--format", "json"]).exits(0).json();
     check_schema(&document);
     let cells = document["cells"].as_array().unwrap();
     assert!(
@@ -298,22 +295,20 @@ fn a_server_is_started_and_stopped_for_every_run() {
         "{document}"
     );
     assert_eq!(document["check"]["stopped_by_force"], 0);
-    serve(&bench, port, "", "regex:listening", &["--placement", "same-cpu"]).exits(0);
+    serve(&bench, &python, port, "", "regex:listening", &["--placement", "same-cpu"]).exits(0);
     check_nobody_is_left(&bench);
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
 }
 
 #[test]
 fn a_server_that_does_not_behave_is_said_and_ended() {
-    if !possible("the server is written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
     let tcp = format!("tcp:{port}");
     let first = |more: &str, flags: &[&str]| {
         let flags: Vec<&str> = flags.iter().copied().chain(["--format", "json"]).collect();
-        let document = serve(&bench, port, more, &tcp, &flags).exits(5).json();
+        let document = serve(&bench, &python, port, more, &tcp, &flags).exits(5).json();
         check_schema(&document);
         document["cells"][0]["reason"].as_str().unwrap_or_default().to_owned()
     };
@@ -323,7 +318,8 @@ fn a_server_that_does_not_behave_is_said_and_ended() {
     let reason = first("", &[]);
     assert!(reason.starts_with(&format!("port {port} is taken by pid {} ", std::process::id())), "{reason}");
     drop(taken);
-    let broken = serve(&bench, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
+    let broken =
+        serve(&bench, &python, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
     assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it said “listening”"), "{broken}");
     check_nobody_is_left(&bench);
 }
@@ -356,21 +352,19 @@ signal.pause()
 
 #[test]
 fn a_port_that_stays_taken_is_said_with_who_has_it() {
-    if !possible("the server is written in Python", "python3", &["-c", "import socket; socket.recv_fds"]) {
-        return;
-    }
+    let Some(python) = python("the server is written in Python", "import socket; socket.recv_fds") else { return };
     let bench = Bench::new();
     let (giver, keeper) = (bench.write("giver.py", GIVER), bench.write("keeper.py", KEEPER));
     let path = bench.path("keeper").display().to_string();
-    let mut keeper = std::process::Command::new("python3")
-        .args([&keeper, &path])
+    let mut keeper = std::process::Command::new(&python)
+        .args(["-S", &keeper, &path])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("python3");
     let mut said = [0; 8];
     keeper.stdout.as_mut().expect("its output").read_exact(&mut said).expect("that it waits");
     let port = free_address().port();
-    let (start, ready) = (format!("exec python3 {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
+    let (start, ready) = (format!("exec {python} -S {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
     let flags = ["--values", "1,2", "--start", &start, "--ready", &ready, "--format", "json", "--", "true"];
     let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
     check_schema(&document);
@@ -408,19 +402,17 @@ fn a_server_that_ends_too_early_is_said_with_its_last_words() {
 
 #[test]
 fn a_server_that_ignores_its_signal_is_killed_and_said() {
-    if !possible("the server is written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
     let script = |stop: &str| {
         let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
-        let start = format!("exec python3 {server} {port} {{value}} deaf");
+        let start = format!("exec {python} -S {server} {port} {{value}} deaf");
         let words = ["check", "--blocks", "1", "--looks", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
         let ready = format!("tcp:{port}");
         let port = port.to_string();
         let words: Vec<&str> =
-            words.iter().copied().chain(["--ready", &ready, "--", "python3", &client, &port]).collect();
+            words.iter().copied().chain(["--ready", &ready, "--", &python, "-S", &client, &port]).collect();
         bench.run_args(&words).exits(0)
     };
     script("TERM").prints(&["the server did not heed its signal, and was killed (--stop)"]);

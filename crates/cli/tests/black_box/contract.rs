@@ -140,7 +140,7 @@ fn sockets_and_a_device_in_one_document() {
     let ran = bench
         .run(
             "stream --age fresh --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
-             --duration 20ms --blocks 6 --budget 2s --seed 7 --format json",
+             --duration 5ms --blocks 6 --budget 2s --seed 7 --format json",
         )
         .exits(0);
     let document = ran.json();

@@ -20,21 +20,27 @@ use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::far_ways::DATAGRAMS;
 use crate::raw::{Raw, number};
 
-/// A stream of one cell, in a second or so.
-pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3 \
-                      --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
+/// A stream of one cell, in a second or so. At a pace, as what follows: what is asked of most of them is that bytes come at all,
+/// and at full speed they take both CPUs from the tests beside them.
+pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 \
+                      --rate 50M --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
+
+/// The same as fast as it goes.
+fn full_speed() -> String {
+    STREAM.replace("--rate 50M ", "")
+}
 
 /// The same that goes on until somebody stops it. An agent's place follows.
 pub const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
-                    --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+                    --rate 50M --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
 pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
-                          --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+                          --rate 1k --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
 
 /// Calls through a relay, which go on as well: it has the agent's port for the whole of each trial.
 const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
-                          --looks 1 --audit off --seed 1 --json-stream --key-file key --relay-host";
+                          --rate 1k --looks 1 --audit off --seed 1 --json-stream --key-file key --relay-host";
 
 /// With an end at the agent, and with a relay.
 const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
@@ -151,7 +157,7 @@ fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
     let (agent, place) = agent(&bench, "");
     for flags in ["--verify", "--direction from --flows 3 --rcvbuf 64K", "--engine epoll --flows 3", "--ends processes"]
     {
-        let ran = bench.run(&format!("{STREAM} --host {place} --key-file key {flags}")).exits(0);
+        let ran = bench.run(&format!("{} --host {place} --key-file key {flags}", full_speed())).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);
     }
     assert_eq!(ends_of(&bench), 0);
@@ -165,7 +171,7 @@ fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
 fn calls_are_made_to_and_from_a_far_host() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let call = "call --work none --duration 100ms --blocks 3 --looks 1 --audit off --budget 3s --seed 1 --quiet \
+    let call = "call --work none --duration 100ms --blocks 2 --looks 1 --audit off --budget 3s --seed 1 --quiet \
                 --format json";
     for flags in [
         "--flows 4 --server-engine epoll",
@@ -245,7 +251,7 @@ fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
     command.args(["-c", WITHOUT_RINGS, BINARY]).args(words.split(' '));
     let mut agent = bench.spawn(command, words.into());
     let place = agent.place();
-    let calls = "call --profile echo --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s --seed 1 --quiet --format json \
+    let calls = "call --profile echo --duration 100ms --blocks 1 --looks 1 --audit off --budget 6s --seed 1 --quiet --format json \
                  --server-engine epoll,uring:plain";
     let datagrams = DATAGRAMS.replace("plain,mmsg,gso", "plain,uring:plain");
     for words in [calls, &format!("{STREAM} --engine epoll,uring:plain"), &datagrams] {
@@ -455,7 +461,7 @@ fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
     ran.exits(5).complains(&["--max-duration", "--budget"]);
     stopped(agent);
     for (stream, cap, flags) in [
-        (STREAM, "--max-rate 20M", "--rate 10M,max"),
+        (full_speed().as_str(), "--max-rate 20M", "--rate 10M,max"),
         (STREAM, "--max-bytes 1K", ""),
         (DATAGRAMS, "--max-rate 20M", "--rate 10M,max"),
         (DATAGRAMS, "--max-bytes 1K", "--direction from"),

@@ -48,7 +48,7 @@ fn streams_go_both_ways_at_once_over_the_same_connections() {
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running.
     let words = STREAM
-        .replace("--duration 100ms --blocks 3", "--duration 1s --blocks 1 --budget 9s")
+        .replace("--duration 100ms --blocks 2", "--duration 1s --blocks 1 --budget 9s")
         .replace("--budget 3s ", "");
     for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3", "--engine tokio --verify"] {
         let ran = bench.run(&format!("{words} --host {place} --key-file key --direction both {flags}")).exits(0);
@@ -138,8 +138,8 @@ fn datagrams_go_both_ways_at_once_between_hosts_and_on_one() {
 }
 
 /// Calls over datagrams.
-const CALLS: &str = "call --transport udp --work none --timeout 5s --duration 100ms --blocks 3 --looks 1 --audit off --budget 6s \
-                     --seed 1 --quiet --format json";
+const CALLS: &str = "call --transport udp --work none --timeout 5s --duration 100ms --blocks 2 --looks 1 --audit off --budget 6s \
+                     --rate 2k --seed 1 --quiet --format json";
 
 /// In every trial each request and each reply that came was sent, and each call ended once.
 #[track_caller]

@@ -10,8 +10,11 @@ use crate::contract::check_document;
 use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
-const LONGER: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 10ms \
-                      --blocks 40 --looks 1 --budget 2s --seed 1";
+const LONGER: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 5ms \
+                      --blocks 24 --looks 1 --budget 2s --seed 1";
+
+/// Its blocks.
+const BLOCKS: u64 = 24;
 
 /// Trials told so far on a stream of JSON lines.
 fn told(text: &str) -> usize {
@@ -37,7 +40,7 @@ fn check_resumed(bench: &Bench, before: &Raw) {
     after.check_sound();
     assert_eq!(after.status(), "complete");
     assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
-    assert_eq!(after.confirmed()["g1"], 40);
+    assert_eq!(after.confirmed()["g1"], BLOCKS);
     let cells = after.cells.iter().filter(|line| line["cell"]["kind"] == "candidate").count();
     assert_eq!(cells, 2);
     let measured = |stage: &str| after.trials.iter().filter(|trial| trial["stage"] == stage).count();
@@ -52,7 +55,7 @@ fn everything_measured_is_kept_and_gone_on_with() {
         let before = Raw::of(&bench, 1);
         before.check_sound();
         assert_eq!((before.status(), before.trials.len()), ("incomplete", told));
-        assert!(before.confirmed()["g1"] < 40);
+        assert!(before.confirmed()["g1"] < BLOCKS);
         bench.run("sessions").exits(0).prints(&["incomplete"]);
         bench.run("report").exits(0).prints(&["incomplete"]);
         let ran = bench.run(&format!("{LONGER} --resume --format json")).exits(0);
@@ -144,7 +147,7 @@ fn a_session_may_be_interrupted_again_and_again() {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!((raw.status(), raw.trials.len()), ("complete", trials));
-    assert_eq!(raw.confirmed()["g1"], 40);
+    assert_eq!(raw.confirmed()["g1"], BLOCKS);
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn before_the_first_trial_too() {
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert_eq!(raw.confirmed()["g1"], 40);
+    assert_eq!(raw.confirmed()["g1"], BLOCKS);
 }
 
 /// Who waits for a trial or a grace of an hour is found out by the bench, which waits for two minutes.
@@ -227,7 +230,7 @@ fn a_session_that_goes_on_is_not_resumed_by_another() {
     second.complains(&["session 1"]);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert_eq!((raw.status(), raw.confirmed()["g1"]), ("complete", 40));
+    assert_eq!((raw.status(), raw.confirmed()["g1"]), ("complete", BLOCKS));
 }
 
 /// Writes other bytes of the same length over every occurrence of a text in the store.

@@ -65,9 +65,9 @@ fn every_group_declares_its_own_blocks() {
     assert_eq!(Raw::of(&bench, 1).confirmed(), doubled);
 }
 
-/// Resumes a session for its second look of 40 further blocks, and returns it in the midst of that.
+/// Resumes a session for its second look of 20 further blocks, and returns it in the midst of that.
 fn in_the_second_look(bench: &Bench) -> crate::bench::Running {
-    bench.run(&format!("{ALIKE} --blocks 40 --quiet")).exits(0);
+    bench.run(&format!("{ALIKE} --blocks 20 --quiet")).exits(0);
     let mut running = bench.start("stream --resume 1 --json-stream");
     running.until("a trial", |running| running.stdout().contains("\"event\":\"trial\""));
     running
@@ -82,14 +82,14 @@ fn an_interrupted_look_leaves_the_one_before_it() {
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();
     check_document(&document);
     let look = &document["groups"][0]["look"];
-    assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(40)));
-    let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 40;
+    assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(20)));
+    let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 20;
     assert_eq!(look["so_far"], so_far);
     let notes = document["notes"].to_string();
     assert_eq!(notes.contains("after judgement 1 of 3 so far"), so_far > 0, "{notes}");
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
-    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 80, 2));
+    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 40, 2));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_cap_leaves_an_interrupted_look_as_it_was() {
     let after = Raw::of(&bench, 1);
     assert_eq!((after.status(), &after.trials), ("incomplete", &before.trials), "its blocks are still missing");
     bench.run("stream --resume 1 --quiet").exits(0);
-    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 80);
+    assert_eq!(Raw::of(&bench, 1).confirmed()["g1"], 40);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_killed_look_is_taken_to_its_end() {
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 80, 2));
+    assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 40, 2));
 }
 
 /// What a run told of its looks.

@@ -35,7 +35,7 @@ fn some_flows_fit_and_some_do_not() {
 #[test]
 fn a_relay_has_as_many_files_as_its_method_needs() {
     let words = "call --transport tcp --profile echo --flows 100 --request 1K --server-engine epoll --client-engine epoll \
-                 --relay epoll,hybrid,std-copy,splice --duration 100ms --blocks 1 --looks 1 --budget 2s --quiet --format json";
+                 --relay epoll,hybrid,std-copy,splice --rate 5k --duration 100ms --blocks 1 --looks 1 --budget 2s --quiet --format json";
     for (files, is_short) in [(264, true), (664, false)] {
         let bench = Bench::new();
         let ran = bench.shell(&format!("ulimit -n {files} && exec \"$BYTEGAUGE\" {words}"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, possible};
+use crate::bench::{Bench, Ran, python};
 
 /// The end whose label is so.
 #[track_caller]
@@ -120,12 +120,10 @@ for thread in threads: thread.join()
 
 #[test]
 fn the_calls_of_every_thread_are_seen() {
-    if !possible("the program is written in Python", "python3", &["--version"]) {
-        return;
-    }
+    let Some(python) = python("the program is written in Python", "import threading") else { return };
     let bench = Bench::new();
     let script = bench.write("threads.py", THREADS);
-    let document = observe(&bench, &["python3", &script]).exits(0).json();
+    let document = observe(&bench, &[&python, &script]).exits(0).json();
     let reads = &end(&document, "/dev/zero")["reads"];
     assert_eq!((&reads["calls"], &reads["bytes"]), (&120.into(), &(120 * 777).into()), "{document:#}");
     assert_eq!((&reads["asked"]["least"], &reads["asked"]["largest"]), (&777.into(), &777.into()));
@@ -152,11 +150,9 @@ fn a_shim_is_looked_through() {
             format!("bytegauge check --values 4K..1M --default 12345 -- sh {shim} {{value}}")
         );
     }
-    if !possible("an interpreter with modules", "python3", &["-c", "pass"]) {
-        return;
-    }
+    let Some(python) = python("an interpreter with modules", "pass") else { return };
     let script = bench.write("reads.py", "import json\nopen('/dev/zero', 'rb', 0).read(1 << 20)\n");
-    let document = observe(&bench, &["python3", &script]).exits(0).json();
+    let document = observe(&bench, &[&python, &script]).exits(0).json();
     let ends = document["observed"]["ends"].as_array().expect("ends");
     assert!(ends.iter().any(|end| end["start_up"] == true), "{document:#}");
     assert_eq!((&ends[0]["label"], &ends[0]["start_up"]), (&"/dev/zero".into(), &false.into()));
@@ -199,9 +195,7 @@ fn upload(port: &str) {
 
 #[test]
 fn uploads_one_after_another_are_a_stream_over_one_connection_at_a_time() {
-    if !possible("a server that is not ours", "python3", &["-c", "pass"]) {
-        return;
-    }
+    let Some(python) = python("a server that is not ours", "pass") else { return };
     let bench = Bench::new();
     let (script, port) = (bench.write("taker.py", TAKER), bench.path("port"));
     let document = std::thread::scope(|scope| {
@@ -212,7 +206,7 @@ fn uploads_one_after_another_are_a_stream_over_one_connection_at_a_time() {
             }
             upload(&fs::read_to_string(&port).expect("a port"));
         });
-        let ran = observe(&bench, &["python3", &script, &port.to_string_lossy()]);
+        let ran = observe(&bench, &[&python, &script, &port.to_string_lossy()]);
         uploads.join().expect("every upload came");
         ran.exits(0).json()
     });
@@ -239,11 +233,9 @@ while connection.recv(5000):
 
 #[test]
 fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
-    if !possible("a server that is not ours", "python3", &["-c", "pass"]) {
-        return;
-    }
+    let Some(python) = python("a server that is not ours", "pass") else { return };
     let bench = Bench::new();
-    let mut server = Command::new("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn().expect("python3");
+    let mut server = Command::new(python).args(["-S", "-c", SERVER]).stdout(Stdio::piped()).spawn().expect("python3");
     let mut port = String::new();
     BufReader::new(server.stdout.take().expect("output")).read_line(&mut port).expect("a port");
     let mut client = TcpStream::connect(format!("127.0.0.1:{}", port.trim())).expect("it listens");
@@ -253,6 +245,7 @@ fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
             while !over.load(Ordering::Relaxed) {
                 client.write_all(&[1; 1000]).expect("a server that reads");
                 client.read_exact(&mut [0; 300]).expect("a whole answer");
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
         let words = format!("observe --pid {} --for 8s --sample 6s --format json", server.id());

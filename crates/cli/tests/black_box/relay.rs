@@ -86,7 +86,8 @@ fn relayed(bench: &Bench) -> Vec<Value> {
 #[test]
 fn what_goes_into_a_relay_comes_out_of_it() {
     let bench = Bench::new();
-    let words = format!("{STREAM} --transport tcp,unix --verify --relay direct,{METHODS} {SHORT}");
+    let short = SHORT.replace("100ms", "40ms");
+    let words = format!("{STREAM} --transport tcp,unix --verify --relay direct,{METHODS} {short}");
     let document = bench.run(&words).exits(0).json();
     check_schema(&document);
     let cells = document["cells"].as_array().expect("a list");
@@ -182,8 +183,9 @@ fn calls_go_through_relays() {
     let kinds = [("off", METHODS), ("on", "read-write,splice,epoll,uring,tokio"), ("off", sockmap), ("on", sockmap)];
     for (per_call, methods) in kinds {
         let bench = Bench::new();
-        let words =
-            format!("{CALL} --transport tcp --connect-per-call {per_call} --verify --relay direct,{methods} {SHORT}");
+        let words = format!(
+            "{CALL} --transport tcp --connect-per-call {per_call} --verify --relay direct,{methods} --rate 2k {SHORT}"
+        );
         let ran = bench.run(&words).exits(0);
         if methods == sockmap {
             let said = |text: &str| ran.stdout.contains(text);
@@ -211,7 +213,7 @@ fn one_thread_carries_many_connections_and_places_are_kept() {
     let bench = Bench::new();
     let words = format!(
         "{CALL} --transport tcp --relay read-write,readv-writev,splice,sendfile,hybrid --relay-threads direction,one \
-         --relay-placement client,server {SHORT}"
+         --relay-placement client,server --rate 2k {SHORT}"
     );
     bench.run(&words).exits(0);
     for trial in relayed(&bench) {

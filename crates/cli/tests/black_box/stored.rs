@@ -148,7 +148,7 @@ fn strict_is_for_scripts() {
 #[test]
 fn several_sessions_of_a_plan_are_judged_together() {
     let bench = Bench::new();
-    let words = "stream --transport unix --age fresh --profile sum --read-size 1,64K --write-size 64K --duration 50ms \
+    let words = "stream --transport unix --age fresh --profile sum --read-size 1,64K --write-size 64K --duration 20ms \
                  --blocks 6 --budget 1s --audit off --quiet";
     bench.run(&format!("{words} --seed 1")).exits(0);
     bench.run("report --across").exits(2).complains(&["one such session alone", "bytegauge sessions"]);

@@ -72,10 +72,10 @@ fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
         return;
     }
     let mut setup = planned.unwrap_or_else(|refused| panic!("{what}: {refused}"));
-    (setup.warmup_ns, setup.window_ns, setup.seed) = (2_000_000, 20_000_000, 7);
+    (setup.warmup_ns, setup.window_ns, setup.seed) = (2_000_000, 5_000_000, 7);
     if row.name.ends_with("sqpoll") {
         // A submission thread shares the test's CPUs with everything else.
-        setup.window_ns = 300_000_000;
+        setup.window_ns = 100_000_000;
     }
     let measured = run_until(&setup, in_mode);
     match &measured.outcome {

@@ -345,7 +345,7 @@ fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
 /// A window in which an engine surely moves something: a submission thread shares the test's CPUs with everything
 /// else.
 fn window_ns(engine: Engine) -> u64 {
-    if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 400_000_000 } else { 100_000_000 }
+    if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 100_000_000 } else { 30_000_000 }
 }
 
 /// Engines that carry all flows of an end in one thread.

@@ -22,7 +22,6 @@ use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::spin;
 use bytegauge_model::Side;
 
 /// What an end does: everything is joined, nothing has begun.
@@ -82,8 +81,6 @@ pub(super) struct Ended {
 
 /// Carries a duty from `Ready` to its report. `Ok(None)` when it was called off.
 pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<Ended>, Fault> {
-    // The spin's length is measured before anything counts.
-    spin::prepare();
     let leash = duty.bound().map(|bound| Arc::new(Leash::new(bound)));
     let flags = Flags { leash: leash.clone(), ..Flags::default() };
     let lasting = duty.lasting();

@@ -28,7 +28,7 @@ use crate::path::PathSetup;
 use crate::relay;
 use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
-use crate::task::{ASK_READY, SETTLE, stop, sweep};
+use crate::task::{SETTLE, stop, sweep, until_asked_again};
 
 /// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
 /// nobody takes one between our look at it and the program's.
@@ -115,8 +115,12 @@ fn listen(path: &PathSetup) -> Result<SocketAddr, Fault> {
 /// Waits until the program listens: nobody connects to find out, since it would connect to the other side at once.
 fn await_listening(running: &mut Program, port: u16, patience_ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
     let until = Instant::now() + Duration::from_nanos(patience_ns);
-    while !listening::at_port(port) {
-        match attend(&mut [running], told, Instant::now() + ASK_READY)? {
+    loop {
+        let asked = Instant::now();
+        if listening::at_port(port) {
+            return Ok(());
+        }
+        match attend(&mut [running], told, Instant::now() + until_asked_again(asked.elapsed()))? {
             Event::Ended(..) => {
                 let (status, _) = running.leave()?;
                 return Err(left_early(running, "before it listened", status));
@@ -132,7 +136,6 @@ fn await_listening(running: &mut Program, port: u16, patience_ns: u64, told: Bor
             }
         }
     }
-    Ok(())
 }
 
 fn left_early(running: &Program, when: &str, status: ExitStatus) -> Fault {

@@ -21,6 +21,7 @@ use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
 use crate::relay::Between;
 use crate::setup::{Setup, Task};
+use crate::spin;
 use bytegauge_model::Side;
 
 /// Serves commands until told to quit or left alone.
@@ -107,6 +108,10 @@ fn open(
     let is_far = setup.path().is_some_and(|path| path.far.is_some());
     if let Some(reason) = engine_of(&setup.task, role).filter(|_| is_far).and_then(engine::lacks) {
         return Err(Fault::Missing(reason));
+    }
+    if setup.spins() {
+        // Before anything counts.
+        spin::prepare();
     }
     match setup.task.clone() {
         Task::Stream(stream) => {

@@ -7,7 +7,7 @@ use crate::flow::{Flow, Want};
 use crate::pattern::{Mismatch, Pattern};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::spin::{spin_by_clock_ns, spin_ns};
+use crate::spin::spin_by_clock_ns;
 use crate::stream::setup::StreamSetup;
 use crate::stream::work::{Effort, Walk};
 
@@ -86,7 +86,7 @@ impl<E: Effort> SinkFlow<E> {
             Plant::Cold { ns } => {
                 let warm_ns = *self.warm_ns.get_or_insert_with(|| monotonic_ns() + ns);
                 if monotonic_ns() < warm_ns {
-                    spin_ns(COLD_NS);
+                    spin_by_clock_ns(COLD_NS);
                 }
             }
             Plant::Die { after_bytes } | Plant::Stall { after_bytes } if self.offset >= after_bytes => {

@@ -30,7 +30,13 @@ use program::{Event, Program, Waited, attend};
 use setup::{LEAVE, RELEASE};
 
 /// How often it is asked whether a server listens.
-pub(crate) const ASK_READY: Duration = Duration::from_millis(2);
+const ASK_READY: Duration = Duration::from_millis(2);
+
+/// How long nobody asks again whether a server listens after an answer that took so long. Where a machine has many sockets the
+/// kernel looks through all of them: who waits takes a tenth of a CPU at most, which whoever comes up needs as well.
+pub(crate) fn until_asked_again(took: Duration) -> Duration {
+    ASK_READY.max(9 * took)
+}
 
 /// Runs a task once. Whoever measures tells to stop by a word on `told`, or by closing it.
 ///
@@ -137,10 +143,11 @@ impl Run<'_> {
         let until = self.until();
         let sign = task.ready.clone();
         loop {
+            let asked = Instant::now();
             if is_ready(&sign, &server)? {
                 return Ok(server);
             }
-            match attend(&mut [&mut server], self.told, Instant::now() + ASK_READY)? {
+            match attend(&mut [&mut server], self.told, Instant::now() + until_asked_again(asked.elapsed()))? {
                 Event::Ended(..) => {
                     let (status, _) = server.leave()?;
                     return Err(Fault::Program(format!(
@@ -231,16 +238,19 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {
 fn released(task: &ServerTask) -> Result<(), Fault> {
     let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
-    while listening::at_port(port) {
+    loop {
+        let asked = Instant::now();
+        if !listening::at_port(port) {
+            return Ok(());
+        }
         if Instant::now() >= until {
             return Err(Fault::Program(format!(
                 "port {port} stays taken{} after the server has left: end it, or let the server give it up",
                 owner(port)
             )));
         }
-        std::thread::sleep(ASK_READY);
+        std::thread::sleep(until_asked_again(asked.elapsed()));
     }
-    Ok(())
 }
 
 fn owner(port: u16) -> String {
@@ -282,5 +292,16 @@ pub(crate) fn sweep(moment: Duration) -> Result<Swept, Fault> {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_a_server_leaves_it_the_cpu() {
+        assert_eq!(until_asked_again(Duration::ZERO), ASK_READY);
+        assert_eq!(until_asked_again(Duration::from_millis(40)), Duration::from_millis(360));
     }
 }

@@ -169,7 +169,8 @@ const LATE_NS: u64 = 5_000_000_000;
 /// A trial with a planted fault, long enough to show it.
 fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, shows: impl Fn(&Ended) -> bool) -> Ended {
     let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
-    setup.window_ns = 300_000_000;
+    // Several of the times after which a reply is given up.
+    setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
     (call(&mut setup).depth, call(&mut setup).timeout_ns) = (4, timeout_ns);
     until(
         &setup,

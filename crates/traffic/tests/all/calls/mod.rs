@@ -46,7 +46,7 @@ pub fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
     let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
-    setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 30_000_000 };
+    setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 100_000_000 } else { 10_000_000 };
     setup.seed = 7;
     setup
 }
