@@ -18,8 +18,9 @@ use crate::{audit, cargo, generate, page, rules, setup, skips};
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 
-/// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute.
-const TESTS_A_CPU: usize = 2;
+/// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute. With two of them
+/// two CPUs rested a third of the time.
+const TESTS_A_CPU: usize = 4;
 
 /// What the release build is asked to carry.
 const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --read-size 64K --write-size 64K \
