@@ -352,9 +352,9 @@ function limits(cells: (CellView | undefined)[]): HTMLElement[] {
     return h(
       "span",
       { class: "because" },
-      h("span", { class: "tag", title: limit.sentence }, limitName(limit.name)),
+      h("span", { class: "tag", title: limit.sentence }, unknown ? limitOf(limit) : limitName(limit.name)),
       h("small", {}, short),
-      divided && h("small", {}, `so ${divided}`),
+      divided && h("small", {}, divided),
     );
   });
 }

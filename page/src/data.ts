@@ -107,16 +107,18 @@ export const limitName = (name: string): string => LIMITS[name] ?? name;
 type Limit = CellView["limit"];
 
 /** The same with what its trials, one by one, show as often or oftener. */
-export const limitOf = ({ name, doubt }: Limit): string =>
-  doubt ? `${limitName(name)}, or ${limitName(doubt.other)}` : limitName(name);
+export function limitOf({ name, doubt }: Limit): string {
+  if (!doubt) return limitName(name);
+  return name === "unknown" ? `perhaps ${limitName(doubt.other)}` : `${limitName(name)}, or ${limitName(doubt.other)}`;
+}
 
 /** How its trials stand to a limit that is in doubt; nothing where they agree. */
 export function inDoubt({ doubt }: Limit): string | null {
   if (!doubt) return null;
   const { agree, trials, other, show_other } = doubt;
   return agree === 0
-    ? `of all trials together; ${limitName(other)} in ${show_other} of the ${trials} trials one by one`
-    : `in ${agree} of ${trials} trials; ${limitName(other)} in ${show_other}`;
+    ? `all trials together show this, and ${limitName(other)} ${show_other} of the ${trials} one by one`
+    : `so in ${agree} of ${trials} trials; ${limitName(other)} in ${show_other}`;
 }
 
 /** What a limit rests on, without how its trials stand to it. */

@@ -46,13 +46,14 @@ describe("numbers that are read off by themselves", () => {
     expect(inDoubt(limit({}))).toBe(null);
     const both = limit({ doubt, sentence: "it waits (of all trials) (so in 10 of 56 trials; relay CPU in 22)" });
     expect(limitOf(both)).toBe("full TCP window, or relay CPU");
-    expect(inDoubt(both)).toBe("in 10 of 56 trials; relay CPU in 22");
+    expect(limitOf(limit({ name: "unknown", doubt }))).toBe("perhaps relay CPU");
+    expect(inDoubt(both)).toBe("so in 10 of 56 trials; relay CPU in 22");
     expect(reasonOf(both)).toBe("it waits (of all trials)");
     const none = limit({
       doubt: { ...doubt, agree: 0 },
       sentence: "it waits of all trials together; relay CPU in 22 of the 56 trials one by one",
     });
-    expect(inDoubt(none)).toBe("of all trials together; relay CPU in 22 of the 56 trials one by one");
+    expect(inDoubt(none)).toBe("all trials together show this, and relay CPU 22 of the 56 one by one");
     expect(reasonOf(none)).toBe("it waits");
   });
   test("a course has a row for each choice, in which its second trials stand as well", () => {

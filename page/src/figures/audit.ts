@@ -82,5 +82,8 @@ function against({ mid, lower, upper }: Difference, more: string): string {
   const interval = lower != null && upper != null ? `${percentOf(lower, "lower")} to ${percentOf(upper, "upper")}` : "";
   if (mid == null) return `${interval} ${more}`;
   const size = `${percentOf(Math.abs(mid), "middle")} ${mid < 0 ? more.replace("more", "less") : more}`;
+  // Of less neither end has a sign.
+  if (mid < 0 && lower != null && upper != null && upper <= 0)
+    return `${size} (${percentOf(-upper, "lower")} to ${percentOf(-lower, "upper")})`;
   return interval === "" ? size : `${size} (${interval})`;
 }

@@ -46,9 +46,9 @@ export function twins({ view, group }: Looking): Figure | null {
   }));
   const bars = rows.filter((row) => row.lower != null && row.upper != null).length;
   const reading = [
-    "Every block measured one choice twice, as if it were two (an A/A test): the one that a row names, which was picked before the first block and need not be the one to use. First and second trials differ by chance and disturbance alone. A number is how much more those trials take, of which it stands on the side.",
+    "Every block measured the choice of a row twice, as if it were two (an A/A test): first and second trials differ by chance and disturbance alone.",
     bars > 0 &&
-      `The bar is the interval of the difference at ${percent(view.plan.level)}; it should cover the line in the middle, where both are equal, which one in twenty misses by chance: then the row says so, which by itself is no alarm, so no note has it.`,
+      `A bar is the interval of the difference at ${percent(view.plan.level)} and should cover the line in the middle; one in twenty misses it by chance, which is no alarm.`,
     bars < rows.length && "A dot without a bar has too few blocks for one.",
     rows.some((row) => row.alarm) &&
       "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven.",

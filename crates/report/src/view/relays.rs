@@ -76,7 +76,7 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
         text += &format!(", {threads} threads");
     }
     if method == RelayMethod::Hybrid {
-        text += &format!(", and 4 more with {} of pipes once much comes", capacity(2));
+        text += &format!(", and 4 more descriptors with {} of pipes once much comes", capacity(2));
     }
     text
 }
