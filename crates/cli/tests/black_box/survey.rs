@@ -28,7 +28,11 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
         "(session 1)",
     ]);
     // Whether so short a look names a server is the machine's business.
-    let ran = ran.prints(&["LIMIT  one CPU copies", "bytegauge report 1 --html survey.html"]);
+    let ran = ran.prints(&[
+        "MARKS  within: takes at most so much more than the best",
+        "CPU    one copies",
+        "bytegauge report 1 --html survey.html",
+    ]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
     // Nothing is cut off where no screen is, and what is to be typed is a line of its own.
     assert!(ran.stdout.lines().all(|line| !line.ends_with('…')), "{ran}");

@@ -322,15 +322,16 @@ fn what_is_to_be_done_next_can_be_done() {
     let each = (3..10).map(|noise| with_looks(f64::from(noise) * 0.04)).map(|data| (next(&data), data));
     let goes_on = |(said, _): &(String, _)| said.contains("--resume");
     let (said, mut data) = each.into_iter().find(goes_on).expect("looks that help");
-    // A session goes on with what it was begun with: --resume takes no other budget.
-    assert!(said.starts_with("bytegauge stream --resume 12 --until proven ") && !said.contains("--budget"), "{said}");
+    // A session goes on with what it was begun with: --resume takes no other budget. One that was asked by no words of its own, as
+    // a part of a survey, goes on by `run`, which takes any.
+    assert!(said.starts_with("bytegauge run --resume 12 --until proven ") && !said.contains("--budget"), "{said}");
     // Where other programs decide, time does not help.
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
     let view = View::of(&data, &Settings::default());
     let said = view.answer.next.join(" ");
     assert!(said.contains("while other programs rest") && said.starts_with("bytegauge doctor "), "{said}");
     // They may be somebody else's: then the looks that are left are all that there is.
-    assert!(view.answer.next.iter().any(|step| step == "bytegauge stream --resume 12 --until proven"), "{said}");
+    assert!(view.answer.next.iter().any(|step| step == "bytegauge run --resume 12 --until proven"), "{said}");
     fits(&view);
     assert!(view.answer.head.contains(" · others used 1.4 of 2 CPUs"), "{}", view.answer.head);
 }

@@ -106,11 +106,13 @@ fn missing(view: &View) -> Vec<&GroupView> {
 
 /// That nothing was audited, and why, where older connections may have another answer.
 fn not_run(view: &View, missing: &[&GroupView]) -> Option<String> {
+    let asks = view.plan.asked.iter().flatten().any(|word| word.starts_with("--audit"));
     let why = match (view.status, view.plan.audit_share) {
         (SessionStatus::Running | SessionStatus::Imported, _) => return None,
         (SessionStatus::Incomplete, _) => " (cut off before)",
         (SessionStatus::Complete, Some(share)) if share > 0.0 => " (no time)",
-        (SessionStatus::Complete, Some(_)) => " (--audit off)",
+        (SessionStatus::Complete, Some(_)) if asks => " (--audit off)",
+        (SessionStatus::Complete, Some(_)) => " (not planned)",
         (SessionStatus::Complete, None) => "",
     };
     let ages = || missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to);

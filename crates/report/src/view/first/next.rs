@@ -201,7 +201,8 @@ pub fn resume(view: &View) -> String {
         None => {
             // `relay` is a command of its own, which asks a stream or calls; a plan in a file is named by its session alone.
             let asked = view.plan.asked.as_ref().and_then(|asked| asked.first());
-            let command = asked.map_or(view.plan.workload.as_str(), String::as_str);
+            // A part of a survey was asked by no words of its own; `run` takes any.
+            let command = asked.map_or("run", String::as_str);
             format!("bytegauge {command} --resume {}", view.session)
         }
     }

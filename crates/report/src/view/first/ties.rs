@@ -85,6 +85,8 @@ fn range(view: &View, group: &GroupView, named: &CellView, factor: &str, tied: &
     }
     let is_alone = view.groups.len() == 1;
     let listed = if is_alone { NAMED } else { LISTED };
+    // The name of a single one that is left is as short as a word for it.
+    let listed = if is_alone && kept.len() == listed + 1 { kept.len() } else { listed };
     let shown = kept.iter().take(listed).map(show).collect::<Vec<_>>().join(", ");
     match kept.len() {
         many if many <= listed => shown,
