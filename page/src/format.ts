@@ -130,7 +130,10 @@ export function quantity(value: number, unit: string | null | undefined): string
 }
 
 /** What something takes more of, in a word: `more CPU time` of `cpu_ns_per_byte`. */
-export const moreOf = (cost: string): string => (cost.startsWith("cpu") ? "more CPU time" : "more time");
+export const moreOf = (cost: string): string => `more ${resourceOf(cost)}`;
+
+/** What a choice takes. */
+export const resourceOf = (cost: string): string => (cost.startsWith("cpu") ? "CPU time" : "time");
 
 /** What costs are counted by: `ns_per_byte` → `time a byte`. */
 export function costName(cost: string): string {

@@ -154,30 +154,29 @@ fn shown(environment: &Environment, symptoms: &[Symptom], width: usize) -> Strin
 }
 
 fn facts(length: Nanos) -> Facts {
-    let mut busiest = Vec::new();
-    let mut look = || {
+    let look = || {
         let used = descendants::used_by_each().unwrap_or_default();
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
         thread::sleep(Duration::from_nanos(length.0));
         let seen = delta(&before, &probe.sample().ok()?);
         let elapsed_ns = seen.elapsed_ns.max(1) as f64;
-        busiest = self::busiest(&used, &descendants::used_by_each().unwrap_or_default(), elapsed_ns);
         let cpus = seen.per_cpu.len().max(1) as f64;
         let ticks = |of: fn(&CpuTicks) -> u64| before.per_cpu.iter().map(of).sum::<u64>() as f64;
-        let since_boot = ticks(|cpu| cpu.steal) / ticks(CpuTicks::total).max(1.0);
-        Some((seen.steal_ns() as f64 / elapsed_ns / cpus, since_boot, seen.busy_ns() as f64 / elapsed_ns))
+        Some(Facts {
+            steal: Some(seen.steal_ns() as f64 / elapsed_ns / cpus),
+            steal_since_boot: Some(ticks(|cpu| cpu.steal) / ticks(CpuTicks::total).max(1.0)),
+            busy: Some(seen.busy_ns() as f64 / elapsed_ns),
+            busiest: busiest(&used, &descendants::used_by_each().unwrap_or_default(), elapsed_ns),
+            ..Facts::default()
+        })
     };
-    let seen = look();
     Facts {
         looked: length,
-        steal: seen.map(|(steal, ..)| steal),
-        steal_since_boot: seen.map(|(_, since_boot, _)| since_boot),
-        busy: seen.map(|(.., busy)| busy),
-        busiest,
         files: open_files().ok(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
+        ..look().unwrap_or_default()
     }
 }
 

@@ -41,8 +41,7 @@ impl Plan {
                 let trial_ns = |group: &&GroupId| {
                     let (conditions, overhead_ns, pace) = of(group);
                     let lengths = (design.fresh.warmup_ns, design.calibration_ns);
-                    let (warmup_ns, window_ns) = pace::lengths_ns(conditions, lengths, pace);
-                    warmup_ns + window_ns + overhead_ns
+                    pace::trial_ns(conditions, lengths, overhead_ns, pace)
                 };
                 let trial_ns = live.iter().map(trial_ns).max().unwrap_or(0);
                 schedule.calibrate_ns += stretch * placements.len() as u64 * self.calibration_trials(family) * trial_ns;
@@ -108,7 +107,7 @@ impl Plan {
         schedule
     }
 
-    /// The same before anything is measured: who would wait for far longer than was given is asked first.
+    /// Fits the budget before anything is measured: who would wait for far longer than was given is asked first.
     pub(crate) fn fit_or_refuse(&mut self) -> Result<(), PlanError> {
         let given_ns = self.budget_ns;
         let said = self.fit_budget();

@@ -47,6 +47,12 @@ pub fn lengths_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), per_s
     lengthened_ns((warmup_ns, window_ns), needed_ns.min(LENGTHENED_MAX_NS))
 }
 
+/// How long one trial takes with its warm-up, its window and what is beside them, long enough for enough calls, nanoseconds.
+pub fn trial_ns(conditions: &Levels, given_ns: (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
+    let (warmup_ns, window_ns) = lengths_ns(conditions, given_ns, per_second);
+    warmup_ns + window_ns + overhead_ns
+}
+
 /// A warm-up and a window that is lengthened where it is shorter than what is needed.
 pub fn lengthened_ns((warmup_ns, window_ns): (u64, u64), needed_ns: u64) -> (u64, u64) {
     match needed_ns > window_ns {

@@ -11,10 +11,7 @@ use crate::spec::Spec;
 /// Calls come at a pace of so many per second.
 pub fn trial_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     match conditions.slo() {
-        None => {
-            let (warmup_ns, window_ns) = pace::lengths_ns(conditions, (warmup_ns, window_ns), per_second);
-            warmup_ns + window_ns + overhead_ns
-        }
+        None => pace::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),
         Some(slo) => {
             let probe_ns = slo.probe_ns(window_ns, per_second).min(PROBE_MAX_NS.max(window_ns));
             PROBES_USUAL * (probe_ns + warmup_ns + overhead_ns)

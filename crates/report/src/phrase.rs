@@ -164,10 +164,10 @@ fn flows(conditions: &Levels) -> Option<String> {
 fn load(conditions: &Levels) -> Vec<String> {
     let shown = |name: &str| level(name, conditions.get(name));
     let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
-    let who =
-        if conditions.workload() == Workload::Stream { ["the writer", "writes"] } else { ["each client", "calls"] };
+    let is_stream = conditions.workload() == Workload::Stream;
+    let (who, what) = if is_stream { ("the writer", "writes") } else { ("each client", "calls") };
     let think = conditions.get("think").number().filter(|ns| *ns > 0);
-    let think = think.map(|_| format!("{} pausing {} between {}", who[0], shown("think"), who[1]));
+    let think = think.map(|_| format!("{who} pausing {} between {what}", shown("think")));
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
     offered("rate").into_iter().chain(offered("call_rate")).chain(slo).chain(think).collect()

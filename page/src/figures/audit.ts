@@ -33,13 +33,14 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
       title: "Audit: does the choice last?",
       needs: "a block with long trials of both the choice and a rival would tell it; there is none yet.",
     };
-  const length = view.audit ? `of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}` : "";
+  const length = view.audit ? `of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}, ` : "";
+  const longer = `in trials ${length}far longer than those that chose it`;
   const [only] = rows;
   if (only && rows.length === 1)
     return {
       id: "audit",
       title: "Audit: does the choice last?",
-      needs: `in trials ${length}${length ? ", " : ""}far longer than those that chose it, ${name(found.choice)} takes ${against(only, more)} than ${name(only.id)} (${only.more}). ${FINDINGS[found.finding] ?? found.finding}`,
+      needs: `${longer}, ${name(found.choice)} takes ${against(only, more)} than ${name(only.id)} (${only.more}). ${FINDINGS[found.finding] ?? found.finding}`,
     };
   const bars = rows.filter((row) => row.lower != null || row.upper != null).length;
   const known = [
@@ -49,7 +50,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   return {
     id: "audit",
     title: "Audit: does the choice last? Against its rivals in longer trials",
-    reading: `How much ${more} ${name(found.choice)} takes than each rival in trials ${length}${length ? ", " : ""}far longer than those that chose it. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
+    reading: `How much ${more} ${name(found.choice)} takes than each rival ${longer}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [

@@ -2,7 +2,7 @@
 
 import { type CellView, candidates, isConfirmed, isMeasured, limitName, type View } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, moreOf, percent, size } from "../format";
+import { axisUnit, count, digits, duration, moreOf, percent, resourceOf, size } from "../format";
 import { ends, inTimes, percentOf, range } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
@@ -154,9 +154,7 @@ export function cells(looking: Looking): HTMLElement | null {
       `interval, ${name}`,
       ...(compared
         ? [
-            inTimes(group)
-              ? `times the best's ${moreOf(group.cost).replace("more ", "")}`
-              : `${moreOf(group.cost)} than the best`,
+            inTimes(group) ? `times the best's ${resourceOf(group.cost)}` : `${moreOf(group.cost)} than the best`,
             "may be the best",
           ]
         : []),

@@ -3,7 +3,7 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, cellOf, limitOf, withoutRelay } from "../data";
-import { axisUnit, capital, costName, digits, moreOf, percent, quantity } from "../format";
+import { axisUnit, capital, costName, digits, percent, quantity, resourceOf } from "../format";
 import { BOUND_MAX, inTimes, range, withInterval } from "../outward";
 import type { Figure } from "../frame";
 import { nothing } from "../frame";
@@ -143,7 +143,7 @@ export function forest(looking: Looking): Figure | null {
           : compared
             ? `Bars are intervals at ${percent(view.plan.level)}: how much more ${costName(group.cost)} a choice takes than the best confirmed, whichever that is. The shade is the margin of ${percent(margin)}.${rooted ? " The scale is a root scale: what is small has more room." : ""}${beyond ? " A bar with → runs out of the scale: its number is what is shown at the least; without one, it has no bound." : ""} ${named ? leads : ""} ${notTheFirst(looking) ?? ""}${offered}`.trimEnd()
             : nothingBounded
-              ? `No choice has a bound yet: each of them may take over ${1 + BOUND_MAX}\u00a0× the best's ${moreOf(group.cost).replace("more ", "")}, or be the best. Squares are medians, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`
+              ? `No choice has a bound yet: each of them may take over ${1 + BOUND_MAX}\u00a0× the best's ${resourceOf(group.cost)}, or be the best. Squares are medians, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`
               : `${single ? "Squares are one trial each, which nothing confirms" : partial.length > 0 ? "Squares are medians" : "Too few blocks stand behind these to say how far they are apart: squares are medians"}, and their order may be luck.${named ? ` ${leads}` : ""}${offered}`,
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,

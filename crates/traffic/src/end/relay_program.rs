@@ -28,7 +28,7 @@ use crate::path::PathSetup;
 use crate::relay;
 use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
-use crate::task::{SETTLE, stop, sweep, until_asked_again};
+use crate::task::{SETTLE, ask, stop, sweep};
 
 /// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
 /// nobody takes one between our look at it and the program's.
@@ -116,11 +116,11 @@ fn listen(path: &PathSetup) -> Result<SocketAddr, Fault> {
 fn await_listening(running: &mut Program, port: u16, patience_ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
     let until = Instant::now() + Duration::from_nanos(patience_ns);
     loop {
-        let asked = Instant::now();
-        if listening::at_port(port) {
+        let (listens, pause) = ask(|| listening::at_port(port));
+        if listens {
             return Ok(());
         }
-        match attend(&mut [running], told, Instant::now() + until_asked_again(asked.elapsed()))? {
+        match attend(&mut [running], told, Instant::now() + pause)? {
             Event::Ended(..) => {
                 let (status, _) = running.leave()?;
                 return Err(left_early(running, "before it listened", status));

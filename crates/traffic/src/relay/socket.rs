@@ -31,7 +31,7 @@ const BACKLOG: i32 = 4096;
 pub fn listen(path: &PathSetup, workload: Workload) -> Result<(OwnedFd, Address), Fault> {
     let address = unbound(path)?;
     let socket = open(&path.transport, &address)?;
-    let (_, theirs) = setters(workload);
+    let [_, theirs] = setters(workload);
     let mut options = wanted(&path.options, (theirs, Moment::Listening), &path.transport);
     options.extend(path.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
     set_all(&socket, &options)?;
@@ -58,7 +58,7 @@ impl Upstream {
     /// # Errors
     /// [`Fault::Impossible`] if a socket cannot connect to the address.
     pub fn new(address: &Address, path: &PathSetup, workload: Workload) -> Result<Upstream, Fault> {
-        let (ours, theirs) = setters(workload);
+        let [ours, theirs] = setters(workload);
         let of = |setter, moment| {
             let mut options = wanted(&path.options, (setter, moment), &path.transport);
             options.extend(path.transport.is_tcp().then(|| option::NO_DELAY.to(true)));
@@ -104,10 +104,9 @@ impl Upstream {
 }
 
 /// Who asks for the options of the socket towards the end behind the relay, and of those that it accepts.
-fn setters(workload: Workload) -> (Setter, Setter) {
+fn setters(workload: Workload) -> [Setter; 2] {
     // Only a path has relays.
-    let [ours, theirs] = Setter::of(workload).unwrap_or([Setter::Source, Setter::Sink]);
-    (ours, theirs)
+    Setter::of(workload).unwrap_or([Setter::Source, Setter::Sink])
 }
 
 /// The relay could not reach the other side.

@@ -34,8 +34,15 @@ const ASK_READY: Duration = Duration::from_millis(2);
 
 /// How long nobody asks again whether a server listens after an answer that took so long. Where a machine has many sockets the
 /// kernel looks through all of them: who waits takes a tenth of a CPU at most, which whoever comes up needs as well.
-pub(crate) fn until_asked_again(took: Duration) -> Duration {
+fn until_asked_again(took: Duration) -> Duration {
     ASK_READY.max(9 * took)
+}
+
+/// An answer, and how long nobody asks again.
+pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
+    let asked = Instant::now();
+    let answer = question();
+    (answer, until_asked_again(asked.elapsed()))
 }
 
 /// Runs a task once. Whoever measures tells to stop by a word on `told`, or by closing it.
@@ -143,11 +150,11 @@ impl Run<'_> {
         let until = self.until();
         let sign = task.ready.clone();
         loop {
-            let asked = Instant::now();
-            if is_ready(&sign, &server)? {
+            let (ready, pause) = ask(|| is_ready(&sign, &server));
+            if ready? {
                 return Ok(server);
             }
-            match attend(&mut [&mut server], self.told, Instant::now() + until_asked_again(asked.elapsed()))? {
+            match attend(&mut [&mut server], self.told, Instant::now() + pause)? {
                 Event::Ended(..) => {
                     let (status, _) = server.leave()?;
                     return Err(Fault::Program(format!(
@@ -239,8 +246,8 @@ fn released(task: &ServerTask) -> Result<(), Fault> {
     let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
     loop {
-        let asked = Instant::now();
-        if !listening::at_port(port) {
+        let (taken, pause) = ask(|| listening::at_port(port));
+        if !taken {
             return Ok(());
         }
         if Instant::now() >= until {
@@ -249,7 +256,7 @@ fn released(task: &ServerTask) -> Result<(), Fault> {
                 owner(port)
             )));
         }
-        std::thread::sleep(until_asked_again(asked.elapsed()));
+        std::thread::sleep(pause);
     }
 }
 
