@@ -254,7 +254,9 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     let Some((call, byte)) = slice.per_call_ns.zip(slice.segments.first().map(|first| first.per_byte_ns)) else {
         return untold(end, slice);
     };
-    let off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
+    let mut off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
+    off +=
+        &missed(slice).map_or_else(String::new, |at| format!(", not only by chance at {at}: the curve is wrong there"));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
     let most = if metric == "CPU" { "the most bytes a CPU second" } else { "the best rate" };
@@ -275,6 +277,17 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
         number(Some(byte)),
         breaks.concat()
     ))
+}
+
+/// The sizes that the curve misses by more than chance; of many how many there are.
+fn missed(slice: &Slice) -> Option<String> {
+    let sizes = slice.off_curve.iter().filter(|one| one.is_off).map(|one| Bytes(one.asked_bytes).to_string());
+    let sizes: Vec<String> = sizes.collect();
+    match sizes.len() {
+        0 => None,
+        1 | 2 => Some(phrase::join(&sizes, "and")),
+        many => Some(format!("{many} of {} sizes", slice.off_curve.len())),
+    }
 }
 
 /// Why no line of cost stands where there are sizes enough for one.

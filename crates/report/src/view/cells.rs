@@ -22,6 +22,7 @@ use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::footprint::footprint;
+use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
 use super::settled::{Blocks, Settled};
 use super::signs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
@@ -255,7 +256,14 @@ fn label(levels: &Levels, varied: &[String]) -> String {
     } else {
         label
     };
-    if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
+    let own_buffer = relays::own_buffer(levels.get("relay"), levels.get("relay_buffer"))
+        .filter(|_| varied.iter().any(|name| name == "relay"));
+    match own_buffer {
+        _ if moves_nothing(levels) => format!("{label} (moves nothing)").trim_start().to_owned(),
+        // By that, and not by how it does it, it may be slow beside others.
+        Some(bytes) => format!("{label} ({bytes})"),
+        None => label,
+    }
 }
 
 /// The level of every factor of the workload, `null` where it does not apply.

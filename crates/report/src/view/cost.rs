@@ -4,10 +4,13 @@
 
 use bytegauge_model::{CellId, EndReport, Levels, Role, Trial};
 use bytegauge_stats::cost::{Cost, Point, Search, analyse, correlation, plain_fit};
+use bytegauge_stats::interval::student_interval;
+use bytegauge_stats::quantile::median;
 
+use super::calls::mean_and_sd;
 use super::compare::moves_nothing;
 use super::counters::ratio;
-use super::document::{BreakView, CostModel, Linear, ResidualCorrelation, ResidualView, SegmentView, Slice};
+use super::document::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelation, ResidualView, SegmentView, Slice};
 use super::estimate::ns_per_call;
 use super::settled::Settled;
 
@@ -120,6 +123,7 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
         asymptote_size_for_half: reach.and_then(|reach| reach.half_of_asymptote_bytes),
         asymptote_size_for_95: reach.and_then(|reach| reach.most_of_asymptote_bytes),
         residuals: residuals.map(|residuals| looks.iter().zip(residuals).map(residual).collect()),
+        off_curve: residuals.map(|residuals| off_curve(cells, end, &looks, residuals, fit.level)).unwrap_or_default(),
         residual_correlation: ResidualCorrelation {
             short_call_share: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.short_share)),
             context_switches: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.switches)),
@@ -149,8 +153,27 @@ fn look<'a>(trial: &'a Trial, report: &EndReport, on_cpu: bool) -> Option<Look<'
     })
 }
 
+fn off_curve(cells: &[&Settled], end: &End, looks: &[Look], residuals: &[f64], level: f64) -> Vec<OffCurve> {
+    let each = 1.0 - (1.0 - level) / cells.len() as f64;
+    let of = |settled: &&Settled| {
+        let own = looks.iter().zip(residuals).filter(|(look, _)| *look.cell == settled.cell.id);
+        let (sizes, ln): (Vec<f64>, Vec<f64>) = own.map(|(look, ln)| (look.point.bytes, *ln)).unzip();
+        let interval = student_interval(&ln, each);
+        Some(OffCurve {
+            cell: settled.cell.id.clone(),
+            asked_bytes: settled.cell.factors.get(end.size).number()?,
+            bytes_per_call: median(&sizes)?,
+            ln: mean_and_sd(&ln).0?,
+            is_off: interval.is_some_and(|(lower, upper)| lower > 0.0 || upper < 0.0),
+        })
+    };
+    let mut found: Vec<OffCurve> = cells.iter().filter_map(of).collect();
+    found.sort_by(|a, b| a.bytes_per_call.total_cmp(&b.bytes_per_call));
+    found
+}
+
 fn residual((look, ln): (&Look, &f64)) -> ResidualView {
-    ResidualView { cell: look.cell.clone(), block: look.block, ln: *ln }
+    ResidualView { cell: look.cell.clone(), block: look.block, bytes_per_call: look.point.bytes, ln: *ln }
 }
 
 /// How far the residuals go with something else; what is the same in every trial, or was not recorded, explains

@@ -456,8 +456,7 @@ pub struct LimitView {
     pub name: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
-    /// The same where there is little room: without the rate of the trials that its shares are of.
-    #[serde(skip)]
+    /// The same where there is little room: without how single trials stand to it, and whose rate its shares are of.
     pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
@@ -768,6 +767,8 @@ pub struct Slice {
     pub asymptote_size_for_95: Option<f64>,
     /// How far each trial is off the curve, cell by cell in the order of measurement; `null` without a curve.
     pub residuals: Option<Vec<ResidualView>>,
+    /// The same of each size together, ascending; empty without a curve.
+    pub off_curve: Vec<OffCurve>,
     /// What may explain that.
     pub residual_correlation: ResidualCorrelation,
 }
@@ -779,8 +780,26 @@ pub struct ResidualView {
     pub cell: CellId,
     /// Its block.
     pub block: u64,
+    /// What a call of it moved on average, bytes.
+    pub bytes_per_call: f64,
     /// ln(measured / fitted) time a call.
     pub ln: f64,
+}
+
+/// How far the trials of one size are off the cost curve together.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OffCurve {
+    /// Their cell.
+    pub cell: CellId,
+    /// The size that was asked for, bytes.
+    pub asked_bytes: u64,
+    /// What a call of theirs moved, the median of the trials, bytes.
+    pub bytes_per_call: f64,
+    /// Mean of ln(measured / fitted) time a call.
+    pub ln: f64,
+    /// Whether more than chance lies between them and the curve: Student's interval of the mean leaves 0 out, at the session's
+    /// level for all sizes together (Bonferroni). A curve that misses one of its sizes has the wrong shape.
+    pub is_off: bool,
 }
 
 /// Pearson's correlation of the residuals with what else was counted of this end; `null` where that was the same in

@@ -7,6 +7,7 @@ use super::call_datagrams;
 use super::calls;
 use super::document::{CellView, FloorView, GroupView, StalledView};
 use super::options;
+use super::rings;
 use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
@@ -29,6 +30,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     for group in groups {
         notes.extend(of_group(group, cells));
     }
+    notes.extend(rings::upside_down(groups, cells));
     notes.extend(of_cells(cells));
     if let Some(share) = floor.share.filter(|share| *share >= FLOOR_AIM) {
         notes.push(format!("the harness takes {} of the shortest real call; the aim is below 1 %", percent(share)));

@@ -43,7 +43,11 @@ pub fn caveat(cell: &CellView) -> Option<&'static str> {
 
 /// The method, of a relay of ours.
 fn method(cell: &CellView) -> Option<RelayMethod> {
-    cell.level("relay").name()?.parse().ok().filter(|method| *method != RelayMethod::Direct)
+    method_of(&cell.level("relay"))
+}
+
+fn method_of(relay: &Level) -> Option<RelayMethod> {
+    relay.name()?.parse().ok().filter(|method| *method != RelayMethod::Direct)
 }
 
 /// What a connection holds of the system through each of the relays of ours, whether or not anything moves on it: what many
@@ -140,12 +144,16 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
 /// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
 /// they are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let of = |cell: &&CellView| Some((method(cell)?, own_buffer(cell)?));
+    let own = |cell: &CellView| own_buffer(&cell.level("relay"), &cell.level("relay_buffer"));
+    let of = |cell: &&CellView| Some((method(cell)?, own(cell)?));
     let small: Vec<(RelayMethod, Bytes)> = relays.iter().filter_map(of).collect();
     let (_, bytes) = small.first()?;
-    let has_usual = |cell: &&&CellView| method(cell).is_some_and(RelayMethod::has_buffer) && own_buffer(cell).is_none();
-    let usual = relays.iter().find(has_usual).filter(|cell| cell.level("relay_buffer").number().is_none());
-    let usual = usual.map_or_else(String::new, |_| format!("; others with a buffer {}", Bytes(RELAY_BUFFER as u64)));
+    let has_usual = |cell: &&CellView| {
+        let buffers = method(cell).is_some_and(RelayMethod::has_buffer);
+        buffers && own(cell).is_none() && cell.level("relay_buffer").number().is_none()
+    };
+    let usual = relays.iter().any(has_usual).then(|| format!("; others with a buffer {}", Bytes(RELAY_BUFFER as u64)));
+    let usual = usual.unwrap_or_default();
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
         if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
@@ -153,9 +161,8 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
 }
 
 /// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.
-pub fn own_buffer(cell: &CellView) -> Option<Bytes> {
-    let is_own = cell.level("relay_buffer").number().is_none();
-    let bytes = method(cell)?.small_buffer().filter(|_| is_own)?;
+pub fn own_buffer(relay: &Level, relay_buffer: &Level) -> Option<Bytes> {
+    let bytes = method_of(relay)?.small_buffer().filter(|_| relay_buffer.number().is_none())?;
     Some(Bytes(bytes as u64))
 }
 

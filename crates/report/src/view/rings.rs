@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellKind, EndRole, Level, Levels, RingReport, Trial};
+use bytegauge_model::{CellKind, EndRole, Level, Levels, RingReport, Stage, Trial};
 
 use super::counters::ratio;
-use super::document::RingView;
+use super::document::{CellView, Factors, GroupView, RingView};
 use super::settled::Settled;
 
 /// The ring of a cell; `None` where none ran.
@@ -63,4 +63,58 @@ pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> 
         }
     }
     cells.iter().map(|(settled, _)| cheapest.get(&ring(&settled.cell.factors)).copied()).collect()
+}
+
+/// Groups in which less was reached with less to do: the ceiling leaves out what `checked` does for every operation, so that
+/// it lies below it only where something else took the time meanwhile.
+pub fn upside_down(groups: &[GroupView], cells: &[CellView]) -> Vec<String> {
+    let best = |group: &GroupView| {
+        let own = cells.iter().filter(|cell| {
+            cell.group == group.id && cell.kind == CellKind::Candidate && cell.stage == Some(Stage::Confirm)
+        });
+        own.filter_map(|cell| cell.estimate.median).reduce(f64::max)
+    };
+    let known: Vec<_> =
+        groups.iter().filter_map(|group| Some((group.id.to_string(), &group.factors, best(group)?))).collect();
+    below(&known)
+}
+
+fn below(groups: &[(String, &Factors, f64)]) -> Vec<String> {
+    let apart = |factors: &Factors| {
+        let mut rest = factors.clone();
+        let mode = rest.remove("mode");
+        (mode.and_then(|mode| mode.as_str().map(str::to_owned)), rest)
+    };
+    let is = |factors: &Factors, wanted: &str| apart(factors).0.as_deref() == Some(wanted);
+    let mut told = Vec::new();
+    for (id, factors, ceiling) in groups.iter().filter(|(_, factors, _)| is(factors, "ceiling")) {
+        let beside = groups.iter().filter(|(_, other, _)| is(other, "checked") && apart(other).1 == apart(factors).1);
+        for (other, _, _) in beside.filter(|(_, _, checked)| checked > ceiling) {
+            told.push(format!(
+                "{id}: its ceiling lies below {other}, where more is done for each operation: what else ran tells both \
+                 apart, not the mode; the true ceiling is at least that of {other}"
+            ));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_ceiling_below_what_does_more_is_told() {
+        let factors = |mode: &str, data: &str| -> Factors {
+            [("mode", mode), ("user_data", data)].map(|(name, level)| (name.to_owned(), json!(level))).into()
+        };
+        let (ceiling, checked, other) =
+            (factors("ceiling", "none"), factors("checked", "none"), factors("checked", "box"));
+        let told =
+            |at: f64| below(&[("g1".into(), &ceiling, at), ("g2".into(), &checked, 2e7), ("g3".into(), &other, 9e7)]);
+        assert!(told(3e7).is_empty());
+        let [only] = &told(1e7)[..] else { panic!("{:?}", told(1e7)) };
+        assert!(only.starts_with("g1: its ceiling lies below g2"), "{only}");
+    }
 }

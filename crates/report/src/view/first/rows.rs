@@ -221,7 +221,7 @@ fn filled(view: &View, row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn
         columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
     let (peers, own): (Vec<_>, Vec<_>) = varied.iter().partition(|column| is_peers(&levels, &column.factor));
     let code = |columns: Vec<&&ChoiceColumn>| -> Vec<String> {
-        columns.iter().filter_map(|column| phrase::code(&column.factor, &levels)).collect()
+        columns.iter().filter_map(|column| in_code(&column.factor, &levels, first)).collect()
     };
     let most = |of: &dyn Fn(&CellView) -> Option<f64>| cells.iter().filter_map(|cell| of(cell)).reduce(f64::max);
     let rates: Vec<f64> = cells.iter().filter_map(|cell| cell.estimate.median).collect();
@@ -240,6 +240,16 @@ fn filled(view: &View, row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn
         p99_ns: most(&|cell| cell.median("total_p99_ns")),
         ..row
     }
+}
+
+/// How a program does it; a congestion control that is left alone by its name, since another machine may have another one.
+fn in_code(factor: &str, levels: &Levels, cell: &CellView) -> Option<String> {
+    let code = phrase::code(factor, levels)?;
+    let found = cell.counters.options.get(factor).and_then(|option| option.source.as_str());
+    Some(match found.filter(|_| levels.get(factor).is_auto()) {
+        Some(name) => format!("{code} (here {name})"),
+        None => code,
+    })
 }
 
 /// The rate of all confirmed trials together, slow ones in full, where it is far below the median one.
