@@ -16,13 +16,12 @@ import {
   limitOf,
   nothingMeasured,
   pivot,
-  reasonOf,
   type UseRow,
   type View,
 } from "./data";
 import { h, table } from "./dom";
 import { FEW, folded } from "./folded";
-import { costName, digits, duration, moreOf, percent, sentence } from "./format";
+import { costName, digits, duration, resourceOf, percent, sentence } from "./format";
 import { manyTimes, upTo } from "./outward";
 import { nothing } from "./nothing";
 import { contradicting, marked, MARKS, meaningOfMark, noteOf, OWN, secondTrials, summary } from "./standing";
@@ -204,7 +203,7 @@ function answer(
   const lower = cells.length === 1 ? (cells[0]?.above_best_lower ?? null) : null;
   const second = contradicting(view, row);
   const again = secondTrials(view, groupOf(view, group));
-  const more = moreOf(groupOf(view, group)?.cost ?? "");
+  const resource = resourceOf(groupOf(view, group)?.cost ?? "");
   const bound = {
     lower,
     upper: row.within ?? null,
@@ -213,7 +212,7 @@ function answer(
     again: again === OWN ? `its ${OWN}` : again,
     margin: use.margin,
     proven: row.standing === "proven",
-    more,
+    resource,
   };
   const [mark, meaning] = MARKS[marked(row)];
   const shown = use.choices
@@ -273,8 +272,8 @@ function answer(
               : row.note
                 ? "see its note"
                 : "nothing shown",
-          h("span", { class: "unit" }, row.within == null ? "" : ` ${more}`),
-          row.times == null ? null : h("small", {}, `the best's ${more.replace("more ", "")}`),
+          h("span", { class: "unit" }, row.within == null ? "" : ` more ${resource}`),
+          row.times == null ? null : h("small", {}, `the best's ${resource}`),
           second == null ? null : h("small", {}, again, h("br", {}), upTo(second)),
         ),
       ),
@@ -347,14 +346,14 @@ function limits(cells: (CellView | undefined)[]): HTMLElement[] {
   return [...found.values()].map((limit) => {
     const unknown = limit.name === "unknown";
     // What comes behind is the evidence in full, which stands with the cell.
-    const short = reasonOf(limit).split(unknown ? / \(of all trials/ : /[:;]| \(of all trials/)[0] ?? "";
+    const short = unknown ? limit.brief : (limit.brief.split(/[:;]/)[0] ?? "");
     const divided = inDoubt(limit);
     return h(
       "span",
       { class: "because" },
       h("span", { class: "tag", title: limit.sentence }, unknown ? limitOf(limit) : limitName(limit.name)),
-      h("small", {}, short),
-      divided && h("small", {}, divided),
+      // How its trials stand to it stands for its reason, which WHY tells.
+      h("small", {}, divided ?? short),
     );
   });
 }

@@ -28,8 +28,8 @@ export interface Bound {
   again?: string;
   margin: number;
   proven: boolean;
-  /** What is bounded: `more time`. */
-  more: string;
+  /** What is taken: `time`. */
+  resource: string;
 }
 
 /** The bound in words, for who does not see it. */
@@ -41,17 +41,17 @@ export function inWords({
   again: of = "its second trials",
   margin,
   proven,
-  more,
+  resource,
 }: Bound): string {
   if (upper == null && times != null)
-    return `no answer yet: may take ${manyTimes(times)} the ${more.replace("more ", "")} of the best confirmed`;
+    return `no answer yet: may take ${manyTimes(times)} the ${resource} of the best confirmed`;
   if (upper == null) return "no bound: nothing is shown of it";
   const told = (share: number) =>
     atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
   const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");
   const takes = both ? `between ${atLeast(lower)} and ${atMost(upper)}` : told(upper);
   const again = second == null ? "" : `; by ${of} ${told(second)}`;
-  return `takes ${takes} ${more} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
+  return `takes ${takes} more ${resource} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 
 /** The margin and the line that a bound is drawn on. */

@@ -13,6 +13,7 @@ export type {
   Estimate,
   FactorView,
   GroupView,
+  OffCurve,
   Slice,
   TwinView,
   UseRow,
@@ -121,10 +122,9 @@ export function inDoubt({ doubt }: Limit): string | null {
     : `so in ${agree} of ${trials} trials; ${limitName(other)} in ${show_other}`;
 }
 
-/** What a limit rests on, without how its trials stand to it. */
-export function reasonOf({ sentence, doubt }: Limit): string {
-  return doubt ? sentence.replace(/(?: \(so in \d[^()]*\)| of all trials together;[^;]*)$/, "") : sentence;
-}
+/** The speeds of a cell that has several: its median tells of none of them. */
+export const speedsOf = ({ modes }: Pick<CellView, "modes">): number[] =>
+  modes && modes.modes.length > 1 ? modes.modes.map(({ median }) => median) : [];
 
 /** Shown by confirmation, not by screening alone. */
 export function isConfirmed(cell: CellView): boolean {

@@ -88,6 +88,10 @@ export function evenTicksTo(most: number, room = 6): number[] {
   return Array.from({ length: counted(step) + 1 }, (_, at) => Number((at * step).toPrecision(12)));
 }
 
+/** `a`, `a and b`, `a, b and c`. */
+export const enumerated = (parts: string[]): string =>
+  [parts.slice(0, -1).join(", "), parts.at(-1)].filter((part) => part).join(" and ");
+
 /** The first letter as it begins a heading. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -111,10 +111,14 @@ export function costOf(cells: CellView[]): Measure | undefined {
 /** Calls that carry so many times as much are not compared by their time. */
 const CARRIED = 1.5;
 
+/** What a call moved whose time is told, bytes. */
+export const movedBy = ({ counters }: CellView): number | undefined =>
+  counters.bytes_per_read ?? counters.bytes_per_write ?? undefined;
+
 /** How much calls move whose time is shown, where that is not the same: a longer one may carry more. */
 export function carried(cells: CellView[], { key }: Measure): string | false {
   if (key !== "ns_per_call") return false;
-  const sizes = cells.flatMap(({ counters }) => counters.bytes_per_read ?? counters.bytes_per_write ?? []);
+  const sizes = cells.flatMap((cell) => movedBy(cell) ?? []);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return (
     most > CARRIED * least &&

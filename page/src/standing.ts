@@ -2,7 +2,7 @@
 // rows of the document; nothing is judged here.
 
 import { cellOf, groupOf, type GroupView, type UseRow, type View } from "./data";
-import { capital, moreOf, percent } from "./format";
+import { capital, resourceOf, percent } from "./format";
 import { manyTimes, upTo } from "./outward";
 
 export type Mark = UseRow["standing"] | "contested";
@@ -35,11 +35,11 @@ export function doubt(view: View, group: string): { mark: Mark; text: string } |
   if (!row || view.versus || row.standing === "alone") return null;
   const mark = marked(row);
   const second = contradicting(view, row);
-  const bound = second == null ? "" : ` (by these ${upTo(second)} ${moreOf(groupOf(view, group)?.cost ?? "")})`;
+  const resource = resourceOf(groupOf(view, group)?.cost ?? "");
+  const bound = second == null ? "" : ` (by these ${upTo(second)} more ${resource})`;
   const meaning = mark === "contested" ? "shown, but something speaks against it" : MARKS[mark][1].split(":")[0];
-  const more = moreOf(groupOf(view, group)?.cost ?? "").replace("more ", "");
   const why = [
-    row.times == null ? "" : `no answer yet: may take ${manyTimes(row.times)} the best's ${more}`,
+    row.times == null ? "" : `no answer yet: may take ${manyTimes(row.times)} the best's ${resource}`,
     row.note ? `${noteOf(view, row).replace(/: (NOISE|AUDIT)$/, "")}${bound}` : "",
   ].filter((part) => part !== "");
   return { mark, text: `${[capital(meaning ?? ""), why.join("; ")].filter((part) => part !== "").join(": ")}.` };
@@ -62,7 +62,7 @@ export function summary(rows: Pick<UseRow, "standing" | "note">[], margin: numbe
   ] as const;
   const told = rest.filter(([many]) => many > 0).map(([many, what]) => `${many} ${are(many)} ${what}`);
   const plainly = of("contested") > 0 ? "plainly shown" : "shown";
-  const shown = `${of("proven")} of ${compared} ${compared === 1 ? "answer is" : "answers are"} ${plainly} to be within ${percent(margin)} of the best confirmed`;
+  const shown = `${of("proven")} of ${compared} ${compared === 1 ? "answer" : "answers"} ${compared === 1 ? "is" : are(of("proven"))} ${plainly} to be within ${percent(margin)} of the best confirmed`;
   return `${[shown, ...told].join("; ")}.`;
 }
 

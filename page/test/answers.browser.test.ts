@@ -46,7 +46,8 @@ inBrowser("the answers in a browser", () => {
     const [group] = view.groups;
     if (!row || !group) throw new Error("a grid has an answer");
     const named = view.cells.find((each) => each.id === group.recommendation.cell);
-    if (named) named.limit = { name: "unknown", sentence: "CPU time was not recorded", evidence: {} };
+    const sentence = "CPU time was not recorded";
+    if (named) named.limit = { name: "unknown", sentence, brief: sentence, evidence: {} };
     row.note = "not by its second trials: NOISE";
     row.code = ["read(fd, buf, 65536)"];
     row.peer_code = ["write(fd, buf, 1024)"];

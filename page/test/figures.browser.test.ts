@@ -272,6 +272,53 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#options tbody tr").count()).toBe(1);
   });
 
+  test("options that nobody asked for are told as they came out, without what nobody could read", async () => {
+    const view = grid(2, 1);
+    const options = {
+      congestion: { requested: "auto", source: "bbr", sink: "bbr", as_asked: null },
+      nodelay: { requested: "auto", source: null, sink: null, as_asked: null },
+    };
+    const factor = view.plan.factors[0]!;
+    view.plan.factors.push({ ...factor, name: "congestion" }, { ...factor, name: "nodelay" });
+    for (const each of view.cells) each.counters.options = options as never;
+    const none = await open(fileOf([view]));
+    expect(await none.page.locator("#options h3").textContent()).toContain("none of them asked for");
+    expect(await none.page.locator("#options tbody tr").allTextContents()).toHaveLength(1);
+    options.congestion = { requested: "bbr", source: "bbr", sink: "bbr", as_asked: true } as never;
+    for (const each of view.cells) each.counters.options = options as never;
+    const one = await open(fileOf([view]));
+    expect(await one.page.locator("#options tbody").textContent()).toContain("in force");
+  });
+
+  test("names stand as in the ranking, and sizes that calls did not move say what they moved", async () => {
+    const relay = (relay: string, label: string, upper: number) => ({
+      ...cell({ id: relay, factors: { relay }, bound: [0, upper] }),
+      label,
+    });
+    const relays = [relay("std-copy", "relay std-copy (8 KiB)", 0.9), relay("splice", "relay splice", 0.1)];
+    const view = session(relays, { varied: ["relay"] });
+    for (const group of view.groups) group.varied = ["relay"];
+    const named = await open(fileOf([view]));
+    const texts = (await named.page.locator("#sweep svg text").allTextContents()).filter((text) => /^s/.test(text));
+    expect(texts).toEqual(["splice", "std-copy (8 KiB)"]);
+    const sizes = [1, 64].map((size) => {
+      const one = cell({ id: `c${size}`, factors: { transport: "unix", read_size: size << 10, write_size: 1024 } });
+      one.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
+      return { ...one, counters: { ...one.counters, bytes_per_read: Math.min(size, 40) << 10 } };
+    });
+    const { page } = await open(fileOf([session(sizes, { varied: ["read_size"] })]));
+    expect(await page.locator("#sweep svg").last().textContent()).toContain("→ 40\u00a0KiB");
+    expect(await page.locator("#sweep svg").last().textContent()).not.toContain("→ 1\u00a0KiB");
+  });
+
+  test("each heap of the cost model is named, and crossed where the curve misses it", async () => {
+    const { page, trouble } = await open(fileOf([long(grid(5, 4))]));
+    const texts = (await page.locator("#cost svg text").allTextContents()).map((text) => text.replace("\u00a0", " "));
+    expect(texts).toEqual(expect.arrayContaining(["1 KiB", "2 KiB"]));
+    expect(await page.locator("#cost .reading").textContent()).toContain("the curve is wrong there");
+    expect(trouble).toEqual([]);
+  });
+
   test("a difference without an interval has nothing that looks like one", async () => {
     const view = long(grid(3, 1));
     for (const group of view.groups) {

@@ -50,13 +50,13 @@ describe("a bound", () => {
   });
   test("in words", () => {
     const words = (lower: number | null, upper: number | null, proven: boolean) =>
-      inWords({ lower, upper, margin: 0.05, proven, more: "more time" }).replaceAll("\u00a0", " ");
+      inWords({ lower, upper, margin: 0.05, proven, resource: "time" }).replaceAll("\u00a0", " ");
     expect(words(null, 0.03, true)).toBe("takes at most 3 % more time than the best confirmed, shown to be within 5 %");
     expect(words(0.1, 0.2, false)).toBe(
       "takes between 10 % and 20 % more time than the best confirmed, not shown to be within 5 %",
     );
     expect(words(null, null, false)).toMatch(/no bound/);
-    const again = inWords({ lower: null, upper: 0.03, second: 0.08, margin: 0.05, proven: true, more: "more time" });
+    const again = inWords({ lower: null, upper: 0.03, second: 0.08, margin: 0.05, proven: true, resource: "time" });
     expect(again.replaceAll("\u00a0", " ")).toContain("; by its second trials at most 8 %");
   });
 });
@@ -270,7 +270,7 @@ describe("how many answers are how well known", () => {
     );
     expect(said(row("proven"))).toBe("1 of 1 answer is shown to be within 5 % of the best confirmed.");
     expect(said(row("proven"), row("proven", "not by its second trials: NOISE"), row("doubtful"))).toBe(
-      "1 of 3 answers are plainly shown to be within 5 % of the best confirmed; 1 is shown, with something against it; 1 is in doubt.",
+      "1 of 3 answers is plainly shown to be within 5 % of the best confirmed; 1 is shown, with something against it; 1 is in doubt.",
     );
     expect(said(row("alone"))).toBeUndefined();
   });

@@ -45,7 +45,12 @@ export function cell(planted: PlantedCell): CellView {
     more: {},
     counters: { options: {} } as CellView["counters"],
     cpu: { ends_s_per_gib: rate == null ? null : 0.4 } as CellView["cpu"],
-    limit: { name: "sender CPU", sentence: "the writer runs all the time", evidence: {} } as CellView["limit"],
+    limit: {
+      name: "sender CPU",
+      sentence: "the writer runs all the time",
+      brief: "the writer runs all the time",
+      evidence: {},
+    } as CellView["limit"],
     above_best_lower: bound?.[0] ?? null,
     above_best_upper: bound?.[1] ?? null,
     mean: rate,
@@ -210,6 +215,7 @@ export function long(view: View): View {
     const residuals = Array.from({ length: 600 }, (_, at) => ({
       cell: own[at % own.length]?.id ?? "",
       block: at,
+      bytes_per_call: 1000 << ((at % own.length) % 8),
       ln: ((at % 21) - 10) / 100,
     }));
     const slice = {
@@ -223,6 +229,13 @@ export function long(view: View): View {
       breaks: [{ at_bytes: 2048, lower_bytes: 1500, upper_bytes: 3000, p: 0.01 }],
       relative_error: 0.05,
       residuals,
+      off_curve: own.slice(0, 3).map(({ id }, at) => ({
+        cell: id,
+        asked_bytes: 1024 << at,
+        bytes_per_call: 1000 << at,
+        ln: at / 50,
+        is_off: at === 2,
+      })),
     };
     group.cost_model = { reader: slice, writer: slice } as unknown as GroupView["cost_model"];
     group.audit = {

@@ -3,8 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { shownRange, sized } from "../src/avoid";
 import { meaningOfMark } from "../src/standing";
-import { axisName, common, type FactorView, inDoubt, limitName, limitOf, reasonOf } from "../src/data";
-import { course } from "../src/figures/course";
+import { axisName, common, type FactorView, inDoubt, limitName, limitOf, speedsOf } from "../src/data";
+import { bulk, course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
 import { brokenOff, notTheFirst } from "../src/figures/compared";
 import { forest } from "../src/figures/forest";
@@ -44,17 +44,12 @@ describe("numbers that are read off by themselves", () => {
     const limit = (change: object) => ({ name: "window", sentence: "it waits", evidence: {}, ...change }) as never;
     expect(limitOf(limit({}))).toBe("full TCP window");
     expect(inDoubt(limit({}))).toBe(null);
-    const both = limit({ doubt, sentence: "it waits (of all trials) (so in 10 of 56 trials; relay CPU in 22)" });
+    const both = limit({ doubt });
     expect(limitOf(both)).toBe("full TCP window, or relay CPU");
     expect(limitOf(limit({ name: "unknown", doubt }))).toBe("perhaps relay CPU");
     expect(inDoubt(both)).toBe("so in 10 of 56 trials; relay CPU in 22");
-    expect(reasonOf(both)).toBe("it waits (of all trials)");
-    const none = limit({
-      doubt: { ...doubt, agree: 0 },
-      sentence: "it waits of all trials together; relay CPU in 22 of the 56 trials one by one",
-    });
+    const none = limit({ doubt: { ...doubt, agree: 0 } });
     expect(inDoubt(none)).toBe("all trials together show this, and relay CPU 22 of the 56 one by one");
-    expect(reasonOf(none)).toBe("it waits");
   });
   test("a course has a row for each choice, in which its second trials stand as well", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));
@@ -70,6 +65,33 @@ describe("numbers that are read off by themselves", () => {
     expect(reading(["a"])).toMatch(/^Each mark is one trial/);
     expect(reading(["b", "t", "a"])).toMatch(/^A row for each confirmed choice, all on one scale/);
     expect(reading(["b", "t", "a"])).toContain("second trials: a, picked before the first block");
+  });
+  test("a trial that stalls far from all others does not flatten them", () => {
+    const steady = Array.from({ length: 40 }, (_, at) => 100 + (at % 7));
+    expect(bulk(steady)).toEqual([100, 106]);
+    expect(bulk([...steady, 0.01, 5000])).toEqual([100, 106]);
+    const wide = [1, 2, 4, 8, 16, 32, 64, 128];
+    expect(bulk(wide), "what lies apart throughout is drawn").toEqual([1, 128]);
+    const view = session([cell({ id: "a", factors: {} })]);
+    const [group, first] = [view.groups[0], view.cells[0]];
+    if (!group || !first) throw new Error("no group");
+    const points = { at_ns: steady, block: steady, steal_share: steady.map(() => null), blocks_per_point: 1 };
+    const reading = (rate: number[]) => {
+      group.course = { ...points, cells: [{ cell: "a", rate }] } as never;
+      const drawn = course({ view, group, cell: first });
+      return drawn && "reading" in drawn ? drawn.reading.replaceAll("\u00a0", " ") : "";
+    };
+    expect(reading(steady)).not.toContain("beyond the scale");
+    expect(reading([5000, ...steady.slice(1)])).toContain(
+      "1 mark lies beyond the scale, drawn as an arrow at its edge",
+    );
+    expect(reading([0.01, ...steady.slice(1)]), "an axis from 0 has room for it").not.toContain("beyond the scale");
+  });
+  test("a cell with several speeds tells them", () => {
+    const mode = (median: number) => ({ median, share: 0.5 });
+    expect(speedsOf({ modes: { modes: [mode(1), mode(2)] } as never })).toEqual([1, 2]);
+    expect(speedsOf({ modes: { modes: [mode(1)] } as never })).toEqual([]);
+    expect(speedsOf({ modes: null })).toEqual([]);
   });
   test("an axis has the name in code alone, and a rate that is asked for is not the one that is measured", () => {
     const factor = (name: string, heading: string) => ({ name, heading }) as FactorView;

@@ -1,7 +1,7 @@
 // The choice against its rivals in trials far longer than those that chose it: does the answer last?
 
 import { cellOf } from "../data";
-import { counted, duration, moreOf, percent } from "../format";
+import { counted, duration, resourceOf, percent } from "../format";
 import type { Figure, Lacking } from "../frame";
 import type { Looking } from "../state";
 import { percentOf } from "../outward";
@@ -17,7 +17,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   const found = group.audit;
   if (!found || found.rivals.length === 0) return null;
   const name = (id: string) => cellOf(view, id)?.label || id;
-  const more = moreOf(group.cost);
+  const resource = resourceOf(group.cost);
   const rows = found.rivals.map((rival) => ({
     id: rival.cell,
     label: `against ${name(rival.cell)}`,
@@ -40,7 +40,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
     return {
       id: "audit",
       title: "Audit: does the choice last?",
-      needs: `${longer}, ${name(found.choice)} takes ${against(only, more)} than ${name(only.id)} (${only.more}). ${FINDINGS[found.finding] ?? found.finding}`,
+      needs: `${longer}, ${name(found.choice)} takes ${against(only, resource)} than ${name(only.id)} (${only.more}). ${FINDINGS[found.finding] ?? found.finding}`,
     };
   const bars = rows.filter((row) => row.lower != null || row.upper != null).length;
   const known = [
@@ -50,7 +50,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   return {
     id: "audit",
     title: "Audit: does the choice last? Against its rivals in longer trials",
-    reading: `How much ${more} ${name(found.choice)} takes than each rival ${longer}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
+    reading: `How much more ${resource} ${name(found.choice)} takes than each rival ${longer}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],
       rows: found.rivals.map((rival) => [
@@ -67,7 +67,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
       differences(
         rows,
         view.plan.margin,
-        `← the choice takes less · the choice takes ${more} →`,
+        `← the choice takes less · the choice takes more ${resource} →`,
         width,
         Math.min(reachOf(rows), REACH),
       ),
@@ -79,10 +79,10 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
 const REACH = 1;
 
 /** How a row reads as a sentence: one dot in an empty figure says no more. */
-function against({ mid, lower, upper }: Difference, more: string): string {
+function against({ mid, lower, upper }: Difference, resource: string): string {
   const interval = lower != null && upper != null ? `${percentOf(lower, "lower")} to ${percentOf(upper, "upper")}` : "";
-  if (mid == null) return `${interval} ${more}`;
-  const size = `${percentOf(Math.abs(mid), "middle")} ${mid < 0 ? more.replace("more", "less") : more}`;
+  if (mid == null) return `${interval} more ${resource}`;
+  const size = `${percentOf(Math.abs(mid), "middle")} ${mid < 0 ? "less" : "more"} ${resource}`;
   // Of less neither end has a sign.
   if (mid < 0 && lower != null && upper != null && upper <= 0)
     return `${size} (${percentOf(-upper, "lower")} to ${percentOf(-lower, "upper")})`;

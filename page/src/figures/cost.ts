@@ -1,11 +1,11 @@
 // What a call and a byte cost: the fitted curve over the cells that it was fitted to, and how far trials are off it.
 
 import * as Plot from "@observablehq/plot";
-import { candidates, type CellView, type GroupView, type Slice } from "../data";
+import type { OffCurve, Slice } from "../data";
 import { h } from "../dom";
-import { bytes, capital, digits, duration, percent, size, trimmed } from "../format";
+import { bytes, capital, digits, duration, enumerated, percent, size, trimmed } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { accent, draw, faint, heading, logarithmic, logAxis, warn } from "../look";
+import { accent, draw, faint, heading, ink, logarithmic, logAxis, paper, warn } from "../look";
 import type { Looking } from "../state";
 
 let end: "reader" | "writer" = "reader";
@@ -19,17 +19,17 @@ export function fitted(slice: Pick<Slice, "per_call_ns" | "segments">, size: num
   }, slice.per_call_ns);
 }
 
-export function cost({ view, group }: Looking, redraw: () => void): Figure | null {
+export function cost({ group }: Looking, redraw: () => void): Figure | null {
   const has = (name: "reader" | "writer") => (group.cost_model[name]?.residuals?.length ?? 0) > 0;
   if (!has("reader") && !has("writer")) return null;
   if (!has(end)) end = end === "reader" ? "writer" : "reader";
   const model = group.cost_model[end] as Slice;
-  const sizes = sizesOf(candidates(view, group), end);
-  const residuals = (model.residuals ?? [])
-    .map((residual) => ({ ...residual, size: sizes.get(residual.cell) }))
-    .filter((residual): residual is typeof residual & { size: number } => residual.size != null);
-  const points = residuals
-    .map((residual) => ({ ...residual, ns: (fitted(model, residual.size) ?? 0) * Math.exp(residual.ln) }))
+  const points = (model.residuals ?? [])
+    .map((trial) => ({
+      ...trial,
+      size: trial.bytes_per_call,
+      ns: (fitted(model, trial.bytes_per_call) ?? 0) * Math.exp(trial.ln),
+    }))
     .filter((point) => point.ns > 0);
   const first = Math.min(...points.map((point) => point.size));
   const last = Math.max(...points.map((point) => point.size));
@@ -38,6 +38,8 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
     ns: fitted(model, size),
   }));
   const call = end === "reader" ? "read" : "write";
+  const heaps = model.off_curve.filter((one) => points.some((point) => point.cell === one.cell));
+  const missed = heaps.filter((one) => one.is_off);
   const metric = `${model.metric === "on_cpu_ns_per_call" ? "CPU time" : "time"} of a ${call} call`;
   const pieces = model.segments
     .map(
@@ -48,7 +50,7 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
   return {
     id: "cost",
     title: `What a call and a byte cost: the ${end}`,
-    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Beneath: how many times as long (×) or as short (÷) as by the curve each trial took; a pattern there would mean that the curve is wrong. A description: no recommendation rests on it.`,
+    reading: `${capital(metric)} against the bytes that it moved, with the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces}. Typical error of the curve ${percent(model.relative_error ?? 0)}. Above each heap of trials the ${call} size that was asked for. Beneath: how many times as long (×) or as short (÷) as by the curve each trial took, and ◆ their mean by size${missed.length > 0 ? `: at ${missed.length > 2 ? `${missed.length} of ${heaps.length} sizes` : enumerated(missed.map((one) => bytes(one.asked_bytes)))} (✗) it is off by more than chance, so the curve is wrong there` : ", off the curve nowhere by more than chance"}. A description: no recommendation rests on it.`,
     controls:
       has("reader") && has("writer")
         ? h(
@@ -108,20 +110,17 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
               fill: warn(),
               fillOpacity: 0.14,
             }),
-            // From the end of its interval that has more room beside it.
-            ...[true, false].map((early) =>
-              Plot.text(
-                breaks.filter(({ at_bytes: at }) => at < Math.sqrt(first * last) === early),
-                {
-                  x: (each) => Math.log2(early ? Math.max(each.lower_bytes, first) : Math.min(each.upper_bytes, last)),
-                  frameAnchor: "top",
-                  textAnchor: early ? "start" : "end",
-                  dy: -10,
-                  text: (each) => `a break between ${roughly(each.lower_bytes)} and ${roughly(each.upper_bytes)}`,
-                  fill: warn(),
-                },
-              ),
-            ),
+            // Above the middle of what is known of it, as far as the frame has room to either side.
+            ...breaks.map((each) => {
+              const text = `a break between ${roughly(each.lower_bytes)} and ${roughly(each.upper_bytes)}`;
+              const middle = Math.log2(each.lower_bytes * each.upper_bytes) / 2;
+              const [from, to] = x.domain as [number, number];
+              const plot = width - shared.marginLeft - shared.marginRight;
+              const at = ((middle - from) / (to - from)) * plot;
+              const half = (text.length * LETTER) / 2;
+              const dx = Math.max(half - shared.marginLeft, Math.min(at, plot + shared.marginRight - half)) - at;
+              return Plot.text([text], { x: middle, dx, dy: -10, frameAnchor: "top", fill: warn() });
+            }),
             Plot.dot(points, {
               x: (point) => Math.log2(point.size),
               y: (point) => Math.log2(point.ns ?? 1),
@@ -130,6 +129,16 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
               fillOpacity: 0.35,
               stroke: faint(),
               strokeOpacity: 0.6,
+            }),
+            Plot.text(apart(heaps, Math.log2((last * 1.06) / (first * 0.85)), width - 82), {
+              x: (one) => Math.log2(one.bytes_per_call),
+              y: (one) => Math.log2(Math.max(...points.filter(({ cell }) => cell === one.cell).map(({ ns }) => ns))),
+              dy: -14,
+              text: (one) => bytes(one.asked_bytes),
+              fontWeight: 600,
+              fill: ink(),
+              stroke: paper(),
+              strokeWidth: 4,
             }),
             Plot.line(curve, {
               x: (point) => Math.log2(point.size),
@@ -165,12 +174,38 @@ export function cost({ view, group }: Looking, redraw: () => void): Figure | nul
               stroke: faint(),
               strokeOpacity: 0.6,
             }),
+            ...[true, false].map((off) =>
+              Plot.dot(
+                heaps.filter((one) => one.is_off === off),
+                {
+                  x: (one) => Math.log2(one.bytes_per_call),
+                  y: "ln",
+                  r: 6,
+                  ...(off
+                    ? { symbol: "times", stroke: warn(), strokeWidth: 2.5 }
+                    : { symbol: "diamond", fill: accent(), stroke: paper(), strokeWidth: 1.2 }),
+                } as Plot.DotOptions,
+              ),
+            ),
           ],
         }),
       ];
     },
   };
 }
+
+/** Of names along an axis of so many octaves those that have room, the first one among them. */
+function apart(all: OffCurve[], octaves: number, width: number): OffCurve[] {
+  const place = (one: OffCurve) => (Math.log2(one.bytes_per_call) / octaves) * width;
+  const told: OffCurve[] = [];
+  for (const one of all) {
+    const last = told.at(-1);
+    if (last == null || place(one) - place(last) >= NAME) told.push(one);
+  }
+  return told;
+}
+/** The room that a size takes, and a letter at most, pixels. */
+const [NAME, LETTER] = [56, 6.6];
 
 /** Round sizes from the smallest on to the one above the largest: powers of two, or, of sizes that lie close together, whole numbers. */
 export function sizeTicks(first: number, last: number): number[] {
@@ -192,17 +227,3 @@ const CLOSE = 4;
 /** A size that was worked out, and not measured: in two digits. */
 export const roughly = (value: number): string =>
   size(value).replace(/[\d.]+/, (text) => trimmed(Number(Number(text).toPrecision(2))));
-
-/** Bytes that a call of an end really moved, by cell. */
-function sizesOf(
-  cells: CellView[],
-  end: keyof Pick<GroupView["cost_model"], "reader" | "writer">,
-): Map<string, number> {
-  const of = (cell: CellView) => (end === "reader" ? cell.counters.bytes_per_read : cell.counters.bytes_per_write);
-  return new Map(
-    cells.flatMap((cell) => {
-      const size = of(cell);
-      return size == null ? [] : [[cell.id, size] as const];
-    }),
-  );
-}

@@ -5,7 +5,7 @@ import * as Plot from "@observablehq/plot";
 import { candidates, cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { toneOf, draw, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
+import { toneOf, draw, farApart, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
 import { RATES } from "../measure";
 import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
@@ -19,7 +19,20 @@ const [MANY, RUN] = [40, 9];
 /** The line of what is measured twice. */
 const TWIN_DASH = "1 3";
 /** How high a row is, and of that its name; how high what the host took is; pixels. */
-const [ROW, NAME, STOLEN] = [84, 22, 106];
+const [ROW, NAME, STOLEN] = [92, 22, 106];
+
+/**
+ * From where to where most rates lie: Tukey's far fences about the quartiles of their logarithms (three times their distance), or
+ * the farthest rates within them; but never fewer than 95 of 100. A few trials that stall would flatten the rest.
+ */
+export function bulk(rates: number[]): [number, number] {
+  const sorted = [...rates].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 1;
+  const fence = (at(0.75) / at(0.25)) ** 3;
+  const [low, top] = [Math.min(at(0.25) / fence, at(0.025)), Math.max(at(0.75) * fence, at(0.975))];
+  const within = sorted.filter((rate) => rate >= low && rate <= top);
+  return [within[0] ?? low, within.at(-1) ?? top];
+}
 
 export function course({ view, group }: Looking): Figure | Lacking | null {
   const found = group.course;
@@ -41,18 +54,16 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
   const twinned = found.cells.map(({ cell }) => cell).find(again);
   // In the order of the ranking, so that what has no bound yet is drawn by how fast it is.
   const order = ranked(view, group).map(({ id }) => id);
-  const recommended = group.recommendation.cell ?? group.recommendation.best;
-  const weight = (id: string) =>
-    choice(id) === recommended
-      ? 0
-      : twinned && choice(id) === choice(twinned)
-        ? 1
-        : 2 + (order.includes(id) ? order.indexOf(id) : order.length);
+  const rank = (id: string) => (order.includes(choice(id)) ? order.indexOf(choice(id)) : order.length);
   const all = [...found.cells].sort(
-    (a, b) => weight(a.cell) - weight(b.cell) || Number(again(a.cell)) - Number(again(b.cell)),
+    (a, b) => rank(a.cell) - rank(b.cell) || Number(again(a.cell)) - Number(again(b.cell)),
   );
   const every = [...new Set(all.map(({ cell }) => choice(cell)))];
-  const rows = every.slice(0, ROWS_MAX);
+  // Whom the answer names and what was measured twice are drawn, whatever their ranks.
+  const wanted = [group.recommendation.cell ?? group.recommendation.best, twinned && choice(twinned)];
+  const first = every.filter((id) => wanted.includes(id));
+  const others = every.filter((id) => !wanted.includes(id)).slice(0, ROWS_MAX - first.length);
+  const rows = every.filter((id) => [...first, ...others].includes(id));
   const cells = all.filter(({ cell }) => rows.includes(choice(cell)));
   const known = rows.flatMap((id) => cellOf(view, id) ?? []);
   const looks = seriesOf(view, known);
@@ -75,6 +86,14 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       )
       .filter((point): point is typeof point & { rate: number } => point.rate != null);
   const points = pointsOf(cells);
+  const [low, top] = bulk(points.map(({ rate }) => rate));
+  const scale = valueAxis(unit, low, top, 2);
+  // A scale that begins at 0 has room for what is slow.
+  const least = farApart(unit, low, top) ? low : 0;
+  /** How far a rate lies beyond the scale: below it, above it, or not. */
+  const beyond = ({ rate }: { rate: number }): -1 | 0 | 1 => (rate < least ? -1 : rate > top ? 1 : 0);
+  const y = ({ rate }: { rate: number }) => scale.place(Math.max(least, Math.min(rate, top)));
+  const outside = points.filter(beyond).map(({ rate }) => rate);
   const many = found.at_ns.length > MANY;
   const steal = found.steal_share
     .map((share, at) => ({ at: found.at_ns[at] ?? 0, share }))
@@ -91,6 +110,8 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
         `Drawn are ${rows.length} of ${every.length} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}; the data has all.`,
       twinned &&
         `Hollow are second trials: ${label(choice(twinned))}, picked before the first block, was measured twice in every block, so what both differ by is chance and disturbance.`,
+      outside.length > 0 &&
+        `${outside.length === 1 ? "1 mark lies" : `${outside.length} marks lie`} beyond the scale, drawn as an arrow at its edge (${[...new Set([Math.min(...outside), Math.max(...outside)])].map((rate) => quantity(rate, unit)).join(" to ")}).`,
       broken > 0 &&
         `${counted(broken, "block")} broke off, ${broken === 1 ? "was" : "were"} repeated, and ${broken === 1 ? "is" : "are"} left out: what broke off counts for nothing.`,
       steal.length > 0 && most === 0 && "The host took no CPU time from this machine in any of these blocks (steal).",
@@ -105,8 +126,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
       rows: pointsOf(all).map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
     }),
     draw(width) {
-      const rates = points.map((point) => point.rate);
-      const { axis, name: unitName, place } = valueAxis(unit, Math.min(...rates), Math.max(...rates), 2);
+      const { axis, name: unitName, place } = scale;
       const end = Math.max(...found.at_ns, 1);
       const x: Plot.ScaleOptions = {
         domain: [Math.min(...found.at_ns), end],
@@ -155,9 +175,9 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
             ),
             ...cells.flatMap((one) => {
               const own = points.filter((point) => point.id === one.cell);
+              const inside = own.filter((point) => beyond(point) === 0);
               const twin = again(one.cell);
               const stroke = toneOf(lookOf(one.cell));
-              const y = (point: { rate: number }) => place(point.rate);
               const line = {
                 x: "at",
                 y,
@@ -172,15 +192,23 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
                 many
                   ? own.length > RUN && Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line))
                   : Plot.line(own, line),
-                Plot.dot(own, {
+                Plot.text(own.filter(beyond), {
+                  x: "at",
+                  y,
+                  fy: "row",
+                  text: (point) => (beyond(point) < 0 ? "↓" : "↑"),
+                  fill: stroke,
+                  fontWeight: 700,
+                }),
+                Plot.dot(inside, {
                   x: "at",
                   y,
                   fy: "row",
                   symbol: symbolOf(lookOf(one.cell)),
-                  r: many ? 1.8 : 3.2,
+                  r: many ? 2.1 : 3.2,
                   stroke,
                   fill: twin ? paper() : stroke,
-                  ...(many ? { strokeOpacity: 0.35, fillOpacity: 0.35, strokeWidth: 1 } : {}),
+                  ...(many ? { strokeOpacity: 0.5, fillOpacity: 0.5, strokeWidth: 1 } : {}),
                 } as Plot.DotOptions),
               ].filter((mark) => mark !== false);
             }),
@@ -188,7 +216,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
               points,
               Plot.pointer({
                 x: "at",
-                y: (point) => place(point.rate),
+                y,
                 fy: "row",
                 title: (point) =>
                   `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`,

@@ -45,19 +45,29 @@ export function reachOf(rows: Difference[]): number {
 export type Sides = "both" | "either" | "times" | "more";
 
 /** From where to where the axis goes, as shares. */
-export function domainOf(rows: Difference[], margin: number, reach: number, sides: Sides): [number, number] {
+export function domainOf(
+  rows: Difference[],
+  margin: number,
+  reach: number,
+  sides: Sides,
+  /** What is left free beyond the farthest ends, as a share of the axis. */
+  beside = ROOM,
+): [number, number] {
   const ends = rows.flatMap(endsOf);
   const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
   const low = sides === "more" ? 0 : Math.max(-reach, Math.min(-margin * 1.4, ...ends));
   // A mark at the end of the axis looks like a part of its name. What is cut off has its arrow there.
-  const room = (top - low) * ROOM;
+  const room = (top - low) * beside;
   const right = ends.some((end) => end > top) ? top : top + room;
   if (sides === "times" || sides === "more") return [low, right];
   const left = ends.some((end) => end < low) ? low : low - room;
   // What is said of either side of 0 has to stand there; and nothing takes less than nothing.
-  return [Math.max(sides === "both" ? -1 : -reach, Math.min(left, -right * SIDE)), Math.max(right, -left * SIDE)];
+  const side = sides === "either" ? 1 : SIDE;
+  const least = sides === "both" ? -1 : -reach - room;
+  return [Math.max(least, Math.min(left, -right * side)), Math.max(right, -left * side)];
 }
 const ROOM = 0.03;
+/** How far the shorter side reaches at least, of the longer one: as far, where the same lies as far on either. */
 const SIDE = 0.4;
 
 /** How far a row that has nobody beside it, or whose size is what was asked, may reach: a hundred times. */
@@ -89,7 +99,6 @@ export function differences(
     : ratios
       ? (at: number, end?: End) => longer(ratio.share(at), end)
       : (share: number, end: End = "middle") => percentOf(share, end);
-  const [low, top] = domainOf(rows, margin, reach, sides);
   // How far beyond that an end lies says nothing more.
   const farthest = place(FAR) ?? FAR;
   const capped: Named = (share, end) =>
@@ -104,11 +113,14 @@ export function differences(
     rows.length === 1 ? 46 : undefined,
   );
   const beside = told && !narrow;
+  const marginRight = beside ? 136 : 22;
+  const wide = width - left - marginRight;
+  // Several have them beside their ends, which takes room; what has a second interval has no place for them.
+  const numbered = rows.length > 1 && rows.every((row) => !row.thin);
+  const [low, top] = domainOf(rows, margin, reach, sides, numbered ? Math.min(NUMBER / wide, ROOM_MOST) : undefined);
   const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
   const lone = (row: Difference) => within(row) && row.lower == null && row.upper == null;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
-  const marginRight = beside ? 136 : 22;
-  const wide = width - left - marginRight;
   const zero = (wide * -low) / (top - low);
   // The middle where it has room between the ends.
   const wideEnough = (share: number, row: Difference) =>
@@ -248,6 +260,21 @@ export function differences(
         r: 4.5,
       }),
       rows.length === 1 ? Plot.text(ends, { y: "id", x: "at", dy: 15, text: "text", fill: ink() }) : null,
+      ...(numbered ? (["lower", "upper"] as const) : []).map((end) =>
+        Plot.text(
+          rows.filter((row) => row[end] != null && row[end] >= low && row[end] <= top),
+          {
+            y: "id",
+            x: end,
+            text: (row) => named(row[end] ?? 0, end),
+            textAnchor: end === "lower" ? "end" : "start",
+            dx: end === "lower" ? -6 : 6,
+            fill: ink(),
+            stroke: paper(),
+            strokeWidth: 3,
+          },
+        ),
+      ),
       Plot.dot(
         rows.filter((row) => row.alarm && within(row)),
         { y: "id", x: (row) => clip(row.mid), symbol: "times", stroke: ink(), r: 8, strokeWidth: 2 },
@@ -273,8 +300,9 @@ function wholes(most: number, room: number): number[] {
   return [1, ...multiples.filter((each) => each > 1)].map((each) => each - 1);
 }
 
-/** The room that a number takes, pixels. */
+/** The room that a number takes, pixels; and of an axis at most. */
 const NUMBER = 46;
+const ROOM_MOST = 0.2;
 /** A letter's width in an axis' name, at most; pixels. */
 const LETTER = 7;
 

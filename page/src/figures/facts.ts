@@ -1,6 +1,6 @@
 // What is read rather than seen: options as asked for and as they came out, the machine, the cells.
 
-import { type CellView, candidates, isConfirmed, isMeasured, limitName, type View } from "../data";
+import { type CellView, candidates, inDoubt, isConfirmed, isMeasured, limitOf, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, moreOf, percent, resourceOf, size } from "../format";
 import { ends, inTimes, percentOf, range } from "../outward";
@@ -32,25 +32,41 @@ export function options({ view, cell }: Looking): HTMLElement | null {
   const known = Object.entries(cell.counters.options).filter(([name]) =>
     view.plan.factors.some((factor) => factor.name === name),
   );
-  const rows = known.map(([name, option]) => {
+  const isAsked = ({ requested }: { requested?: unknown }) => requested != null && String(requested) !== "auto";
+  // Of what nobody asked for and nobody could read there is nothing to tell.
+  const told = known.filter(([, option]) => isAsked(option) || option.source != null || option.sink != null);
+  const rows = told.map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
     const read = (value: unknown) => (typeof value === "number" && factor.unit === "bytes" ? size(value) : of(value));
     const verdict =
       option.as_asked == null
-        ? option.requested == null || String(option.requested) === "auto"
-          ? "left as it is"
-          : "cannot be read back"
+        ? isAsked(option)
+          ? "cannot be read back"
+          : "left as it is"
         : option.as_asked
           ? "✓ in force"
           : "✗ not as asked";
     return [factor.heading, of(option.requested), read(option.source), read(option.sink), verdict];
   });
+  const table = { columns: ["option", "asked for", "writing end", "reading end", "in force?"], rows };
+  const name = cell.label || cell.id;
+  if (told.some(([, option]) => isAsked(option)))
+    return panel(
+      "options",
+      "Options: asked for and in force",
+      `Of ${name}, as the kernel reported them while it was measured.`,
+      table,
+    );
   return panel(
     "options",
-    "Options: asked for and in force",
-    `Of ${cell.label || cell.id}, as the kernel reported them while it was measured.`,
-    { columns: ["option", "asked for", "writing end", "reading end", "in force?"], rows },
+    "Options in force, none of them asked for",
+    `What the kernel gave ${name} while it was measured: with other settings of the system they may be others.`,
+    table,
+    {
+      columns: ["option", "writing end", "reading end"],
+      rows: rows.map(([option, , source, sink]) => [option ?? "", source ?? "", sink ?? ""]),
+    },
   );
 }
 
@@ -119,12 +135,14 @@ export function cells(looking: Looking): HTMLElement | null {
   const one = (value: number) => digits(value / divisor);
   // A table that was imported knows of no stages.
   const staged = view.status !== "imported";
-  const row = (cell: CellView) => {
+  // What is the same of all is no matter of a column that is seen.
+  const stages = new Set(all.map(({ stage }) => stage)).size > 1;
+  const row = (cell: CellView, isShort: boolean) => {
     const { id, label, outcome, stage, trials, estimate, limit } = cell;
     return [
       (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
       ...(differ ? [outcome] : []),
-      ...(staged ? [stage ?? "–"] : []),
+      ...((isShort ? stages && staged : staged) ? [stage ?? "–"] : []),
       trials,
       estimate.median == null ? "–" : one(estimate.median),
       estimate.lower == null || estimate.upper == null ? "–" : ends(estimate.lower / divisor, estimate.upper / divisor),
@@ -141,14 +159,19 @@ export function cells(looking: Looking): HTMLElement | null {
       // Why it was not measured is all that is known of it.
       ...(estimate.median == null
         ? ["–", cell.reason ?? limit.sentence]
-        : [limitName(limit.name), [brokenOff(cell), limit.sentence].filter((part) => part).join("; ")]),
+        : [
+            limitOf(limit),
+            [brokenOff(cell), isShort ? limit.brief : limit.sentence, isShort && inDoubt(limit)]
+              .filter((part) => part)
+              .join("; "),
+          ]),
     ];
   };
-  return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", {
+  const table = (isShort: boolean): Table => ({
     columns: [
       "cell",
       ...(differ ? ["outcome"] : []),
-      ...(staged ? ["stage"] : []),
+      ...((isShort ? stages && staged : staged) ? ["stage"] : []),
       "trials",
       `rate, ${name}`,
       `interval, ${name}`,
@@ -161,8 +184,9 @@ export function cells(looking: Looking): HTMLElement | null {
       "limited by",
       "evidence",
     ],
-    rows: all.map(row),
+    rows: all.map((cell) => row(cell, isShort)),
   });
+  return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", table(false), table(true));
 }
 
 /** What the grades of a machine mean. */
@@ -202,12 +226,15 @@ export function environment(view: View): HTMLElement {
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],
     ["began", view.started],
-    ...flat(facts),
   ];
-  return panel("environment", "The machine and what went on beside", "What the answers hold for.", {
-    columns: ["fact", "as it was read"],
-    rows,
-  }) as HTMLElement;
+  const columns = ["fact", "as it was read"];
+  const [title, every] = ["The machine and what went on beside", flat(facts)];
+  const all = { columns, rows: [...rows, ...every] };
+  const figure = panel("environment", title, "What the answers hold for.", all, { columns, rows }) as HTMLElement;
+  const summary = h("summary", {}, `${every.length} facts of the machine, as they were read`);
+  if (every.length > 0)
+    figure.append(h("details", { class: "data" }, summary, tableOf({ columns, rows: every }, summary.textContent)));
+  return figure;
 }
 
 /** A cache of a processor, if that is what it is: `L2 1 MiB, shared by 2 CPUs`. */

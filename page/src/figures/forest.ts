@@ -2,7 +2,7 @@
 // than others, since the three panels share their rows.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, cellOf, limitOf, withoutRelay } from "../data";
+import { type CellView, cellOf, limitOf, speedsOf, withoutRelay } from "../data";
 import { axisUnit, capital, costName, digits, percent, quantity, resourceOf } from "../format";
 import { BOUND_MAX, inTimes, range, withInterval } from "../outward";
 import type { Figure } from "../frame";
@@ -37,6 +37,7 @@ export function forest(looking: Looking): Figure | null {
   const single = cells.every((cell) => cell.trials <= 1);
   const partial = cells.filter((cell) => cell.above_best_upper == null && brokenOff(cell));
   const relayless = withoutRelay(view, group);
+  const several = cells.filter((cell) => speedsOf(cell).length > 0);
   const reach = Math.min(Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2), 9);
   // Where bounds reach far a proportional scale would hide what is near, the margin among it.
   const rooted = reach > ROOTED * margin;
@@ -148,6 +149,8 @@ export function forest(looking: Looking): Figure | null {
       relayless &&
         `The dashed line is the path without a relay: ${quantity(relayless.estimate.median ?? 0, relayless.estimate.unit)}.`,
       all.length > cells.length && `Drawn are the first ${cells.length} of ${all.length}; every cell has a row below.`,
+      several.length > 0 &&
+        `${several.map(({ label, id }) => label || id).join(" and ")} ${several.length === 1 ? "has" : "have"} several speeds, marked ◇: a median tells of none of them.`,
       cost && lacks(cells, cost),
       partial.length > 0 &&
         `In some blocks ${partial.map(({ label, id }) => label || id).join(" and ")} failed, so that nothing is compared with ${partial.length === 1 ? "it" : "them"}: why stands with every cell.`,
@@ -277,6 +280,10 @@ export function forest(looking: Looking): Figure | null {
           strokeWidth: 2,
         }),
         symbols((cell) => speed.place(cell.estimate.median ?? null)),
+        Plot.dot(
+          several.flatMap((cell) => speedsOf(cell).map((at) => ({ id: cell.id, at }))),
+          { y: "id", x: ({ at }) => speed.place(at), symbol: "diamond", r: 3.5, stroke: ink(), fill: paper() },
+        ),
         tip(
           (cell) =>
             `${cell.label}\n${rate ? withInterval(rate.of(cell) ?? { mid: 0, lower: null, upper: null }, rate.unit) : ""}`,

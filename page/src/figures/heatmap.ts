@@ -15,7 +15,7 @@ import {
   limitOf,
 } from "../data";
 import { h, svg } from "../dom";
-import { axisUnit, capital, digits, moreOf } from "../format";
+import { axisUnit, capital, digits, resourceOf } from "../format";
 import { atMost, inTimes, manyTimes, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, levels, named, varying } from "../levels";
@@ -150,13 +150,13 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
         ? `${trials}, compared with nothing yet`
         : `screened in ${trials}, not confirmed`;
     const { above_best_upper: upper } = cell;
-    const more = moreOf(group.cost);
+    const resource = resourceOf(group.cost);
     const above =
       upper == null
         ? []
         : !inTimes(group)
-          ? [`takes at most ${atMost(upper)} ${more} than the best`]
-          : [`may take ${manyTimes(1 + upper)} the best's ${more.replace("more ", "")}`];
+          ? [`takes at most ${atMost(upper)} more ${resource} than the best`]
+          : [`may take ${manyTimes(1 + upper)} the best's ${resource}`];
     const limit = cell.limit.name === "unknown" ? limitOf(cell.limit) : `limited by ${limitOf(cell.limit)}`;
     return [at, withInterval(value, measure.unit), standing, ...above, limit];
   };

@@ -4,7 +4,7 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, factorOf, isConfirmed, isMeasured, type Level, level, withoutRelay } from "../data";
 import { h } from "../dom";
-import { capital, count, percent, quantity } from "../format";
+import { capital, count, percent, quantity, size } from "../format";
 import { upperEnd, withInterval } from "../outward";
 import { type Figure, nothing, select } from "../frame";
 import { along, held, levels, named, partsOf } from "../levels";
@@ -25,8 +25,9 @@ import {
   symbolOf,
   valueAxis,
 } from "../look";
-import { atRates, carried, type Measure, measures } from "../measure";
+import { atRates, carried, type Measure, measures, movedBy } from "../measure";
 import { seriesOfLevels } from "../series";
+import { ranked } from "./compared";
 import { across, axes, farthest, indistinct, isJoined, isNumeric, told, topOf } from "./axes";
 import type { Looking } from "../state";
 
@@ -42,6 +43,9 @@ const NONE = "";
 const WITHOUT = "4 3";
 /** More ribbons than this hide each other; then bars alone tell the intervals. */
 const RIBBONS_MAX = 2;
+/** Sizes that calls are asked to move, and the share of one below which they moved less. */
+const SIZES = ["read_size", "write_size"];
+const SHORT = 0.95;
 /** Left and right of the axes; between series at one level of few, at most; pixels. */
 const [LEFT, RIGHT, APART] = [66, 24, 16];
 const wishes = new Map<number, Wish>();
@@ -114,6 +118,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       bars &&
         `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}${loose ? "; a mark without one has too few trials for it" : ""}.`,
       ...shown.map((measure) => carried(cells, measure)),
+      shown.some((measure) => carriers(measure)) && "Behind → what such a call moved.",
       single
         ? "One trial each, so without a line: what lies between them may be chance."
         : cells.some((each) => !isConfirmed(each)) &&
@@ -209,6 +214,27 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     },
   };
 
+  /** Whether a panel tells beneath its sizes what calls moved, whose time it shows. */
+  function carriers({ key }: Measure): boolean {
+    return key === "ns_per_call" && series.length <= 1 && SIZES.includes(wish.x) && cells.some(falls);
+  }
+
+  /** Whether the calls of a cell moved less than they might. */
+  function falls(one: CellView): boolean {
+    const moved = movedBy(one);
+    return moved != null && moved < SHORT * Number(level(one, wish.x));
+  }
+
+  /** A level on its axis: what calls moved beneath sizes that they did not, and what else the cell's name says of it. */
+  function ticked(value: Level, measure: Measure): string {
+    const name = named(value, fx);
+    const [one, ...others] = cells.filter((each) => level(each, wish.x) === value);
+    if (!one || others.length > 0) return name;
+    if (carriers(measure)) return falls(one) ? `${name}\n→ ${size(movedBy(one) ?? 0)}` : name;
+    const own = `${fx.heading} ${name}`;
+    return one.label.startsWith(`${own} (`) ? `${name}${one.label.slice(own.length)}` : name;
+  }
+
   /** Whether the marks of a series are joined in a panel: no legend shows a line that is not drawn. */
   function isLined(panel: Level, measure: Measure, s: number): boolean {
     const own = marked.filter(
@@ -243,6 +269,12 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       .filter((point) => point.value && point.s >= 0 && point.x != null)
       .map(({ one, x, s, value }) => ({ one, x: x as string | number, s, ...(value as NonNullable<typeof value>) }));
     const xs = levels(cells, wish.x).filter((value) => value != null) as (string | number)[];
+    // Names have no order of their own: where each is one choice they stand as in the ranking.
+    if (!isNumeric(xs) && series.length === 0) {
+      const rank = ranked(view, group).map((one) => level(one, wish.x));
+      const place = (value: Level) => (rank.includes(value) ? rank.indexOf(value) : rank.length);
+      xs.sort((a, b) => place(a) - place(b));
+    }
     // Of two levels there is no curve, and room between them.
     const numbers = isNumeric(xs);
     const numeric = numbers && xs.length >= CURVE_LEAST;
@@ -333,15 +365,18 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
     // Names are all told: where they have no room side by side they stand aslant.
     // A rate has its unit once, beside the name.
     const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
-    const tick = (value: Level) => (unit ? count(Number(value)) : named(value, fx));
-    const longest = Math.max(...xs.map((value) => tick(value).length), 1) * 6.6;
+    const tick = (value: Level) => (unit ? count(Number(value)) : ticked(value, measure));
+    // Panels beside each other end at one height.
+    const second = shown.some(carriers) ? 14 : 0;
+    const widest = (text: string) => Math.max(...text.split("\n").map((line) => line.length));
+    const longest = Math.max(...xs.map((value) => widest(tick(value))), 1) * 6.6;
     const slope = numeric ? 0 : slopeOf(xs.map(tick), (width - LEFT - RIGHT) / Math.max(xs.length, 1));
     return draw(width, {
-      height: 300 + slope,
+      height: 300 + slope + second,
       marginLeft: LEFT,
       marginRight: RIGHT,
       marginTop: 34,
-      marginBottom: 42 + slope,
+      marginBottom: 42 + slope + second,
       ariaLabel: title,
       x: {
         ...(numeric
