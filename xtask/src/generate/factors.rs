@@ -1,15 +1,11 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{
-    ARRIVALS, Batches, ENDS, ENGINES, EngineEnd, PLACEMENTS, PROFILES, RCVBUF_ON, Row, TRANSPORTS, Threads,
-};
+use bytegauge_model::catalog::{Batches, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
 use bytegauge_model::factor::{self, Factor, Role};
-use bytegauge_model::far::DIRECTIONS;
 use bytegauge_model::level::Kind;
-use bytegauge_model::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
+use bytegauge_model::meaning;
 use bytegauge_model::relay_program::READY_RELAYS;
-use bytegauge_model::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
 use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
 
 use crate::markdown::{code, table};
@@ -33,41 +29,42 @@ pub fn text() -> Result<String> {
     }
     text.push_str("\nIn `call`, `--engine` sets `--server-engine` and `--client-engine`.\n");
     text.push_str("\n## Transports\n\n");
-    text.push_str(&names(TRANSPORTS));
+    text.push_str(&names("transport"));
     text.push_str("| `/dev/zero`, `./file`, … | a device or any readable file: one end, nobody writes |\n");
     text.push_str("\n## Placements\n\n");
-    text.push_str(&names(PLACEMENTS));
+    text.push_str(&names("placement"));
     text.push_str("\n## Engines\n\n");
     text.push_str(&engines());
     text.push_str("\nWhich of them carry what:\n\n");
     text.push_str(&table(&["end", "transports", "engines"], carriers()));
     text.push_str("\n## Arrivals (`--arrivals`)\n\n");
-    text.push_str(&names(ARRIVALS));
+    text.push_str(&names("arrivals"));
     text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
-    text.push_str(&names(RCVBUF_ON));
+    text.push_str(&names("rcvbuf_on"));
     text.push_str("\n## Relays (`--relay`)\n\nWhat each of them does in the kernel: [relays.md](relays.md).\n\n");
-    text.push_str(&names(RELAY_METHODS));
+    let is_ours = |(name, _): &(&str, &str)| READY_RELAYS.iter().all(|ready| ready.name != *name);
+    text.push_str(&listed(meaning::of("relay").into_iter().filter(is_ours)));
     text.push_str("\n## Programs that relay (`--relay`)\n\nBeside them `cmd:WORDS`: any program.\n\n");
     let rows = READY_RELAYS.iter().map(|ready| vec![code(ready.name), ready.summary.into(), ready.install.into()]);
     text.push_str(&table(&["name", "what it is", "how to get it"], rows));
     text.push_str("\n## Threads of a relay (`--relay-threads`)\n\n");
-    text.push_str(&names(RELAY_THREADS));
+    text.push_str(&names("relay_threads"));
     text.push_str("\n## Places of a relay (`--relay-placement`)\n\n");
-    text.push_str(&names(RELAY_PLACEMENTS));
+    text.push_str(&names("relay_placement"));
     text.push_str(
         "\n## Directions (`--direction`)\n\nBetween this host and a far one: [far-host.md](far-host.md).\n\n",
     );
-    text.push_str(&names(DIRECTIONS));
+    text.push_str(&names("direction"));
     text.push_str("\n## Rings (`--implementation`)\n\n");
-    text.push_str(&names(IMPLEMENTATIONS));
+    text.push_str(&names("implementation"));
     text.push_str("\n## Ring set-ups (`--setup`)\n\nSeveral go together: `single-issuer+no-sqarray`.\n\n");
-    text.push_str(&names(SETUPS));
+    text.push_str(&names("setup"));
     text.push_str("\n## User data of a ring (`--user-data`)\n\n");
-    text.push_str(&names(USER_DATA));
+    text.push_str(&names("user_data"));
     text.push_str("\n## Modes of a ring (`--mode`)\n\n");
-    text.push_str(&names(MODES));
+    text.push_str(&names("mode"));
     text.push_str("\n## Kinds of ends (`--ends`)\n\n");
-    text.push_str(&names(ENDS));
+    text.push_str(&names("ends"));
     text.push_str("\n## Profiles\n\nA profile sets several conditions at once. A plan file may define more.\n\n");
     let profiles = PROFILES.iter().map(|profile| {
         let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
@@ -189,8 +186,13 @@ fn carriers() -> Vec<Vec<String>> {
     rows
 }
 
-fn names<T>(rows: &[Row<T>]) -> String {
-    table(&["name", "what it is"], rows.iter().map(|row| vec![code(row.name), row.summary.to_owned()]))
+/// The names that the levels of a factor have, each with what it means.
+fn names(factor: &str) -> String {
+    listed(meaning::of(factor))
+}
+
+fn listed(names: impl IntoIterator<Item = (&'static str, &'static str)>) -> String {
+    table(&["name", "what it is"], names.into_iter().map(|(name, meaning)| vec![code(name), meaning.to_owned()]))
 }
 
 #[cfg(test)]
