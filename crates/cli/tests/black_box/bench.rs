@@ -81,6 +81,16 @@ impl Bench {
         self.start(words).wait()
     }
 
+    /// Runs a session of trials so long; of longer ones where a machine that is busy with other things let nothing be measured.
+    #[track_caller]
+    pub fn measures(&self, words: &str, duration_ms: u32) -> Ran {
+        let ran = self.run(&format!("{words} --duration {duration_ms}ms"));
+        if ran.status.code() != Some(5) {
+            return ran.exits(0);
+        }
+        self.run(&format!("{words} --duration {}ms", 30 * duration_ms)).exits(0)
+    }
+
     /// Runs the binary with arguments that may hold white space, and waits.
     pub fn run_args(&self, arguments: &[&str]) -> Ran {
         let mut command = Command::new(BINARY);
@@ -111,6 +121,15 @@ impl Bench {
             variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         };
         processes().filter(ours).collect()
+    }
+
+    /// Those of them that are ends.
+    pub fn ends(&self) -> Vec<u32> {
+        let is_end = |id: &u32| {
+            let words = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(b"end")
+        };
+        self.processes().into_iter().filter(is_end).collect()
     }
 
     /// Runs a command of ours on this bench.
@@ -227,14 +246,22 @@ impl Running {
 
     /// Waits until something is the case, or fails if the process ends before.
     #[track_caller]
-    pub fn until(&mut self, what: &str, mut is: impl FnMut(&Running) -> bool) {
+    pub fn until(&mut self, what: &str, is: impl FnMut(&Running) -> bool) {
+        assert!(self.comes_to(what, is), "{} ended before {what}: {}", self.words, self.stderr());
+    }
+
+    /// Waits until something is the case, or the process ends: which of both.
+    #[track_caller]
+    pub fn comes_to(&mut self, what: &str, mut is: impl FnMut(&Running) -> bool) -> bool {
         let deadline = Instant::now() + PATIENCE;
         while !is(self) {
-            let ended = self.child.try_wait().expect("a child of ours");
-            assert!(ended.is_none(), "{} ended before {what}: {}", self.words, self.stderr());
+            if self.child.try_wait().expect("a child of ours").is_some() {
+                return false;
+            }
             assert!(Instant::now() < deadline, "{}: no {what}: {}", self.words, self.stderr());
             std::thread::sleep(LOOK);
         }
+        true
     }
 
     /// Waits until a server says where it listens: the place.

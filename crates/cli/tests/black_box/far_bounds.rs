@@ -15,7 +15,7 @@ use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
 use bytegauge_wire::Key;
 
 use crate::bench::{BINARY, Bench, signal};
-use crate::far::{agent, ends, stopped, until_no_end};
+use crate::far::{agent, stopped, until_no_end};
 
 /// What is over by then hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -307,7 +307,7 @@ fn what_ends_moved_that_were_let_die_counts() {
     caller.tell(Command::Go);
     listener.accept().unwrap().0.read_exact(&mut [0; SHOWN + 1]).unwrap();
     let link = Arc::clone(&caller.link);
-    for end in ends(&bench) {
+    for end in bench.ends() {
         assert!(signal(end, "KILL"));
     }
     drop(caller);

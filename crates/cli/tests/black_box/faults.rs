@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, children, signal};
+use crate::bench::{Bench, Ran, signal};
 use crate::contract::{check_document, check_schema};
 use crate::raw::Raw;
 
@@ -81,18 +81,17 @@ fn a_path_that_corrupts() {
 #[test]
 fn what_is_whole_is_verified() {
     let bench = Bench::new();
-    let check = |words: &str| {
-        let ran =
-            bench.run(&format!("{words} --verify --blocks 2 --budget 2s --seed 1 --quiet --format json")).exits(0);
-        let document = ran.json();
+    let check = |words: &str, duration_ms: u32| {
+        let flags = "--verify --blocks 2 --budget 2s --seed 1 --quiet --format json";
+        let document = bench.measures(&format!("{words} {flags}"), duration_ms).json();
         check_schema(&document);
         let cells = document["cells"].as_array().expect("cells");
         assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
         assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
     };
-    check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 100ms");
-    check("stream --transport udp --profile drain --read-size 1K --write-size 1K --duration 100ms");
-    check("call --transport unix --profile echo --server-engine blocking --duration 200ms");
+    check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K", 100);
+    check("stream --transport udp --profile drain --read-size 1K --write-size 1K", 100);
+    check("call --transport unix --profile echo --server-engine blocking", 200);
 }
 
 #[test]
@@ -124,9 +123,10 @@ fn check_signal(name: &str, reason: &str) {
     let mut running = bench.start(words);
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
     // Those of the block before may still be there, or leave between looking and sending.
-    running.until("two ends", |running| children(running.id()).len() == 2);
+    running.until("two ends", |_| bench.ends().len() == 2);
     std::thread::sleep(Duration::from_millis(300));
-    running.until("a victim", |running| children(running.id()).first().is_some_and(|end| signal(*end, name)));
+    // Who has not begun to be an end yet would keep the one that starts it from all else.
+    running.until("a victim", |_| bench.ends().first().is_some_and(|end| signal(*end, name)));
     running.wait().exits(0);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();

@@ -190,13 +190,19 @@ fn too_little_locked_memory_for_a_ring() {
     }
 }
 
-const CALLS: &str = "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --duration 200ms \
-                     --blocks 1 --budget 3s";
+const CALLS: &str =
+    "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --blocks 1 --budget 3s";
 
 #[test]
 fn a_thousand_connections_and_more_than_there_can_be() {
     let bench = Bench::new();
-    let ran = bench.shell(&format!("ulimit -n 4096 && exec \"$BYTEGAUGE\" {CALLS} --flows 1000 --quiet --format json"));
+    let run = |duration: &str| {
+        let words = format!("{CALLS} --flows 1000 --duration {duration} --quiet --format json");
+        bench.shell(&format!("ulimit -n 4096 && exec \"$BYTEGAUGE\" {words}"))
+    };
+    let ran = run("200ms");
+    // A machine that is busy with other things may complete none of so many in so short a time.
+    let ran = if ran.stderr.contains("use a longer --duration") { run("6s") } else { ran };
     let document = ran.exits(0).json();
     assert_eq!(document["cells"][0]["outcome"], "measured", "{document}");
 

@@ -7,7 +7,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, name, number};
 
 /// Short, and everything but the ring fixed.
-const SHORT: &str = "--duration 5ms --blocks 6 --budget 4s --seed 1 --quiet --format json";
+const SHORT: &str = "--duration 5ms --blocks 6 --budget 4s --grace 1m --seed 1 --quiet --format json";
 
 #[track_caller]
 fn check_refused(words: &str, expected: &[&str]) {

@@ -152,8 +152,9 @@ fn planted_troubles_are_counted_as_what_they_are() {
         };
         let (sink, deaths) = came(Plant::Lose { every: 10 }, |sink| sink.missing > 0);
         assert!(sink.missing > 0 && deaths.lost >= sink.missing, "{engine}: {sink:?}");
-        // Nobody tells where they died, and that is not hidden.
-        assert!(deaths.unknown >= sink.missing.saturating_sub(sink.socket_drops.unwrap_or(0)), "{engine}: {deaths:?}");
+        // Nobody tells where they died, and that is not hidden. What a reader that gets no CPU lets its socket drop beside them is
+        // counted in packets, each of which held about as many datagrams as the others.
+        assert!(deaths.unknown >= sink.missing || deaths.at_socket > 0, "{engine}: {deaths:?}, {sink:?}");
         let (sink, _) = came(Plant::Swap { every: 10 }, |sink| sink.reordered > 0);
         assert!(sink.reordered > 0 && sink.duplicated == 0, "{engine}: {sink:?}");
         let (sink, _) = came(Plant::Repeat { every: 10 }, |sink| sink.duplicated > 0);

@@ -51,11 +51,12 @@ fn run_watched(setup: &Setup<CallSetup>) -> (Result<Ended, Reply>, u64) {
     (ended, backlog_drops().unwrap().saturating_sub(before))
 }
 
-/// Whether a trial is to be judged: not where a busy machine completed no call in its window, or dropped a datagram.
+/// Whether a trial is to be judged: not where a busy machine kept one of both ends from all of its window, or dropped a datagram.
 fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
     match ended {
-        Ok(ended @ Ended { client: Reply::Done(_), .. }) => {
-            ended.calls().calls > 0 && (*dropped == 0 || ended.calls().errors.is_empty())
+        Ok(ended @ Ended { client: Reply::Done(_), server: Reply::Done(_), .. }) => {
+            let ran = ended.calls().calls > 0 && ended.client().cpu_ns > 0 && ended.server().cpu_ns > 0;
+            ran && (*dropped == 0 || ended.calls().errors.is_empty())
         }
         _ => true,
     }
