@@ -109,7 +109,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// What the lines of answers say, for whoever has seen no first screen.
 const MARKS: [&str; 2] = [
-    "MARKS  within: takes at most so much more than the best (95 %); or: not told apart;",
+    "MARKS  dearer: takes at most so much more than the best (95 %); or: not told apart;",
     "       ✓ proven within 5 %, ○ open, ? no answer yet",
 ];
 

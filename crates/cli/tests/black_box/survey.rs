@@ -29,7 +29,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
     ]);
     // Whether so short a look names a server is the machine's business.
     let ran = ran.prints(&[
-        "MARKS  within: takes at most so much more than the best",
+        "MARKS  dearer: takes at most so much more than the best",
         "CPU    one copies",
         "bytegauge report 1 --html survey.html",
     ]);

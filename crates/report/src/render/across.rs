@@ -110,7 +110,7 @@ fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
     let choice = answer.choice.as_deref().unwrap_or("nothing");
     let bound = match answer.bound {
         Some(bound) if !answer.proven && excludes_nothing(bound) => " (no answer)".to_owned(),
-        Some(bound) if !answer.proven && bound > view.margin => format!(" (within {})", at_most(bound)),
+        Some(bound) if !answer.proven && bound > view.margin => format!(" (at most {} dearer)", at_most(bound)),
         _ => String::new(),
     };
     let mark = if answer.proven { "✓" } else { "○" };

@@ -62,15 +62,15 @@ fn line(view: &View, row: &UseRow, width: usize) -> String {
             [format!("{who}: {note} ({choice}, {rate})"), format!(": {note} ({choice})"), format!(": {note}")]
         }
         None => {
-            let within = row.within.map_or_else(String::new, |within| format!("within {}", bound(within)));
+            let dearer = row.within.map_or_else(String::new, |most| format!("≤{} dearer", bound(most)));
             let beside = |parts: &[&str]| {
                 let said = parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(", ");
                 if said.is_empty() { said } else { format!(" ({said})") }
             };
             [
-                format!("{who}: {choice}{}", beside(&[&rate, &within])),
-                format!(": {choice}{}", beside(&[&rate, &within])),
-                format!(": {choice}{}", beside(&[&within])),
+                format!("{who}: {choice}{}", beside(&[&rate, &dearer])),
+                format!(": {choice}{}", beside(&[&rate, &dearer])),
+                format!(": {choice}{}", beside(&[&dearer])),
             ]
         }
     };

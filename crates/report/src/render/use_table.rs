@@ -41,19 +41,19 @@ pub fn table(to_use: &UseView, rows: &[&UseRow], name: &str, screen: usize, pain
     let what = match judged {
         true if asked.peek().is_some() && asked.all(is_tied) => {
             let (more, level) = (more_of(to_use), percent(to_use.level));
-            format!("nothing is told apart; within: takes at most this much {more} ({level})")
+            format!("nothing is told apart; dearer: takes at most this much {more} ({level})")
         }
         // The longer word has the shorter sentence, so that both fit.
         true if to_use.cost_unit.is_some() => {
-            format!("within: at most so much {} than the best confirmed ({})", more_of(to_use), percent(to_use.level))
+            format!("dearer: at most so much {} than the best confirmed ({})", more_of(to_use), percent(to_use.level))
         }
         true => format!(
-            "within: takes at most this much {} than the best confirmed ({})",
+            "dearer: takes at most this much {} than the best confirmed ({})",
             more_of(to_use),
             percent(to_use.level)
         ),
         false if rows.iter().any(|row| row.times.is_some()) => {
-            format!("within: may take up to so many times the {} of the best: no answer yet", resource(to_use))
+            format!("dearer: may take up to so many times the {} of the best: no answer yet", resource(to_use))
         }
         false if rows.iter().any(|row| row.standing == Standing::Doubtful) => {
             "nothing is shown to be good yet: each note says why".into()
@@ -245,7 +245,7 @@ fn columns(to_use: &UseView, rows: &[&UseRow]) -> Vec<Column> {
     }
     if rows.iter().any(|row| row.within.is_some() || row.times.is_some()) {
         let no_answer = |row: &UseRow| row.times.map_or("–".into(), times);
-        columns.push(column("within", true, 0, &|row| row.within.map_or_else(|| no_answer(row), within)));
+        columns.push(column("dearer", true, 0, &|row| row.within.map_or_else(|| no_answer(row), dearer)));
     }
     if rows.iter().any(|row| row.tied.is_some()) {
         columns.push(column(OR, false, 1, &|row| row.tied.clone().unwrap_or_default()));
@@ -272,8 +272,8 @@ const MOVES: &str = "~";
 const BEST: &str = "best";
 
 /// The bound of a row; a choice than which no other is better is the best.
-fn within(bound: f64) -> String {
-    if is_nothing(bound) { BEST.into() } else { self::bound(bound) }
+fn dearer(most: f64) -> String {
+    if is_nothing(most) { BEST.into() } else { format!("≤{}", bound(most)) }
 }
 
 /// The rate of all trials of a row together, slow ones in full, where the median flatters.

@@ -52,7 +52,7 @@ fn a_bound_that_excludes_nothing_is_no_answer() {
     assert_eq!(row.ties.len() + 1, view.groups[0].best_set.len(), "{row:?}");
     assert!(row.note.is_none() && row.times.is_some_and(|times| times > 2.5), "{row:?}");
     let text = screen(&view);
-    assert!(text.contains("within: may take up to so many times the time of the best: no answer yet"), "{text}");
+    assert!(text.contains("dearer: may take up to so many times the time of the best: no answer yet"), "{text}");
     assert!(
         text.contains(" ×  ") && text.contains("? no answer yet: may take so many times the best's time"),
         "{text}"
@@ -62,7 +62,7 @@ fn a_bound_that_excludes_nothing_is_no_answer() {
     let sentence = &view.verdicts[0].recommendation.text;
     assert!(sentence.contains("no answer yet") && sentence.contains(" × the time of whichever"), "{sentence}");
     let brief = render::brief::render(&view, 4, 200, "bytegauge").join("\n");
-    assert!(brief.contains("no answer yet") && !brief.contains("within"), "{brief}");
+    assert!(brief.contains("no answer yet") && !brief.contains("dearer"), "{brief}");
     // A bound that excludes as much is one.
     let view = bounded(|bound| (0.3..0.9).contains(&bound));
     let row = &view.answer.to_use.rows[0];
@@ -135,7 +135,7 @@ fn a_line_of_a_survey_ends_with_its_numbers() {
     let mut view = bounded(|bound| (0.3..0.9).contains(&bound));
     view.answer.to_use.rows[0].question = "TCP, 2 CPUs, 1000 flows, calls of 1 KiB, 20 competing".into();
     let brief = render::brief::render(&view, 4, 70, "bytegauge").join("\n");
-    assert!(brief.chars().count() <= 70 && brief.ends_with(" %)"), "{brief}");
+    assert!(brief.chars().count() <= 70 && brief.ends_with(" % dearer)"), "{brief}");
     assert!(brief.contains("TCP") && brief.contains('…') && !brief.contains(" 20"), "{brief}");
 }
 

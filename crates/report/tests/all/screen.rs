@@ -67,10 +67,10 @@ fn the_answer_comes_first() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("bytegauge buffer-size · session 12 · "), "{text}");
     assert!(
-        lines[2].starts_with("USE    within: takes at most this much more time than the best confirmed (95 %)"),
+        lines[2].starts_with("USE    dearer: takes at most this much more time than the best confirmed (95 %)"),
         "{text}"
     );
-    for part in ["read", "write", "reader", "GiB/s", "within"] {
+    for part in ["read", "write", "reader", "GiB/s", "dearer"] {
         assert!(lines[3].contains(part), "{part}: {text}");
     }
     let row: Vec<&str> = lines[4].split_whitespace().collect();
