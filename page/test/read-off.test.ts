@@ -70,6 +70,9 @@ describe("numbers that are read off by themselves", () => {
     const steady = Array.from({ length: 40 }, (_, at) => 100 + (at % 7));
     expect(bulk(steady)).toEqual([100, 106]);
     expect(bulk([...steady, 0.01, 5000])).toEqual([100, 106]);
+    const slow = Array.from({ length: 8 }, (_, at) => 30 + at / 10);
+    expect(bulk([...steady, ...slow])[0], "a choice that is slow throughout").toBe(30);
+    expect(bulk([0, 0, 0, 5]), "what mostly stood still").toEqual([0, 5]);
     const wide = [1, 2, 4, 8, 16, 32, 64, 128];
     expect(bulk(wide), "what lies apart throughout is drawn").toEqual([1, 128]);
     const view = session([cell({ id: "a", factors: {} })]);

@@ -440,6 +440,11 @@ pub fn share_or_times(share: f64) -> String {
     }
 }
 
+/// How much of an offered load a choice carried: `carried 47 % of the load`.
+pub fn carried(share: f64) -> String {
+    format!("carried {} of the load", percent(share))
+}
+
 /// `1 of 22 trials moved nothing`.
 pub fn moved_nothing(stalled: usize, of: usize) -> String {
     format!("{stalled} of {} moved nothing", counted(of, "trial"))

@@ -34,8 +34,8 @@ pub struct CellInput {
     pub order: usize,
     /// It leaves everything that varies to the system: whoever takes it changes nothing.
     pub is_default: bool,
-    /// Nothing moved in some of its trials, or of its twin's.
-    pub stalled: bool,
+    /// Something that no comparison of costs holds speaks against it: it stalls, or leaves a load unanswered that others carry.
+    pub unfit: bool,
 }
 
 /// One visit of the group to all its cells.
@@ -255,7 +255,7 @@ pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
         let plain = judge_blocks(input, &Method { limit_outliers: false, ..*method });
         primary.spoken_against = spoken_against(&primary, &plain, method);
     }
-    primary.spoken_against.extend(primary.present.iter().filter(|&&cell| input.cells[cell].stalled));
+    primary.spoken_against.extend(primary.present.iter().filter(|&&cell| input.cells[cell].unfit));
     primary.spoken_against.sort_unstable();
     primary.spoken_against.dedup();
     if (0..input.cells.len()).any(|cell| primary.proves(cell, method)) {

@@ -82,7 +82,7 @@ fn only_cells_that_typical_trials_keep_are_spoken_against() {
 }
 
 #[test]
-fn a_cell_that_stalls_is_passed_over_however_fast_its_other_trials_are() {
+fn a_cell_that_is_unfit_is_passed_over_however_little_it_costs() {
     let mut input = Scenario::new(vec![0.0, 0.01, 0.3], Noise::Normal, 0.01).group(40, 3);
     let method = Method::default();
     let named = |input: &GroupInput| {
@@ -91,12 +91,12 @@ fn a_cell_that_stalls_is_passed_over_however_fast_its_other_trials_are() {
         (said.cell, said.proven, verdict.spoken_against)
     };
     assert_eq!(named(&input), (Some(0), true, vec![]));
-    input.cells[0].stalled = true;
+    input.cells[0].unfit = true;
     assert_eq!(named(&input), (Some(1), true, vec![0]));
-    input.cells[1].stalled = true;
+    input.cells[1].unfit = true;
     // The third is dear: nothing is proven, and who does not stall is named.
     assert_eq!(named(&input), (Some(2), false, vec![0, 1]));
-    input.cells[2].stalled = true;
+    input.cells[2].unfit = true;
     assert_eq!(named(&input), (Some(0), false, vec![0, 1, 2]));
 }
 

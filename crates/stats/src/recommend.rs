@@ -152,7 +152,7 @@ fn cheapest_first(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Ve
             cpu_per_unit: dearest(&|c| c.cpu_per_unit, cell),
             order: profiles[0].0.cells[cell].order,
             is_default: profiles[0].0.cells[cell].is_default,
-            stalled: false,
+            unfit: false,
         })
         .collect();
     if costs.iter().any(|cost| cost.footprint_bytes.is_none()) {

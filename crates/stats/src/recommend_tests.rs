@@ -71,8 +71,7 @@ fn of_what_is_open_the_smallest_bound_is_named() {
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
         BlockInput { cost: cost.to_vec(), twin_cost: None }
     };
-    let cell =
-        |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false, stalled: false };
+    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false, unfit: false };
     let blocks = (0..24).map(block).collect();
     let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
     let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
@@ -123,7 +122,7 @@ fn without_sizes_cpu_decides_and_then_the_plan() {
         cpu_per_unit: cpu,
         order,
         is_default: false,
-        stalled: false,
+        unfit: false,
     };
     assert_eq!(cheaper(&cell(Some(1.0), 5), &cell(Some(2.0), 1)), Ordering::Less);
     assert_eq!(cheaper(&cell(None, 5), &cell(Some(2.0), 9)), Ordering::Greater);

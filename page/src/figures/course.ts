@@ -21,6 +21,9 @@ const TWIN_DASH = "1 3";
 /** How high a row is, and of that its name; how high what the host took is; pixels. */
 const [ROW, NAME, STOLEN] = [92, 22, 106];
 
+/** So many times as far out as most is no matter. */
+const NEAR = 1.25;
+
 /**
  * From where to where most rates lie: Tukey's far fences about the quartiles of their logarithms (three times their distance), or
  * the farthest rates within them; but never fewer than 95 of 100. A few trials that stall would flatten the rest.
@@ -28,9 +31,11 @@ const [ROW, NAME, STOLEN] = [92, 22, 106];
 export function bulk(rates: number[]): [number, number] {
   const sorted = [...rates].sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 1;
+  if (!(at(0.25) > 0)) return [at(0), at(1)];
   const fence = (at(0.75) / at(0.25)) ** 3;
   const [low, top] = [Math.min(at(0.25) / fence, at(0.025)), Math.max(at(0.75) * fence, at(0.975))];
-  const within = sorted.filter((rate) => rate >= low && rate <= top);
+  // What is hardly farther out has room.
+  const within = sorted.filter((rate) => rate >= low / NEAR && rate <= top * NEAR);
   return [within[0] ?? low, within.at(-1) ?? top];
 }
 

@@ -109,8 +109,8 @@ struct Choice {
     levels: Levels,
     mean: f64,
     footprint: Option<f64>,
-    /// Nothing moved in some of its trials.
-    stalled: bool,
+    /// It stalls, or leaves a load unanswered that others carry.
+    unfit: bool,
 }
 
 impl AcrossView {
@@ -191,8 +191,8 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
         let levels = &settled[group.cell(Some(choice))?].cell.factors;
         let levels = choices(levels);
         let footprint = group.input.cells[choice].footprint_bytes;
-        let stalled = group.input.cells[choice].stalled;
-        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, stalled })
+        let unfit = group.input.cells[choice].unfit;
+        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, unfit })
     };
     let factors = &group.row.group.factors;
     let mut conditions = factors.clone().said_of(factors.workload());
@@ -219,7 +219,7 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
     let in_all = |choice: &Choice| {
         let each: Option<Vec<&Choice>> =
             asked.iter().map(|one| Some(&one.choices[place(one, &choice.levels)?])).collect();
-        Some(Choice { stalled: each?.iter().any(|choice| choice.stalled), ..choice.clone() })
+        Some(Choice { unfit: each?.iter().any(|choice| choice.unfit), ..choice.clone() })
     };
     let common: Vec<Choice> =
         asked.first().map_or_else(Vec::new, |first| first.choices.iter().filter_map(in_all).collect());
@@ -246,7 +246,7 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
         compared: common.len(),
         choice: chosen.map(label),
         changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].levels, &varied)),
-        holds: bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].stalled),
+        holds: bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit),
         bound: bound.filter(|bound| bound.is_finite()),
         named_in: asked.iter().filter(same).count(),
         between: judged.between.filter(|_| common.len() > 1).map(f64::exp_m1),
@@ -254,7 +254,7 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
 }
 
 /// As in one session: what changes nothing, then the smallest, of those within the margin; else what changes nothing where it
-/// stands, else the one with the least bound, or for too few sessions the best on average. Who stalled in one is passed over.
+/// stands, else the one with the least bound, or for too few sessions the best on average. Who was unfit in one is passed over.
 fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
     let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
     let is_default = |cell: usize| is_default(&common[cell].levels, varied);
@@ -263,14 +263,14 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
     ranked.sort_by(|&a, &b| is_default(b).cmp(&is_default(a)).then(footprint(a).total_cmp(&footprint(b))));
     let candidate = |&cell: &usize| Candidate {
         is_default: is_default(cell),
-        proven: !common[cell].stalled && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
-        may_be_best: !common[cell].stalled && !judged.dearer[cell],
+        proven: !common[cell].unfit && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
+        may_be_best: !common[cell].unfit && !judged.dearer[cell],
         bound: bound(cell),
     };
     let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();
     let far = |place: &usize| {
         let cell = ranked[*place];
-        (common[cell].stalled, bound(cell).unwrap_or(judged.excess[cell]))
+        (common[cell].unfit, bound(cell).unwrap_or(judged.excess[cell]))
     };
     let closest = (0..ranked.len()).min_by(|a, b| far(a).0.cmp(&far(b).0).then_with(|| far(a).1.total_cmp(&far(b).1)));
     named(&candidates, closest).map(|place| ranked[place])
@@ -292,16 +292,16 @@ mod tests {
 
     const MARGIN: f64 = 0.05;
 
-    /// Which of `auto`, 64 KiB and 1 MiB is named, by bounds of the mean session and who is shown to be dearer or stalled.
-    fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], stalled: [bool; 3], expected: &str) {
+    /// Which of `auto`, 64 KiB and 1 MiB is named, by bounds of the mean session and who is shown to be dearer or is unfit.
+    fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
-        let choice = |(level, stalled): (&Level, bool)| {
+        let choice = |(level, unfit): (&Level, bool)| {
             let mut levels = Levels::of(Workload::Stream);
             levels.set("rcvbuf", level.clone());
             // What autotuning came to is larger than any.
-            Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), stalled }
+            Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), unfit }
         };
-        let common: Vec<Choice> = sizes.iter().zip(stalled).map(choice).collect();
+        let common: Vec<Choice> = sizes.iter().zip(unfit).map(choice).collect();
         let judged = Across {
             sessions: 5,
             excess: vec![0.02, 0.01, 0.0],
@@ -310,7 +310,7 @@ mod tests {
             between: None,
         };
         let named = chosen(&judged, &common, &["rcvbuf".into()], MARGIN).map(|cell| sizes[cell].to_string());
-        assert_eq!(named.as_deref(), Some(expected), "{bounds:?} {dearer:?} {stalled:?}");
+        assert_eq!(named.as_deref(), Some(expected), "{bounds:?} {dearer:?} {unfit:?}");
     }
 
     #[test]

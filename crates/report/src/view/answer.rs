@@ -14,7 +14,9 @@ use super::document::CellView;
 use super::knee::planned;
 use super::settled::{Blocks, Settled};
 use crate::phrase;
-use crate::sentence::{Answer, Outlook, Rate, excludes_nothing, likely_bound, moved_nothing, percent, same_twice};
+use crate::sentence::{
+    Answer, Outlook, Rate, carried, excludes_nothing, likely_bound, moved_nothing, percent, same_twice,
+};
 
 /// From this share of failing calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
@@ -307,6 +309,9 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation, conditions: 
             let stalled = confirmed.iter().filter_map(|group| Some(&conditions.settled[group.cell(Some(cell))?]));
             if let Some(stalled) = stalled.filter(|settled| settled.stalled > 0).max_by_key(|settled| settled.stalled) {
                 return Some(moved_nothing(stalled.stalled, stalled.tried));
+            }
+            if let Some(share) = confirmed.iter().filter_map(|group| group.behind(cell)).reduce(f64::min) {
+                return Some(format!("it {}, which others carry", carried(share)));
             }
             let against = confirmed.iter().any(|group| group.verdict.spoken_against.contains(&cell));
             against.then(|| "plain means, in which its slow trials count in full, speak against it".to_owned())

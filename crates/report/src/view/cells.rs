@@ -47,6 +47,7 @@ pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec
     let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
+    let mut behind: HashMap<usize, f64> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in families.iter().flat_map(|family| &family.groups) {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
@@ -54,6 +55,8 @@ pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec
         larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
         let cheapest = group.candidates.iter().zip(cheapest_siblings(&rated));
         cheapest_nops.extend(cheapest.filter_map(|(&at, ns)| Some((at, ns?))));
+        let choices = group.cells.iter().enumerate();
+        behind.extend(choices.filter_map(|(choice, at)| Some(((*at)?, group.behind(choice)?))));
         // What stands alone is compared with nobody: a bound of nothing would read as shown to be the best.
         let is_alone = group.cells.iter().flatten().count() < 2;
         let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
@@ -68,7 +71,8 @@ pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec
         let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
         let beside =
             Beside { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
-        CellView { above_best_lower, above_best_upper, ..view(cell, row, rate, &beside, context) }
+        let behind = behind.get(&at).copied();
+        CellView { above_best_lower, above_best_upper, behind, ..view(cell, row, rate, &beside, context) }
     })
     .collect()
 }
@@ -120,6 +124,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
         failed_trials: settled.failed.len(),
+        behind: None,
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes: modes_of(settled, &estimate, total_rate),
         outliers: outliers(settled, context.blocks),

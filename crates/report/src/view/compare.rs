@@ -10,10 +10,13 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{Recommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
+use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::looks::{Looks, Standing};
 use super::settled::{Blocks, Settled};
+use super::signs::offered_rate;
+use crate::limit::OFFERED_SHARE;
 use crate::phrase::PROFILE_FACTORS;
 use crate::{SessionData, phrase};
 
@@ -43,6 +46,8 @@ pub struct Judged<'a> {
     pub varied: Vec<String>,
     /// The load is offered, so CPU time is compared.
     pub offered: bool,
+    /// What share of that each choice answered in all of its trials together; `None` where none is offered.
+    pub answered: Vec<Option<f64>>,
     /// Whole confirmation blocks that it has had.
     pub blocks_done: usize,
     /// The confirmation blocks as `stats` takes them.
@@ -77,6 +82,11 @@ impl Judged<'_> {
     pub fn twin_reach(&self) -> Option<f64> {
         let twin = self.verdict.twin.filter(|twin| twin.blocks >= TWIN_BLOCKS_MIN)?;
         Some(twin.reach.exp_m1()).filter(|reach| reach.is_finite())
+    }
+
+    /// The share of an offered load that a choice answered, where it left more of it unanswered than it may and another carries it.
+    pub fn behind(&self, choice: usize) -> Option<f64> {
+        behind(&self.answered, choice)
     }
 
     /// The settled cell behind a choice.
@@ -211,7 +221,12 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let offered = row.group.factors.offers_load();
     let blocks_done = scene.group_blocks.of_group(&row.group.id).used;
     let standing = scene.looks.standing(row, blocks_done);
-    let input = input(&cells, twin, offered, scene);
+    let answered: Vec<Option<f64>> = cells.iter().map(|at| answered(&settled[(*at)?])).collect();
+    let mut input = input(&cells, twin, offered, scene);
+    for choice in 0..cells.len() {
+        // What it costs says nothing for whoever leaves undone what others do.
+        input.cells[choice].unfit |= behind(&answered, choice).is_some();
+    }
     let method = &Method { level: standing.level, ..*method };
     let audit = audit_rows(&cells, offered, scene);
     let verdict = analyse(&input, method);
@@ -225,6 +240,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         cells,
         twin,
         offered,
+        answered,
         blocks_done,
         audit,
         input,
@@ -233,6 +249,16 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
         standing,
         once,
     }
+}
+
+/// The share of an offered load that all trials of a cell together answered.
+fn answered(settled: &Settled) -> Option<f64> {
+    Some(total_rate(settled)? / offered_rate(&settled.cell.factors)?)
+}
+
+fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {
+    let is_carried = answered.iter().flatten().any(|share| *share >= OFFERED_SHARE);
+    answered[choice].filter(|share| is_carried && *share < OFFERED_SHARE)
 }
 
 fn once(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Method) -> Once {
@@ -330,7 +356,7 @@ fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[Str
             cpu_per_unit: Some(0.0),
             order: usize::MAX,
             is_default: false,
-            stalled: false,
+            unfit: false,
         };
     };
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
@@ -339,6 +365,6 @@ fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[Str
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
         is_default: is_default(&settled.cell.factors, choices),
-        stalled: settled.stalled > 0,
+        unfit: settled.stalled > 0,
     }
 }

@@ -242,6 +242,10 @@ pub struct CellView {
     /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled: Option<StalledView>,
+    /// The share of the offered load that it carried in all trials together, where that is less than `plan.answered_share` and
+    /// another choice of its group carries the load: nothing is proven of it then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<f64>,
     /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
     /// ring.
     pub estimate: Estimate,

@@ -12,7 +12,7 @@ use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
 use crate::outward::at_most;
-use crate::sentence::{moved_nothing, percent};
+use crate::sentence::{carried, moved_nothing, percent};
 
 /// The harness's cost above which a note says so; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
@@ -94,8 +94,13 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
         let Some(StalledView { trials, of }) = cell.stalled else { continue };
         say(format!("“{}”: {}, so nothing is proven of it", cell.label, moved_nothing(trials, of)));
     }
-    let slow: Vec<&CellId> =
-        group.spoken_against.iter().filter(|id| stalled.iter().all(|cell| cell.id != **id)).collect();
+    let behind = |id: &CellId| cells.iter().find(|cell| cell.id == *id && cell.behind.is_some());
+    for cell in group.spoken_against.iter().filter_map(behind).take(LISTED) {
+        let share = cell.behind.unwrap_or_default();
+        say(format!("“{}” {}, which others carry, so nothing is proven of it", cell.label, carried(share)));
+    }
+    let is_told = |id: &CellId| stalled.iter().any(|cell| cell.id == *id) || behind(id).is_some();
+    let slow: Vec<&CellId> = group.spoken_against.iter().filter(|id| !is_told(id)).collect();
     if !slow.is_empty() {
         let label = |id: &CellId| {
             cells.iter().find(|cell| cell.id == *id).map_or_else(|| id.to_string(), |cell| format!("“{}”", cell.label))

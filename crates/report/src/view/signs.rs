@@ -106,7 +106,7 @@ pub fn gather(known: &Known) -> Signs {
         rwnd_limited_share: known.counters.rwnd_limited_share,
         sndbuf_limited_share: known.counters.sndbuf_limited_share,
         larger_buffer: known.larger_buffer,
-        offered_rate: levels.offered_rate().map(|rate| rate as f64 * ways(levels) as f64),
+        offered_rate: offered_rate(levels),
         link_rate: link_rate(levels),
         rate: known.rate,
         think_share: source.as_ref().and_then(|end| think_share(&end.sums, levels)),
@@ -222,6 +222,11 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
 fn waits(known: &Known, call: &CallView) -> Option<Waits> {
     let seen = calls::waiting(call, known.counters)?;
     Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
+}
+
+/// Bytes or calls per second that are offered, both directions together where both are used; `None` where it is as much as goes.
+pub fn offered_rate(levels: &Levels) -> Option<f64> {
+    Some(levels.offered_rate()? as f64 * ways(levels) as f64)
 }
 
 /// Bytes of data per second that an emulated link can carry at most, both directions together where both are used; `None` without

@@ -18,7 +18,7 @@ use super::document::{VersusSideView, VersusView};
 use super::settled::Settled;
 use crate::outward::ShareScale;
 use crate::phrase;
-use crate::sentence::{moved_nothing, percent};
+use crate::sentence::{carried, moved_nothing, percent};
 
 /// What the paired differences come to.
 pub struct Compared {
@@ -57,7 +57,9 @@ impl Compared {
         // Who is shown to be worse may stall as well: it is all the worse.
         let why_open = why_open(group, b, comparison.difference)
             .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}, which no comparison of rates holds")))
-            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")));
+            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")))
+            .or_else(|| group.behind(a).map(|share| format!("A {}, which B carries", carried(share))))
+            .or_else(|| group.behind(b).map(|share| format!("B {}, which A carries", carried(share))));
         let verdict = if why_open.is_some() { Verdict::Inconclusive } else { verdict };
         Compared { comparison: Some(comparison), verdict, why_open }
     }
@@ -80,7 +82,7 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     if verdict.twin_alarm {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
-    let slow = verdict.spoken_against.contains(&b) && !group.input.cells[b].stalled && difference <= 0.0;
+    let slow = verdict.spoken_against.contains(&b) && !group.input.cells[b].unfit && difference <= 0.0;
     slow.then(|| "plain means, in which slow trials count in full, say the opposite".into())
 }
 

@@ -215,7 +215,7 @@ pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>
         cpu_per_unit: None,
         order,
         is_default: false,
-        stalled: false,
+        unfit: false,
     };
     let block = |row: &Vec<f64>| BlockInput {
         cost: row[..cells].iter().map(|ln| Some(ln.exp())).collect(),

@@ -12,7 +12,7 @@ use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
 use crate::phrase::rate_unit;
 use crate::sentence::{
-    excludes_nothing, measured_twice, moved_nothing, percent, same_twice, share_or_times, up_to_times,
+    carried, excludes_nothing, measured_twice, moved_nothing, percent, same_twice, share_or_times, up_to_times,
 };
 
 /// Values that failed or were skipped are named, unless there are more.
@@ -42,6 +42,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     let gave_way: Vec<&str> = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER)).collect();
     said.extend((!gave_way.is_empty()).then(|| format!("{}{}", session::SLOWER, gave_way.join(", "))));
     said.extend(stalled(view, questions));
+    said.extend(behind(view, questions));
     said.extend(overrun(view));
     said.extend(once(view, questions, "proven", |group| &group.once_proven));
     said.extend(twins(view, questions));
@@ -131,6 +132,22 @@ fn stalled(view: &View, questions: &Questions) -> Option<String> {
     let more = each.len() - named.len();
     let more = if more > 0 { format!(" (and {})", counted(more, "other choice")) } else { String::new() };
     (!named.is_empty()).then(|| format!("{}{more}: nothing is proven of a choice that stalls", named.join("; ")))
+}
+
+/// Choices that left a load to others: what they cost for what they did says nothing for them.
+fn behind(view: &View, questions: &Questions) -> Option<String> {
+    let mut each: Vec<(&CellView, f64)> = view.cells.iter().filter_map(|cell| Some((cell, cell.behind?))).collect();
+    each.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let said = |(cell, share): &(&CellView, f64)| {
+        let group = view.groups.iter().find(|group| group.id == cell.group);
+        let question = group.map_or_else(String::new, |group| format!("{}: ", questions.of_group(group)));
+        format!("{question}{} {}", cell.label, carried(*share))
+    };
+    let named: Vec<String> = each.iter().take(STALLED_NAMED_MAX).map(said).collect();
+    let more = each.len() - named.len();
+    let more = if more > 0 { format!(" (and {})", counted(more, "other choice")) } else { String::new() };
+    (!named.is_empty())
+        .then(|| format!("{}{more}: nothing is proven of a choice that others outdo so", named.join("; ")))
 }
 
 /// That the session took far longer than it was given until its first judgement: the fewest blocks are given the time they take,

@@ -15,7 +15,7 @@ use super::super::relays;
 use super::super::stolen::TOLD_P;
 use super::{Questions, holds, levels, memory, noise, ties, who};
 use crate::phrase::{self, level, rate_unit};
-use crate::sentence::{excludes_nothing, percent, same_twice};
+use crate::sentence::{carried, excludes_nothing, percent, same_twice};
 
 /// More rows than this are read no more: then questions with the same answer are one row.
 const ROWS_READ: usize = 12;
@@ -347,6 +347,7 @@ fn standing(
         (false, Some(_)) if let Some(StalledView { trials, of }) = cell.stalled => {
             (Standing::Open, Some(format!("{trials} of {of} moved nothing")))
         }
+        (false, Some(_)) if let Some(share) = cell.behind => doubtful(carried(share)),
         (false, Some(bound)) if excludes_nothing(bound) => (Standing::Doubtful, None),
         (false, Some(_)) if group.spoken_against.contains(&cell.id) => {
             (Standing::Open, Some("slow trials against".into()))
