@@ -12,7 +12,6 @@ import {
   type GroupView,
   inDoubt,
   level,
-  limitName,
   limitOf,
   nothingMeasured,
   pivot,
@@ -232,7 +231,9 @@ function answer(
       "span",
       { class: "question" },
       // Other lines speak of a question by this name.
-      use.rows.length > 1 && row.groups.length === 1 ? h("small", {}, `${row.groups[0]} `) : null,
+      use.rows.length > 1 && !row.one_for_all && row.groups.length > 0
+        ? h("small", {}, `${row.groups.join(", ")} `)
+        : null,
       link,
       use.rows.some((other) => other !== row && other.question === row.question && other.who === row.who)
         ? h("small", {}, ` ${apart(view, row)}`)
@@ -351,7 +352,7 @@ function limits(cells: (CellView | undefined)[]): HTMLElement[] {
     return h(
       "span",
       { class: "because" },
-      h("span", { class: "tag", title: limit.sentence }, unknown ? limitOf(limit) : limitName(limit.name)),
+      h("span", { class: "tag", title: limit.sentence }, limitOf(limit)),
       // How its trials stand to it stands for its reason, which WHY tells.
       h("small", {}, divided ?? short),
     );

@@ -110,16 +110,29 @@ type Limit = CellView["limit"];
 /** The same with what its trials, one by one, show as often or oftener. */
 export function limitOf({ name, doubt }: Limit): string {
   if (!doubt) return limitName(name);
-  return name === "unknown" ? `perhaps ${limitName(doubt.other)}` : `${limitName(name)}, or ${limitName(doubt.other)}`;
+  if (name === "unknown") return `perhaps ${limitName(doubt.other)}`;
+  if (doubt.other === "unknown") return `perhaps ${limitName(name)}`;
+  return byTrials(name, doubt)
+    .map(([each]) => each)
+    .join(", or ");
 }
 
 /** How its trials stand to a limit that is in doubt; nothing where they agree. */
-export function inDoubt({ doubt }: Limit): string | null {
+export function inDoubt({ name, doubt }: Limit): string | null {
   if (!doubt) return null;
   const { agree, trials, other, show_other } = doubt;
   return agree === 0
     ? `all trials together show this, and ${limitName(other)} ${show_other} of the ${trials} one by one`
-    : `so in ${agree} of ${trials} trials; ${limitName(other)} in ${show_other}`;
+    : byTrials(name, doubt)
+        .map(([each, many], at) => `${each} in ${many}${at === 0 ? ` of ${trials} trials` : ""}`)
+        .join(", ");
+}
+
+/** Both that may limit, that which more of the trials show first, each with how many do. */
+function byTrials(name: string, { agree, other, show_other }: NonNullable<Limit["doubt"]>): [string, number][] {
+  const own: [string, number] = [limitName(name), agree];
+  const others: [string, number] = [limitName(other), show_other];
+  return show_other > agree ? [others, own] : [own, others];
 }
 
 /** The speeds of a cell that has several: its median tells of none of them. */

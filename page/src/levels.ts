@@ -22,7 +22,9 @@ export function levels(cells: CellView[], factor: string): Level[] {
   const seen = new Set(cells.map((cell) => level(cell, factor)));
   const names = [...seen].filter((value) => typeof value === "string" || typeof value === "boolean");
   const numbers = [...seen].filter((value) => typeof value === "number").sort((a, b) => a - b);
-  return [...names, ...numbers, ...(seen.has(null) ? [null] : [])];
+  // As much as goes is more than any number of it.
+  const most = names.filter((name) => name === "max");
+  return [...names.filter((name) => name !== "max"), ...numbers, ...most, ...(seen.has(null) ? [null] : [])];
 }
 
 /** Factors with more than one level among the cells, in the order that is given. */

@@ -148,13 +148,16 @@ export function logAxis(
   return { ...logarithmic(ticks, named, room + 1), domain: ends, grid: true, label: null };
 }
 
-/** An axis for values of a unit: from 0, but logarithmic for those that lie far apart, since the largest would flatten the rest. */
+/**
+ * An axis for values of a unit: from 0; logarithmic for those that lie far apart, since the largest would flatten the rest; and from
+ * a little below the smallest where all lie close together, which is said behind its name. Marks below `from` have no place on it.
+ */
 export function valueAxis(
   unit: string,
   low: number,
   top: number,
   room = 6,
-): { axis: Plot.ScaleOptions; name: string; place: (value: number | null) => number } {
+): { axis: Plot.ScaleOptions; name: string; from: number; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
   if (farApart(unit, low, top)) {
     // Times have a unit each; of all else the title has one, in which ticks are round.
@@ -163,11 +166,23 @@ export function valueAxis(
     return {
       axis: logAxis(low, top, shown, room + 2, divisor),
       name: [name, "log scale"].filter((part) => part).join(", "),
+      from: low,
       place: (value) => Math.log2(known(value)),
     };
   }
-  return { ...fromZero(unit, top, room), place: known };
+  const whole = fromZero(unit, top, room);
+  if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, from: 0, place: known };
+  const { divisor } = axisUnit(unit, top);
+  // Where it begins does not depend on how wide it is: its name says it.
+  const [, step = 1] = evenTicksTo((1.4 * (top - low)) / divisor);
+  const begin = Number((Math.floor(low / divisor / step - 0.2) * step).toPrecision(12));
+  const ticks = evenTicksTo(top / divisor - begin, room).map((tick) => Number((begin + tick).toPrecision(12)));
+  const end = ticks.at(-1) ?? top / divisor;
+  const name = [whole.name, `from ${trimmed(begin)}`].filter((part) => part).join(", ");
+  return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, from: begin * divisor, place: known };
 }
+/** Values of which the smallest is so large a share of the largest lie close together. */
+const CLOSE = 0.6;
 
 /** Whether values lie so far apart that their axis is logarithmic. */
 export const farApart = (unit: string, low: number, top: number): boolean =>

@@ -122,7 +122,7 @@ export function carried(cells: CellView[], { key }: Measure): string | false {
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return (
     most > CARRIED * least &&
-    `Calls move from ${size(least)} to ${size(most)} each: their times tell choices apart only where that is the same.`
+    `Calls move from ${size(least)} to ${size(most)} each: compare their times only where they move the same.`
   );
 }
 
@@ -131,7 +131,7 @@ export function lacks(cells: CellView[], measure: Measure): string | false {
   const without = cells.filter((cell) => cell.estimate.median != null && measure.of(cell) == null);
   if (without.length === 0 || without.length === cells.length) return false;
   const why = measure.key.includes("cpu")
-    ? "their ends were counted at moments so different that what both used for a byte cannot be added"
+    ? "the two ends were counted at moments so different that what both used for a byte cannot be added"
     : "too few trials, or too short ones";
   return `${without.length === 1 ? "One has" : `${without.length} have`} no ${measure.label}: ${why}.`;
 }

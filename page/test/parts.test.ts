@@ -656,7 +656,7 @@ test("what has no number of a measure is told with its reason", () => {
   const cpu = costOf([known])!;
   const without = { ...cell({ id: "b", factors: {} }), cpu: {} } as CellView;
   expect(lacks([known], cpu)).toBe(false);
-  expect(lacks([known, without], cpu)).toMatch(/^One has no CPU time of both ends: their ends were counted/);
+  expect(lacks([known, without], cpu)).toMatch(/^One has no CPU time of both ends: the two ends were counted/);
 });
 
 describe("an axis of values", () => {

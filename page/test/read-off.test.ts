@@ -45,9 +45,9 @@ describe("numbers that are read off by themselves", () => {
     expect(limitOf(limit({}))).toBe("full TCP window");
     expect(inDoubt(limit({}))).toBe(null);
     const both = limit({ doubt });
-    expect(limitOf(both)).toBe("full TCP window, or relay CPU");
+    expect(limitOf(both)).toBe("relay CPU, or full TCP window");
     expect(limitOf(limit({ name: "unknown", doubt }))).toBe("perhaps relay CPU");
-    expect(inDoubt(both)).toBe("so in 10 of 56 trials; relay CPU in 22");
+    expect(inDoubt(both)).toBe("relay CPU in 22 of 56 trials, full TCP window in 10");
     const none = limit({ doubt: { ...doubt, agree: 0 } });
     expect(inDoubt(none)).toBe("all trials together show this, and relay CPU 22 of the 56 one by one");
   });
@@ -88,7 +88,9 @@ describe("numbers that are read off by themselves", () => {
     expect(reading([5000, ...steady.slice(1)])).toContain(
       "1 mark lies beyond the scale, drawn as an arrow at its edge",
     );
-    expect(reading([0.01, ...steady.slice(1)]), "an axis from 0 has room for it").not.toContain("beyond the scale");
+    expect(reading([0.01, ...steady.slice(1)])).toContain("1 mark lies beyond the scale");
+    const apart = steady.map((rate, at) => rate / (1 + (at % 3)));
+    expect(reading([1, ...apart.slice(1)]), "an axis from 0 has room for it").not.toContain("beyond the scale");
   });
   test("a cell with several speeds tells them", () => {
     const mode = (median: number) => ({ median, share: 0.5 });
@@ -234,7 +236,7 @@ describe("numbers that are read off by themselves", () => {
     const drawn = percentiles({ view, group, cell: undefined }, () => {});
     expect(drawn?.table().rows[0]?.[0]).toBe("m39");
     expect(drawn?.reading).toContain("m0, m1, m2, m3, 30 more.");
-    expect(forest({ view, group, cell: undefined })?.reading).toContain("Drawn are the first 30 of 40");
+    expect(forest({ view, group, cell: undefined })?.reading).toContain("Drawn are the first 14 of 40");
   });
   test("of two none is named, whatever has the highest rate", () => {
     const view = session(["a", "b"].map((id, at) => cell({ id, factors: {}, rate: 1e9 * (at + 1), bound: [0, 0.4] })));

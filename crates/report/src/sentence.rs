@@ -421,9 +421,9 @@ pub fn shown_age(ns: u64) -> String {
     Nanos(ns.saturating_add(to / 2) / to * to).to_string()
 }
 
-/// How far a choice and its second measurement may be apart: `measured twice: at most 30 % apart`.
+/// How closely a choice and its second measurement are shown to be the same: `measured twice: equal to within 30 %`.
 pub fn measured_twice(reach: f64) -> String {
-    format!("measured twice: {}", apart(reach))
+    format!("measured twice: equal to within {}", share_or_times(reach))
 }
 
 /// How far two of the same may be apart: `at most 30 % apart`.
@@ -489,7 +489,7 @@ pub const FORECAST_MAX_S: f64 = 3600.0;
 fn outlook_text(outlook: &Outlook) -> String {
     let bring = match outlook {
         Outlook::Left { bound: Some(bound), .. } => format!("likely bring the bound to {}", at_most(*bound)),
-        Outlook::Left { bound: None, .. } => "may bring a first bound".to_owned(),
+        Outlook::Left { bound: None, .. } => "may bring a bound that is an answer".to_owned(),
         Outlook::Nothing => return "no judgement of this session is left".into(),
         Outlook::Elsewhere => return "nobody can go on with it here".into(),
         Outlook::Hopeless => return "more blocks alone would not settle it".into(),
@@ -599,8 +599,8 @@ mod tests {
 
     #[test]
     fn what_was_measured_twice_is_told_as_a_factor_where_it_is_large() {
-        assert_eq!(measured_twice(0.304), "measured twice: at most 30.4 % apart");
-        assert_eq!(measured_twice(4.59), "measured twice: up to 5.6 × apart");
+        assert_eq!(measured_twice(0.304), "measured twice: equal to within 30.4 %");
+        assert_eq!(measured_twice(4.59), "measured twice: equal to within 5.6 ×");
     }
 
     #[test]
@@ -617,7 +617,7 @@ mod tests {
         for (outlook, expected) in [
             (
                 Outlook::Left { blocks: 1, bound: None },
-                "the judgements that are left may bring a first bound: go on with --resume --until proven",
+                "the judgements that are left may bring a bound that is an answer: go on with --resume --until proven",
             ),
             (Outlook::Nothing, "no judgement of this session is left"),
             (Outlook::Elsewhere, "nobody can go on with it here"),

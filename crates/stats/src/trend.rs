@@ -43,6 +43,18 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     Some(Trend { first: median(&values[..n / 3])?, last: median(&values[n - n / 3..])?, z })
 }
 
+/// Standard deviations of chance that a trend must be beyond: one in a hundred series without one is.
+const SEEN: f64 = 2.58;
+/// What came to less than so many times what it was has not moved.
+const TOLD: f64 = 1.25;
+
+/// The trend of positive values in the order in which they came, where it is more than chance and changes them by a quarter or more.
+#[must_use]
+pub fn drift(values: &[f64]) -> Option<Trend> {
+    let found = trend(values).filter(|trend| trend.z > SEEN)?;
+    ((found.last / found.first).max(found.first / found.last) >= TOLD).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +65,9 @@ mod tests {
         let falling: Vec<f64> = (0..12).map(|at| 100.0 / f64::from(at + 1)).collect();
         let found = trend(&falling).unwrap();
         assert!(found.z > 2.58 && found.first > 4.0 * found.last, "{found:?}");
+        assert_eq!(drift(&falling), Some(found));
+        let hardly: Vec<f64> = (0..12).map(|at| 100.0 + f64::from(at)).collect();
+        assert!(trend(&hardly).unwrap().z > 2.58 && drift(&hardly).is_none());
         let mut random = seeded(3, 7);
         let taken = (0..2000).filter(|_| {
             let noise: Vec<f64> = (0..20).map(|_| random.normal()).collect();

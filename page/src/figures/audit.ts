@@ -49,7 +49,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   ];
   return {
     id: "audit",
-    title: "Audit: does the choice last? Against its rivals in longer trials",
+    title: "Audit: does the choice last? Against its closest rivals in longer trials",
     reading: `How much more ${resource} ${name(found.choice)} takes than each rival ${longer}. ${FINDINGS[found.finding] ?? found.finding} ${known.join(", and ")}; the shade is the margin of ${percent(view.plan.margin)}${found.better ? "; a crossed row contradicts the choice" : ""}.`,
     table: () => ({
       columns: ["choice", "rival", "label", "dearer", "lower", "upper", "blocks"],

@@ -29,6 +29,9 @@ export function ranked(view: View, group: GroupView): CellView[] {
     .sort((a, b) => most(a) - most(b) || leads(b) - leads(a) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
 }
 
+/** Rates closer than this look the same. */
+const SHOWN = 1.01;
+
 /** Why the choice that is named is not the one with the smallest bound, or the highest rate; nothing where it is both. */
 export function notTheFirst({ view, group }: Looking): string | null {
   // Of two none is named.
@@ -40,7 +43,8 @@ export function notTheFirst({ view, group }: Looking): string | null {
   const all = ranked(view, group);
   const name = (each: CellView) => each.label || each.id;
   const bounded = all.find((each) => each.id !== own.id && (each.above_best_upper ?? 9) < (own.above_best_upper ?? 9));
-  const faster = !group.cost.startsWith("cpu") && all.some((other) => (other.estimate.median ?? 0) > rate);
+  // What three digits do not show is no matter.
+  const faster = !group.cost.startsWith("cpu") && all.some((other) => (other.estimate.median ?? 0) > rate * SHOWN);
   if (!bounded && !faster) return null;
   const has = [bounded && "the smallest bound", faster && "the highest rate"].filter((each) => each).join(" nor ");
   const lacks = bounded && faster ? `has neither ${has}` : `has not ${has}`;

@@ -5,7 +5,20 @@ import type { OffCurve, Slice } from "../data";
 import { h } from "../dom";
 import { bytes, capital, digits, duration, enumerated, percent, size, trimmed } from "../format";
 import { type Figure, nothing, select } from "../frame";
-import { accent, draw, faint, heading, ink, logarithmic, logAxis, paper, warn } from "../look";
+import {
+  accent,
+  draw,
+  faint,
+  heading,
+  ink,
+  logarithmic,
+  logAxis,
+  paper,
+  SERIES_MAX,
+  symbolOf,
+  toneOf,
+  warn,
+} from "../look";
 import type { Looking } from "../state";
 
 let end: "reader" | "writer" = "reader";
@@ -86,6 +99,11 @@ export function cost({ group }: Looking, redraw: () => void): Figure | null {
       const breaks = model.breaks.filter((each) => each.at_bytes >= first && each.at_bytes <= last);
       const times = [...points.map((point) => point.ns), ...curve.map((point) => point.ns ?? 1)];
       const shared = { marginLeft: 62, marginRight: 20 };
+      // Of which size each is, where calls moved less than that.
+      const look = (point: { cell: string }) => heaps.findIndex((one) => one.cell === point.cell);
+      const tone = (point: { cell: string }) => (heaps.length > SERIES_MAX ? faint() : toneOf(look(point)));
+      const symbol = (point: { cell: string }) => (heaps.length > SERIES_MAX ? "circle" : symbolOf(look(point)));
+      const dots = { r: 3, fill: tone, fillOpacity: 0.35, stroke: tone, strokeOpacity: 0.7, symbol };
       const reach = Math.max(...points.map((point) => Math.abs(point.ln)), 0.1);
       const step = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100].find((share) => 2 * Math.log1p(share) >= reach) ?? 1000;
       // As much and as little by the same factor: they lie as far from the curve.
@@ -124,12 +142,8 @@ export function cost({ group }: Looking, redraw: () => void): Figure | null {
             Plot.dot(points, {
               x: (point) => Math.log2(point.size),
               y: (point) => Math.log2(point.ns ?? 1),
-              r: 3,
-              fill: faint(),
-              fillOpacity: 0.35,
-              stroke: faint(),
-              strokeOpacity: 0.6,
-            }),
+              ...dots,
+            } as Plot.DotOptions),
             Plot.text(apart(heaps, Math.log2((last * 1.06) / (first * 0.85)), width - 82), {
               x: (one) => Math.log2(one.bytes_per_call),
               y: (one) => Math.log2(Math.max(...points.filter(({ cell }) => cell === one.cell).map(({ ns }) => ns))),
@@ -165,15 +179,7 @@ export function cost({ group }: Looking, redraw: () => void): Figure | null {
           marks: [
             heading("Each trial against the curve", 62, -18),
             Plot.ruleY([0], { stroke: accent(), strokeWidth: 2 }),
-            Plot.dot(points, {
-              x: (point) => Math.log2(point.size),
-              y: "ln",
-              r: 3,
-              fill: faint(),
-              fillOpacity: 0.35,
-              stroke: faint(),
-              strokeOpacity: 0.6,
-            }),
+            Plot.dot(points, { x: (point) => Math.log2(point.size), y: "ln", ...dots } as Plot.DotOptions),
             ...[true, false].map((off) =>
               Plot.dot(
                 heaps.filter((one) => one.is_off === off),

@@ -5,7 +5,7 @@ import * as Plot from "@observablehq/plot";
 import { candidates, cellOf } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
 import type { Figure, Lacking } from "../frame";
-import { toneOf, draw, farApart, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
+import { toneOf, draw, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
 import { RATES } from "../measure";
 import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
@@ -94,7 +94,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
   const [low, top] = bulk(points.map(({ rate }) => rate));
   const scale = valueAxis(unit, low, top, 2);
   // A scale that begins at 0 has room for what is slow.
-  const least = farApart(unit, low, top) ? low : 0;
+  const least = scale.from;
   /** How far a rate lies beyond the scale: below it, above it, or not. */
   const beyond = ({ rate }: { rate: number }): -1 | 0 | 1 => (rate < least ? -1 : rate > top ? 1 : 0);
   const y = ({ rate }: { rate: number }) => scale.place(Math.max(least, Math.min(rate, top)));
@@ -112,7 +112,7 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     reading: [
       `${rows.length > 1 ? "A row for each confirmed choice, all on one scale: each" : "Each"} mark is ${each}${many ? `, and the line the running median of ${RUN} marks` : ""}; the level line is the median of its trials.`,
       rows.length < every.length &&
-        `Drawn are ${rows.length} of ${every.length} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}; the data has all.`,
+        `Drawn are ${rows.length} of ${every.length} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}${first.some((id) => every.indexOf(id) >= ROWS_MAX) ? ", and what is named or was measured twice" : ""}; the data has all.`,
       twinned &&
         `Hollow are second trials: ${label(choice(twinned))}, picked before the first block, was measured twice in every block, so what both differ by is chance and disturbance.`,
       outside.length > 0 &&

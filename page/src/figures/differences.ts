@@ -115,9 +115,11 @@ export function differences(
   const beside = told && !narrow;
   const marginRight = beside ? 136 : 22;
   const wide = width - left - marginRight;
-  // Several have them beside their ends, which takes room; what has a second interval has no place for them.
-  const numbered = rows.length > 1 && rows.every((row) => !row.thin);
-  const [low, top] = domainOf(rows, margin, reach, sides, numbered ? Math.min(NUMBER / wide, ROOM_MOST) : undefined);
+  // Several have them beside their ends, which takes room that a narrow page, and what has a second interval, has not.
+  const numbered = rows.length > 1 && !narrow && rows.every((row) => !row.thin);
+  const many = rows.some(({ lower, upper }) => (lower ?? -1) > 0 || (upper ?? 1) < 0) ? 2 : 1;
+  const room = numbered ? Math.min((many * NUMBER) / wide, ROOM_MOST) : undefined;
+  const [low, top] = domainOf(rows, margin, reach, sides, room);
   const within = (row: Difference) => row.mid != null && row.mid >= low && row.mid <= top;
   const lone = (row: Difference) => within(row) && row.lower == null && row.upper == null;
   const tone = (row: Difference) => (row.alarm ? warn() : accent());
@@ -135,6 +137,15 @@ export function differences(
       share == null || share < low || share > top ? [] : [{ id: row.id, at: share, text: named(share, end) }],
     );
   });
+  /** The numbers at one side of a row: of one that lies on that side of 0 both, since the other end has none. */
+  const outer = ({ lower, upper }: Difference, side: -1 | 1): string[] => {
+    const shown = (share: number | null, end: End) =>
+      share == null || share < low || share > top ? [] : [named(share, end)];
+    const [first, last] = [shown(lower, "lower"), shown(upper, "upper")];
+    if (upper != null && upper < 0) return side < 0 ? [...first, ...last] : [];
+    if (lower != null && lower > 0) return side > 0 ? [...first, ...last] : [];
+    return side < 0 ? first : last;
+  };
   // What is said of both sides meets at 0, where there is room.
   const [less = "", more = ""] = label.split(" · ");
   const meets = more !== "" && zero > less.length * LETTER && wide - zero + marginRight > more.length * LETTER;
@@ -260,15 +271,15 @@ export function differences(
         r: 4.5,
       }),
       rows.length === 1 ? Plot.text(ends, { y: "id", x: "at", dy: 15, text: "text", fill: ink() }) : null,
-      ...(numbered ? (["lower", "upper"] as const) : []).map((end) =>
+      ...(numbered ? ([-1, 1] as const) : []).map((side) =>
         Plot.text(
-          rows.filter((row) => row[end] != null && row[end] >= low && row[end] <= top),
+          rows.filter((row) => outer(row, side).length > 0),
           {
             y: "id",
-            x: end,
-            text: (row) => named(row[end] ?? 0, end),
-            textAnchor: end === "lower" ? "end" : "start",
-            dx: end === "lower" ? -6 : 6,
+            x: side < 0 ? "lower" : "upper",
+            text: (row) => outer(row, side).join(" to "),
+            textAnchor: side < 0 ? "end" : "start",
+            dx: 6 * side,
             fill: ink(),
             stroke: paper(),
             strokeWidth: 3,

@@ -186,7 +186,9 @@ export function cells(looking: Looking): HTMLElement | null {
     ],
     rows: all.map((cell) => row(cell, isShort)),
   });
-  return panel("cells", "Every cell of these conditions", notTheFirst(looking) ?? "", table(false), table(true));
+  const reading = ["Rates are medians of trials; the evidence is of all trials together.", notTheFirst(looking)];
+  const told = reading.filter((line) => line).join(" ");
+  return panel("cells", "Every cell of these conditions", told, table(false), table(true));
 }
 
 /** What the grades of a machine mean. */
@@ -220,7 +222,7 @@ export function environment(view: View): HTMLElement {
       throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
     ],
     [
-      "the same measured twice differed by at most",
+      "the same measured twice, equal to within",
       twin_reach == null ? "not measured twice" : percentOf(twin_reach, "upper"),
     ],
     ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],

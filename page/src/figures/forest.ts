@@ -14,7 +14,8 @@ import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } f
 import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
 
-const ROWS_MAX = 30;
+/** More are no picture: the others have rows in the table of cells. */
+const ROWS_MAX = 14;
 /** The heading of the limits. */
 const LIMITED = "Limited by";
 type Laid = ReturnType<typeof rows>;
@@ -25,7 +26,7 @@ export function forest(looking: Looking): Figure | null {
   const best = new Set(group.best_set);
   const all = ranked(view, group);
   if (all.length === 0) return null;
-  const cells = all.slice(0, ROWS_MAX);
+  const cells = all.filter((cell, at) => at < ROWS_MAX || cell.id === group.recommendation.cell);
   const rate = measures(cells)[0];
   const cost = costOf(cells);
   // Of two the verdict stands above, by their pairs: the same by another count beside it would be another number.
@@ -349,6 +350,7 @@ export function forest(looking: Looking): Figure | null {
       const key = meaning(
         compared ? [...new Set(cells.map(verdict))] : [],
         compared && best.size > 0 ? [...new Set(cells.map((cell) => best.has(cell.id)))] : [],
+        [...(relayless ? (["relayless"] as const) : []), ...(several.length > 0 ? (["speeds"] as const) : [])],
         margin,
         width,
       );

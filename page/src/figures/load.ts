@@ -47,6 +47,8 @@ interface Panel {
   unit: string;
   /** What fell short of its load is crossed, since a queue makes it what it is. */
   crossed?: boolean;
+  /** Whether choices are compared by it: then the one that leads has a ring. */
+  ringed?: boolean;
   of(point: Point): Interval | null;
 }
 
@@ -81,8 +83,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
   const cost = costOf(near);
   const answered = view.plan.answered_share;
   const late = (point: Point) => point.reached < point.offered * answered;
-  const panels = [
-    cost && { title: cost.label, unit: cost.unit, of: ({ cell }: Point) => cost.of(cell) },
+  const all: (Panel | undefined | false)[] = [
+    cost && { title: cost.label, unit: cost.unit, ringed: true, of: ({ cell }: Point) => cost.of(cell) },
     keys.length > 0 && {
       title: `latency, ${short(percentile)} of the calls`,
       unit: "ns",
@@ -101,7 +103,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         upper: estimate.upper == null ? null : estimate.upper / offered,
       }),
     },
-  ].filter((panel): panel is Panel => Boolean(panel));
+  ];
+  const panels = all.filter((panel): panel is Panel => Boolean(panel));
   const without = points.filter((point) => keys.length > 0 && panels.some((panel) => panel.of(point) == null)).length;
   const bars = points.some((point) => panels.some((panel) => panel.of(point)?.lower != null));
 
@@ -114,6 +117,8 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
         `Vertical lines are intervals at ${percent(view.plan.level)}; a mark without one has too few trials for it.`,
       points.some(late) &&
         `Where less than ${percent(answered)} of a load was answered its latency is crossed: calls queue there, and it is mostly waiting.`,
+      points.some((point) => point.reached > 1.02 * point.offered) &&
+        "More than 100 % is answered where calls that were due before the window are answered in it.",
       without > 0 && `${without} of the ${points.length} marks are missing where too few calls were made.`,
     ]
       .filter((line) => line)
@@ -161,10 +166,10 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
               loose: points.filter((point) => point.series === at).length < CURVE_LEAST,
             }))
           : []),
-        ...(points.some(({ chosen }) => chosen === "shown")
+        ...(cost && points.some(({ chosen }) => chosen === "shown")
           ? [{ name: "what to use there", look: ring("shown") }]
           : []),
-        ...(points.some(({ chosen }) => chosen === "leads")
+        ...(cost && points.some(({ chosen }) => chosen === "leads")
           ? [{ name: "leads there, not shown to be good", look: ring("leads") }]
           : []),
         ...(points.some(late) ? [{ name: `answered less than ${percent(answered)}`, look: cross() }] : []),
@@ -176,7 +181,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
     },
   };
 
-  function drawn({ title, unit, crossed, of }: Panel, width: number): SVGSVGElement {
+  function drawn({ title, unit, crossed, ringed, of }: Panel, width: number): SVGSVGElement {
     const known = points.flatMap((point) => {
       const value = of(point);
       return value ? [{ ...point, value }] : [];
@@ -238,7 +243,7 @@ export function load({ view, cell }: Looking, redraw: () => void): Figure | null
               },
             ),
             Plot.dot(own, { x, y, dx, symbol: symbolOf(look), r: 4.5, fill: stroke, stroke } as Plot.DotOptions),
-            ...(["shown", "leads"] as const).map((how) =>
+            ...(ringed ? (["shown", "leads"] as const) : []).map((how) =>
               Plot.dot(
                 own.filter(({ chosen }) => chosen === how),
                 { x, y, dx, ...ring(how) },

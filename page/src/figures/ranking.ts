@@ -36,7 +36,13 @@ export function rootTicks(reach: number, place: (share: number) => number): numb
   return found;
 }
 /** What the colours of bars and the filling of squares mean, as a drawing, so that it is saved with the figure. */
-export function meaning(verdicts: Verdict[], filled: boolean[], margin: number, width: number): SVGSVGElement[] {
+export function meaning(
+  verdicts: Verdict[],
+  filled: boolean[],
+  beside: ("relayless" | "speeds")[],
+  margin: number,
+  width: number,
+): SVGSVGElement[] {
   const said: Record<Verdict, string> = {
     within: `shown to be within ${percent(margin)}`,
     open: `not shown to be within ${percent(margin)}, nor beyond`,
@@ -49,6 +55,7 @@ export function meaning(verdicts: Verdict[], filled: boolean[], margin: number, 
     ...[true, false]
       .filter((best) => filled.includes(best))
       .map((best) => ({ name: best ? "may be the best" : "shown not to be the best", best })),
+    ...beside.map((sign) => ({ name: sign === "speeds" ? "one of its speeds" : "without a relay", sign })),
   ];
   if (entries.length === 0) return [];
   const steps = entries.map(({ name }) => name.length * 6.6 + 62);
@@ -72,13 +79,17 @@ export function meaning(verdicts: Verdict[], filled: boolean[], margin: number, 
         const sign =
           "verdict" in entry
             ? Plot.ruleY([y], { x1: x, x2: x + 28, stroke: tone(entry.verdict), strokeWidth: 6 })
-            : Plot.dot([[x + 14, y]], {
-                symbol: "square",
-                r: 4.5,
-                stroke: accent(),
-                strokeWidth: 1.6,
-                fill: entry.best ? accent() : paper(),
-              });
+            : "best" in entry
+              ? Plot.dot([[x + 14, y]], {
+                  symbol: "square",
+                  r: 4.5,
+                  stroke: accent(),
+                  strokeWidth: 1.6,
+                  fill: entry.best ? accent() : paper(),
+                })
+              : entry.sign === "speeds"
+                ? Plot.dot([[x + 14, y]], { symbol: "diamond", r: 3.5, stroke: ink(), fill: paper() })
+                : Plot.ruleY([y], { x1: x, x2: x + 28, stroke: ink(), strokeDasharray: "4 3" });
         return [sign, Plot.text([entry.name], { x: x + 36, y, textAnchor: "start", fill: ink() })];
       }),
     }),

@@ -98,6 +98,9 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   const fx = factorOf(view, wish.x);
   const fc = factorOf(view, wish.colour);
   const ff = factorOf(view, wish.facet);
+  // Between a name and a number there is no line.
+  const numbers = isNumeric(levels(marked, wish.x));
+  const mixed = !numbers && levels(marked, wish.x).some((value) => typeof value === "number");
   const seriesOf = (each: CellView): number => (wish.colour === NONE ? 0 : series.indexOf(level(each, wish.colour)));
   const fixed = held(view, all, cell, used);
   const parts = partsOf(view, all, used).map((factor) => factorOf(view, factor).heading);
@@ -113,10 +116,12 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   return {
     id: "sweep",
     holds: fixed,
-    title: capital(`${shown.map((each) => each.label).join(" and ")} by ${axisName(fx)}`),
+    title: capital(
+      `${shown.map((each) => each.label).join(" and ")} by ${[axisName(fx), ...(series.length > 1 ? [axisName(fc)] : [])].join(" and ")}`,
+    ),
     reading: [
       bars &&
-        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}${loose ? "; a mark without one has too few trials for it" : ""}.`,
+        `Vertical lines are ${first.key === "mean" ? "one standard deviation to each side" : `intervals at ${percent(view.plan.level)}`}${loose ? "; a mark without one has too few trials for it" : "; one that is not seen is narrower than its mark"}.`,
       ...shown.map((measure) => carried(cells, measure)),
       shown.some((measure) => carriers(measure)) && "Behind → what such a call moved.",
       single
@@ -139,7 +144,7 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
         `The dashed line is the path without a relay: ${quantity(first.of(relayless)?.mid ?? 0, first.unit)}.`,
       series.length === 1 && `All marks are of ${fc.heading} ${named(series[0] ?? null, fc)}.`,
       fixed && `Held as in the cell looked at: ${fixed}.`,
-      parts.length > 0 && `With the profile change: ${parts.join(", ")}.`,
+      parts.length > 0 && `A profile sets more than its name says: with it differ ${parts.join(", ")}.`,
       placeless.length > 0 && `Without ${axisName(fx)}, and so without a mark here: ${atRates(placeless, first)}.`,
       dropped > 0 && `${dropped} more levels of ${fc.heading} are in the data, which has all.`,
     ]
@@ -239,11 +244,13 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
   function isLined(panel: Level, measure: Measure, s: number): boolean {
     const own = marked.filter(
       (one) =>
-        seriesOf(one) === s && measure.of(one) != null && (wish.facet === NONE || level(one, wish.facet) === panel),
+        seriesOf(one) === s &&
+        measure.of(one) != null &&
+        (wish.facet === NONE || level(one, wish.facet) === panel) &&
+        (!mixed || typeof level(one, wish.x) === "number"),
     );
     const sure = own.filter(isConfirmed).length;
-    const numeric = isNumeric(levels(marked, wish.x));
-    return !single && [sure, own.length - sure].some((many) => isJoined(many, numeric, series.length));
+    return !single && [sure, own.length - sure].some((many) => isJoined(many, numbers || mixed, series.length));
   }
 
   /** Where a mark stands, each factor once: a cell's own name has those that are compared. */
@@ -276,7 +283,6 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       xs.sort((a, b) => place(a) - place(b));
     }
     // Of two levels there is no curve, and room between them.
-    const numbers = isNumeric(xs);
     const numeric = numbers && xs.length >= CURVE_LEAST;
     points.sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x));
     const at = (point: { x: string | number }) => (numeric ? Math.log2(Number(point.x)) : point.x);
@@ -294,7 +300,10 @@ export function sweep({ view, group, cell }: Looking, redraw: () => void): Figur
       if (!value) return [];
       return [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: WITHOUT })];
     };
-    const curve = <Mark>(own: Mark[]) => (!single && isJoined(own.length, numbers, series.length) ? own : []);
+    const curve = <Mark extends { x: unknown }>(all: Mark[]) => {
+      const own = mixed ? all.filter(({ x }) => typeof x === "number") : all;
+      return !single && isJoined(own.length, numbers || mixed, series.length) ? own : [];
+    };
     const marks: Plot.Markish[] = [];
     for (let s = 0; s < Math.max(1, series.length); s += 1) {
       const own = points.filter((point) => point.s === s);

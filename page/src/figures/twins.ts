@@ -1,6 +1,6 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
-import { cellOf, type TwinView, type View } from "../data";
+import { cellOf, groupOf, type TwinView, type View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
@@ -8,8 +8,10 @@ import { differences, FAR, reachOf } from "./differences";
 
 /** The question that a group answers, as the first screen asks it: the group's own name may be long. */
 function asked(view: View, id: string): string | undefined {
-  const row = view.answer.use.rows.find((each) => each.groups.includes(id) && each.groups.length === 1);
-  return row && `${row.question}${row.who && row.who !== "any" ? `, ${view.answer.use.worker} ${row.who}` : ""}`;
+  const row = view.answer.use.rows.find((each) => each.groups.includes(id) && !each.one_for_all);
+  // A row for several groups is for several profiles.
+  const who = row && row.groups.length > 1 ? String(groupOf(view, id)?.factors.profile ?? "any") : row?.who;
+  return row && `${row.question}${who && who !== "any" ? `, ${view.answer.use.worker} ${who}` : ""}`;
 }
 
 /** What is said at the end of a row. */
@@ -52,7 +54,7 @@ export function twins({ view, group }: Looking): Figure | null {
     bars < rows.length && "A dot without a bar has too few blocks for one.",
     rows.some((row) => row.alarm) &&
       "A crossed row is an alarm, which takes more than that: nothing under those conditions is proven.",
-    `The shade is the margin of ${percent(view.plan.margin)}.`,
+    `The shade is the margin of ${percent(view.plan.margin)}; the scale is logarithmic, so that twice as long lies as far on either side.`,
     rows.length > 1 && "▸ is that of the conditions looked at.",
   ];
   return {

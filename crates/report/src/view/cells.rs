@@ -7,6 +7,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Levels, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
+use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
 use serde_json::Value;
 
@@ -287,7 +288,8 @@ fn modes_of(settled: &Settled, estimate: &Estimate, total_rate: Option<f64>) -> 
         (Some(total), Some(lower), Some(upper)) => total < lower || total > upper,
         _ => false,
     };
-    let modes = modes(&rates).unwrap_or_default();
+    // What rises or falls all the time passes two speeds, and has neither.
+    let modes = if drift(&rates).is_some() { Vec::new() } else { modes(&rates).unwrap_or_default() };
     if modes.is_empty() && !total_rate_disagrees {
         return None;
     }

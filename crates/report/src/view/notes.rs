@@ -46,7 +46,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     }
     if let Some(serial) = group.serial.as_ref().filter(|serial| serial.merged_by > 1) {
         say(format!(
-            "neighbouring blocks resembled each other and were merged by {}: absolute rates hold during this session",
+            "neighbouring blocks resembled each other and were merged by {}: how fast each is holds for this session alone",
             serial.merged_by
         ));
     }

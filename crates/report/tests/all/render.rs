@@ -35,7 +35,7 @@ bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · comp
 ✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s (2.84 to 3.39),
   within 5 % of the best confirmed (takes no more time than any other confirmed, shown at 95 %, these 61.5 s,
   connections 4 to 44 ms after they opened). Nothing smaller was shown as good. (machine B of A to D, steal
-  0.3 %, measured twice: at most 0.13 % apart)
+  0.3 %, measured twice: equal to within 0.13 %)
 
 ";
     let text = terminal(&exact(), 110, false);

@@ -47,7 +47,7 @@ fn one_choice_is_proven_over_every_profile() {
         " more time, shown at 95 %, these ",
         " s, connections 4 to 44 ms after they opened)",
         "Nothing smaller was shown as good.",
-        "(machine B of A to D, steal 0.3 %, measured twice: at most ",
+        "(machine B of A to D, steal 0.3 %, measured twice: equal to within ",
     ] {
         assert!(text.contains(part), "{text}");
     }

@@ -147,7 +147,7 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
         Some((row.within?, row.within? * shrinks))
     };
     let bounds: Vec<(f64, f64)> = to_use.rows.iter().filter(|row| !row.one_for_all).filter_map(of_row).collect();
-    let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
+    let what = brings(&bounds).unwrap_or_else(|| "may bring a bound that is an answer".to_owned());
     // A command that names a proof is not to be taken for the promise of one.
     let is_wide = !bounds.is_empty() && bounds.iter().all(|(_, then)| *then > view.plan.margin);
     let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
@@ -182,7 +182,7 @@ fn longer(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<Vec<Stri
     if own_s * LONGER > FORECAST_MAX_S || (bounds.is_empty() && !is_short) {
         return None;
     }
-    let what = brings(&bounds).unwrap_or_else(|| "may bring a first bound".to_owned());
+    let what = brings(&bounds).unwrap_or_else(|| "may bring a bound that is an answer".to_owned());
     let budget = budget(own_s * LONGER);
     let command = again_with(view, Some(&budget));
     let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {budget}"));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus, session};
-use bytegauge_stats::trend::{Trend, trend};
+use bytegauge_stats::trend::{self, Trend};
 
 use super::super::document::{CellView, GroupView, StalledView, View};
 use super::super::stolen::TOLD_P;
@@ -25,10 +25,6 @@ const STALLED_NAMED_MAX: usize = 3;
 const FOREIGN_TOLD: f64 = 0.05;
 /// The harness's cost above which it is said; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
-/// A rate that came to less than so many times another one is not worth a line.
-const DRIFT_TOLD: f64 = 1.25;
-/// Standard deviations of chance that a trend must be beyond: one in a hundred series without one is.
-const DRIFT_SEEN: f64 = 2.58;
 /// A session that took less than so many times its budget is no news.
 const OVERRUN_TOLD: f64 = 1.25;
 /// Runs shorter than this measure a good deal of starting, nanoseconds.
@@ -227,8 +223,7 @@ pub fn drifted<'a>(view: &'a View, group: &GroupView) -> Option<(&'a CellView, T
     let (cell, course) = (view.cell(group.recommendation.cell.as_ref()?)?, group.course.as_ref()?);
     let rates = course.cells.iter().find(|course| course.cell == cell.id)?;
     let rates: Vec<f64> = rates.rate.iter().copied().flatten().collect();
-    let found = trend(&rates).filter(|trend| trend.z > DRIFT_SEEN)?;
-    ((found.last / found.first).max(found.first / found.last) >= DRIFT_TOLD).then_some((cell, found))
+    trend::drift(&rates).map(|found| (cell, found))
 }
 
 /// A named choice whose rate rose or fell while it was measured: its median then stands for neither end.

@@ -175,7 +175,10 @@ fn of_factor(view: &View, factor: &str) -> Option<String> {
             true => "for all questions".to_owned(),
             false => names.join(", "),
         };
-        format!("{of}: {} {} ({more}nowhere shown worse)", phrase::in_code(factor), phrase::level(factor, &level))
+        // Beside others that are told so, this bound is of whatever goes with it best.
+        let alone = if asked.iter().any(|group| group.varied.len() > 1) { "by itself " } else { "" };
+        let (name, level) = (phrase::in_code(factor), phrase::level(factor, &level));
+        format!("{of}: {name} {level} ({alone}{more}nowhere shown worse)")
     })
 }
 

@@ -146,6 +146,8 @@ pub fn why(view: &View, to_use: &UseView, questions: &Questions) -> Vec<String> 
         None => name(limit),
         Some(doubt) if doubt.other == UNKNOWN => format!("perhaps {}", name(limit)),
         Some(doubt) if limit.name == UNKNOWN => format!("perhaps {}", phrase::limit(doubt.other)),
+        // What most trials show comes first.
+        Some(doubt) if doubt.show_other > doubt.agree => format!("{} or {}", phrase::limit(doubt.other), name(limit)),
         Some(doubt) => format!("{} or {}", name(limit), phrase::limit(doubt.other)),
     };
     match limits.as_slice() {
