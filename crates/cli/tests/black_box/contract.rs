@@ -331,9 +331,10 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
     let (name, cell) = limit("off");
     let waits = &cell["call"]["delayed_acks"];
     assert!(number(&waits["acks"]) >= 1 && number(&waits["slow_calls"]) >= 1, "{cell}");
-    // Ends that got no CPU for long wait less for acknowledgements: the kernel sends them at once after such a pause.
+    // Ends that got no CPU for long wait less for acknowledgements: the kernel sends them at once after such a pause; and a
+    // harness that got none is told before all else.
     if waits["slow_time_share"].as_f64().is_some_and(|share| share >= 0.5) {
-        assert_eq!(name, "delayed acknowledgements", "{cell}");
+        assert!(["delayed acknowledgements", "the harness"].contains(&name.as_str()), "{cell}");
     }
     let (name, cell) = limit("on");
     assert_ne!(name, "delayed acknowledgements", "{cell}");

@@ -203,7 +203,10 @@ fn the_client_alone_measures_the_harness() {
         setup.task.path.flows = 1;
         call(&mut setup).response = response;
         call(&mut setup).connect_per_call = connect_per_call;
-        let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
+        let some = |reply: &Reply| {
+            let report = calls::report(reply);
+            report.call.as_ref().is_some_and(|call| call.calls > 0) && !report.flows[0].series.is_empty()
+        };
         let ended = calls::until(&setup, calls::run_alone, some);
         let Reply::Done(report) = ended else { panic!("{ended:?}") };
         let calls = report.call.unwrap();
