@@ -9,7 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::Level;
+use bytegauge_model::{Level, Side};
 use bytegauge_sys::option::{self, OptionError};
 
 use crate::address::Address;
@@ -18,7 +18,6 @@ use crate::path::PathSetup;
 use crate::transport::hatch::Door;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
-use bytegauge_model::Side;
 
 /// What `auto` asks for as `SO_RCVBUF` of a socket to which UDP is sent. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than what a sender sends while its reader waits for a CPU.
