@@ -479,7 +479,7 @@ impl Part {
 
     /// The transports, given or default.
     pub fn transports(&self, workload: Workload) -> Vec<Transport> {
-        let levels = self.given_or(&FACTORS[0], FACTORS[0].default_in(workload));
+        let levels = self.levels(workload, &FACTORS[0], None);
         levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
     }
 
@@ -489,11 +489,7 @@ impl Part {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
         let sizes = if self.i_am() == IAm::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
         let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
-        let default = factor.default_over(workload, transport);
-        self.given_or(factor, default.map(|default| peers.unwrap_or(default)))
-    }
-
-    fn given_or(&self, factor: &Factor, default: Option<&str>) -> Vec<Level> {
+        let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
         self.levels.get(factor.name).cloned().unwrap_or_else(|| {
             // The table's own test parses every default.
             factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
