@@ -1,7 +1,7 @@
 //! An emulated link: what does not go over it is refused, and what follows from it is set.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, Level, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload, factor};
 
 use crate::spec::{Part, PlanError, Spec};
 
@@ -69,18 +69,14 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
 
 /// What the links of these cells are.
 pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for link in cells.iter().filter_map(|cell| cell.factors.emulated_link()) {
-        let note = format!(
+    let note = |link: EmulatedLink| {
+        format!(
             "a process on this machine emulates a link ({link}): {} are on their way at once (delay × rate), and its queue holds {}",
             about_bytes(link.product_bytes()),
             about_bytes(link.queue_bytes())
-        );
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
+        )
+    };
+    cells.iter().filter_map(|cell| cell.factors.emulated_link()).map(note).collect()
 }
 
 fn set(part: &mut Part, name: &str, level: Level) {

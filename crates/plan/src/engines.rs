@@ -35,10 +35,7 @@ pub(crate) fn note_left_out(plan: &mut Plan, spec: &Spec) {
         for transport in part.transports(spec.workload) {
             for (name, levels) in named(part) {
                 for level in levels.iter().filter(|level| !suits(name, level, &transport)) {
-                    let note = format!("engine {level} does not carry {transport}: left out there");
-                    if !plan.notes.contains(&note) {
-                        plan.notes.push(note);
-                    }
+                    plan.note(format!("engine {level} does not carry {transport}: left out there"));
                 }
             }
         }

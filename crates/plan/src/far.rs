@@ -122,26 +122,19 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
 
 /// What is not seen of the far hosts of these cells, and what the path without their relays is.
 pub(crate) fn notes(workload: Workload, cells: &[&Cell]) -> Vec<String> {
-    let mut seen: Vec<Place> = Vec::new();
-    for (place, _) in cells.iter().filter_map(|cell| cell.factors.far()) {
-        if !seen.contains(&place) {
-            seen.push(place);
-        }
-    }
     let end = if workload == Workload::Call { "client or server" } else { "reader or writer" };
-    let note = |place: &Place| {
+    let note = |(place, _): (Place, Direction)| {
         format!(
             "the {end} at {place} reports its own CPU time, calls and TCP_INFO; what other programs do there during a block \
              is not seen, and the clocks of the two hosts are never compared"
         )
     };
-    seen.iter().map(note).chain(relay_notes(cells)).collect()
+    cells.iter().filter_map(|cell| cell.factors.far()).map(note).chain(relay_notes(cells)).collect()
 }
 
-fn relay_notes(cells: &[&Cell]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for cell in cells {
-        let Some(place) = cell.factors.relay_host() else { continue };
+fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
+    cells.iter().filter_map(|cell| {
+        let place = cell.factors.relay_host()?;
         let relay = format!(
             "the relay at {place} reports its own CPU time and calls, and what its whole machine used, which counts as the \
              machine's CPU time together with this host's; what other programs do there during a block is not seen"
@@ -149,12 +142,8 @@ fn relay_notes(cells: &[&Cell]) -> Vec<String> {
         let direct = "the path without a relay crosses no network: both its ends are on this host, so that it shows what they can \
                       do, and nothing of the links to the relay";
         let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
-        let note = if is_direct { direct.to_owned() } else { relay };
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
+        Some(if is_direct { direct.to_owned() } else { relay })
+    })
 }
 
 fn set(part: &mut Part, name: &str, level: Level) {

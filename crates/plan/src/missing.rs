@@ -34,12 +34,10 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
         }
     }
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
-    for cell in plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id)) {
-        let note = cell.factors.transport().and_then(|transport| datagram::note(&cell.factors, &transport, catalog));
-        if let Some(note) = note.filter(|note| !plan.notes.contains(note)) {
-            plan.notes.push(note);
-        }
-    }
+    let sent = plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id));
+    let note = |cell: &Cell| datagram::note(&cell.factors, &cell.factors.transport()?, catalog);
+    let notes: Vec<String> = sent.filter_map(note).collect();
+    notes.into_iter().for_each(|note| plan.note(note));
 }
 
 impl Plan {
