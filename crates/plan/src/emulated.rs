@@ -1,7 +1,7 @@
 //! An emulated link: what does not go over it is refused, and what follows from it is set.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
 
 use crate::spec::{Part, PlanError, Spec};
 
@@ -49,20 +49,20 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
         };
         let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
         match part.levels.get("transport").map(Vec::as_slice) {
-            None => set(part, "transport", Level::Name(Transport::Tcp.to_string())),
+            None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
             Some(named) if named.iter().all(is_carried) => {}
             Some(_) => {
                 return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
             }
         }
-        let unpinned = Level::Name(Placement::Unpinned.to_string());
-        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
+        let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+        if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
             return refused(
                 "placement",
                 "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
             );
         }
-        set(part, "placement", unpinned);
+        part.settle("placement", unpinned);
     }
     Ok(spec)
 }
@@ -79,17 +79,11 @@ pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
     cells.iter().filter_map(|cell| cell.factors.emulated_link()).map(note).collect()
 }
 
-fn set(part: &mut Part, name: &str, level: Level) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, vec![level]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
-    use bytegauge_model::{EmulatedLink, LinkLoss, LinkRate};
+    use bytegauge_model::{LinkLoss, LinkRate, factor};
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = Spec::named("a test", workload);

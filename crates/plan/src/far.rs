@@ -2,7 +2,7 @@
 //!
 //! Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload, factor};
+use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
 use crate::relay;
 use crate::spec::{Part, PlanError, Spec};
@@ -29,11 +29,6 @@ fn all_go_both_ways(part: &Part) -> bool {
     part.levels.get("direction").is_some_and(|levels| levels.iter().all(goes_both_ways))
 }
 
-fn places(part: &Part, factor: &str) -> Vec<Place> {
-    let levels = part.levels.get(factor).into_iter().flatten();
-    levels.filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
 /// Sets what follows from the agents' places.
 ///
 /// # Errors
@@ -47,7 +42,7 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
             let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or from".into();
             return Err(PlanError::Moot { flag: "direction both".into(), needs });
         }
-        let (hosts, relay_hosts) = (places(part, "host"), places(part, "relay_host"));
+        let (hosts, relay_hosts) = (part.places("host"), part.places("relay_host"));
         let with = if relay_hosts.is_empty() { "host" } else { "relay-host" };
         let refused = |name, why| refused(name, with, why);
         if part.levels.contains_key("relay_host") && alone("relay") {
@@ -110,12 +105,12 @@ pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
                 );
             }
         };
-        set(part, "transport", Level::Name(carried.to_string()));
-        let unpinned = Level::Name(Placement::Unpinned.to_string());
-        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
+        part.settle("transport", vec![Level::Name(carried.to_string())]);
+        let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+        if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
             return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
         }
-        set(part, "placement", unpinned);
+        part.settle("placement", unpinned);
     }
     Ok(spec)
 }
@@ -146,12 +141,6 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
     })
 }
 
-fn set(part: &mut Part, name: &str, level: Level) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, vec![level]);
-    }
-}
-
 fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, PlanError> {
     Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why })
 }
@@ -160,6 +149,7 @@ fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, Pl
 mod tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
+    use bytegauge_model::factor;
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = Spec::named("a test", workload);

@@ -4,7 +4,7 @@
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
 use bytegauge_model::option::{self, OptionRow, Setter};
-use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
@@ -22,15 +22,9 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
     workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }
 
-/// The places of a part's foreign servers; none where the server is ours.
-pub(crate) fn places(part: &Part) -> Vec<Place> {
-    let levels = part.levels.get("connect").into_iter().flatten();
-    levels.filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
 /// Whether a part calls servers that are not ours.
 pub(crate) fn is_foreign(part: &Part) -> bool {
-    !places(part).is_empty()
+    !part.places("connect").is_empty()
 }
 
 /// Sets what follows from the servers' places.
@@ -95,7 +89,7 @@ pub(crate) fn note(plan: &mut Plan) {
 fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     let reached = if by_datagrams(part) { Place::datagram_transport } else { Place::transport };
     let mut transports: Vec<Level> = Vec::new();
-    for transport in places(part).iter().filter_map(reached) {
+    for transport in part.places("connect").iter().filter_map(reached) {
         let level = Level::Name(transport.to_string());
         if !transports.contains(&level) {
             transports.push(level);
@@ -110,7 +104,7 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
             "the server's address says which it is: leave it out, or name udp, udp6 or unix-dgram",
         );
     }
-    set(part, "transport", transports);
+    part.settle("transport", transports);
     Ok(())
 }
 
@@ -126,7 +120,7 @@ fn settle_placement(part: &mut Part) -> Result<(), PlanError> {
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
         return refused("placement", "where the server runs cannot be said from here: use unpinned (and taskset)");
     }
-    set(part, "placement", unpinned);
+    part.settle("placement", unpinned);
     Ok(())
 }
 
@@ -136,16 +130,10 @@ fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
         Some(named) if *named != client => refused("rcvbuf_on", "only the client's buffer can be set: use client"),
         // Over datagrams every server is where its socket is, and the client's is the only one that is ours.
         None if part.levels.contains_key("rcvbuf") && !by_datagrams(part) => {
-            set(part, "rcvbuf_on", client);
+            part.settle("rcvbuf_on", client);
             Ok(())
         }
         _ => Ok(()),
-    }
-}
-
-fn set(part: &mut Part, name: &str, levels: Vec<Level>) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, levels);
     }
 }
 
@@ -165,6 +153,7 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 mod tests {
     use super::*;
     use crate::{Catalog, resolve};
+    use bytegauge_model::factor;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
         plan_of(Workload::Call, flags)

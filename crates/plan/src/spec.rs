@@ -7,7 +7,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::option::role_of;
 use bytegauge_model::relay_program::relay_names;
-use bytegauge_model::{Ends, IAm, Level, LevelError, ProgramTask, Transport, Workload};
+use bytegauge_model::{Ends, IAm, Level, LevelError, Place, ProgramTask, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
@@ -437,6 +437,19 @@ impl Part {
             }
         }
         self.levels.insert(factor.name, levels);
+    }
+
+    /// Sets what follows from other levels.
+    pub(crate) fn settle(&mut self, name: &str, levels: Vec<Level>) {
+        if let Some(factor) = factor::find(name) {
+            self.set(factor, levels);
+        }
+    }
+
+    /// The places that were given for a factor; none where an end is ours, and here.
+    pub(crate) fn places(&self, name: &str) -> Vec<Place> {
+        let levels = self.levels.get(name).into_iter().flatten();
+        levels.filter_map(|level| level.name()?.parse().ok()).collect()
     }
 
     /// The same crossing once for each end that a program may control, and each condition that it may choose: with each of
