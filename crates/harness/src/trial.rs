@@ -79,12 +79,46 @@ impl Measured {
 
 /// Carries one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
-    Script::of(setup).carry(setup, cast, stop, watch, |answers| match &setup.task {
+    let script = Script::of(setup);
+    let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
+    let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
+    if let Err(fault) = cast.joined(far, link, setup.seed) {
+        return Some(Measured::nothing(fault.outcome()));
+    }
+    if let Err(stopped) = script.open(setup, cast, patience) {
+        // The other end may still wait for a connection that never comes.
+        return Some(Measured::nothing(stopped.outcome));
+    }
+    // What it costs to start a program is none of what bytes cost.
+    let before = watch.sample();
+    let started = script.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
+    if let Err(error) = started {
+        return Some(Measured::nothing(Outcome::Failed(error.to_string())));
+    }
+    // However short a run of a program is: it may hang, and its user need not wait for its time-out.
+    let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
+    let mut answers = script.collect(cast, window_ns, patience, stop)?;
+    let mut machine = watch.machine_use(before.as_ref());
+    let joined = link::told(cast, link.as_ref(), machine.as_mut());
+    script.collect_late(cast, patience, &mut answers);
+    let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(setup, &answers));
+    let outcome = match answers.came_to_nobody() {
+        true => relay::forwards_elsewhere(setup.path(), outcome),
+        false => outcome,
+    };
+    let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
+    let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
+    Some(Measured { outcome, ends, ends_are_sound, machine })
+}
+
+/// The outcome of a trial in which no end had trouble of its own.
+fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+    match &setup.task {
         Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
         Task::Call(call) => call::judge(call, answers),
         Task::Ring(ring) => ring::judge(ring, answers),
         Task::Check(_) => task::judge(answers),
-    })
+    }
 }
 
 /// The CPU of the first flow of each end that takes part in a trial, where it is pinned.
@@ -144,46 +178,6 @@ impl Script {
     /// The end that stands between, if there is one.
     fn relay(&self) -> Option<EndRole> {
         self.relayed.then_some(EndRole::Relay)
-    }
-
-    /// Carries the trial. `None` if `stop` was set in the middle of a long one.
-    fn carry(
-        &self,
-        setup: &Setup,
-        cast: &mut Cast,
-        stop: &AtomicBool,
-        watch: &mut Watch,
-        judge: impl FnOnce(&Answers) -> Outcome,
-    ) -> Option<Measured> {
-        let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
-        let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
-        if let Err(fault) = cast.joined(far, link, setup.seed) {
-            return Some(Measured::nothing(fault.outcome()));
-        }
-        if let Err(stopped) = self.open(setup, cast, patience) {
-            // The other end may still wait for a connection that never comes.
-            return Some(Measured::nothing(stopped.outcome));
-        }
-        // What it costs to start a program is none of what bytes cost.
-        let before = watch.sample();
-        let started = self.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
-        if let Err(error) = started {
-            return Some(Measured::nothing(Outcome::Failed(error.to_string())));
-        }
-        // However short a run of a program is: it may hang, and its user need not wait for its time-out.
-        let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-        let mut answers = self.collect(cast, window_ns, patience, stop)?;
-        let mut machine = watch.machine_use(before.as_ref());
-        let joined = link::told(cast, link.as_ref(), machine.as_mut());
-        self.collect_late(cast, patience, &mut answers);
-        let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(&answers));
-        let outcome = match answers.came_to_nobody() {
-            true => relay::forwards_elsewhere(setup.path(), outcome),
-            false => outcome,
-        };
-        let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
-        let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
-        Some(Measured { outcome, ends, ends_are_sound, machine })
     }
 
     /// Prepares all ends up to the moment before the first byte.
