@@ -24,47 +24,45 @@ fn named_by(part: &Part) -> Option<&'static str> {
     OF_LINKS.iter().find(|(name, _)| part.levels.contains_key(*name)).map(|(_, flag)| *flag)
 }
 
-/// Sets what follows from a link.
+/// Sets in a part what follows from a link.
 ///
 /// # Errors
 /// [`PlanError::OfFarHost`] if something was asked for that does not go over one.
-pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
-    for part in &mut spec.parts {
-        let Some(with) = named_by(part) else { continue };
-        let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
-        for (name, why) in [
-            ("host", "a path to another host has its own delay and loss: leave one of them out"),
-            ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
-            ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
-            ("relay", "a link joins the two ends and nobody between: leave one of them out"),
-        ] {
-            if part.levels.contains_key(name) {
-                return refused(name, why);
-            }
+pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
+    let Some(with) = named_by(part) else { return Ok(()) };
+    let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
+    for (name, why) in [
+        ("host", "a path to another host has its own delay and loss: leave one of them out"),
+        ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
+        ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
+        ("relay", "a link joins the two ends and nobody between: leave one of them out"),
+    ] {
+        if part.levels.contains_key(name) {
+            return refused(name, why);
         }
-        // Two ends of a stream of datagrams greet each other once, which a link may lose.
-        let carried = match spec.workload {
-            Workload::Call => &[Transport::Tcp, Transport::Udp][..],
-            _ => &[Transport::Tcp],
-        };
-        let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
-        match part.levels.get("transport").map(Vec::as_slice) {
-            None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
-            Some(named) if named.iter().all(is_carried) => {}
-            Some(_) => {
-                return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
-            }
-        }
-        let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
-        if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
-            return refused(
-                "placement",
-                "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
-            );
-        }
-        part.settle("placement", unpinned);
     }
-    Ok(spec)
+    // Two ends of a stream of datagrams greet each other once, which a link may lose.
+    let carried = match workload {
+        Workload::Call => &[Transport::Tcp, Transport::Udp][..],
+        _ => &[Transport::Tcp],
+    };
+    let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
+    match part.levels.get("transport").map(Vec::as_slice) {
+        None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
+        Some(named) if named.iter().all(is_carried) => {}
+        Some(_) => {
+            return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
+        }
+    }
+    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
+        return refused(
+            "placement",
+            "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
+        );
+    }
+    part.settle("placement", unpinned);
+    Ok(())
 }
 
 /// What the links of these cells are.

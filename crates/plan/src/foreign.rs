@@ -8,7 +8,7 @@ use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError};
 
 /// Whether a factor says something to a server that only ours hears: options of its sockets among them.
 pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
@@ -27,42 +27,40 @@ pub(crate) fn is_foreign(part: &Part) -> bool {
     !part.places("connect").is_empty()
 }
 
-/// Sets what follows from the servers' places.
+/// Sets in a part what follows from the servers' places.
 ///
 /// # Errors
 /// [`PlanError::OfForeign`] if something was asked for that such a server cannot be told.
-pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
-    let mut spec = spec.clone();
-    let (verify, workload) = (spec.verify, spec.workload);
-    for part in spec.parts.iter_mut().filter(|part| is_foreign(part)) {
-        if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
-            return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
-        }
-        if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
-            return refused(name, of_the_server(name));
-        }
-        relay::refuse_foreign(workload, part)?;
-        settle_transport(part)?;
-        settle_placement(part)?;
-        if workload == Workload::Stream {
-            if by_datagrams(part) {
-                let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
-                           `bytegauge call --connect`, or measure both ends here";
-                return refused("transport", why);
-            }
-            if verify {
-                return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
-            }
-            continue;
-        }
-        settle_rcvbuf(part)?;
-        let lengths_alone =
-            part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
-        if verify && lengths_alone {
-            return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
-        }
+pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Result<(), PlanError> {
+    if !is_foreign(part) {
+        return Ok(());
     }
-    Ok(spec)
+    if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+        return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
+    }
+    if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
+        return refused(name, of_the_server(name));
+    }
+    relay::refuse_foreign(workload, part)?;
+    settle_transport(part)?;
+    settle_placement(part)?;
+    if workload == Workload::Stream {
+        if by_datagrams(part) {
+            let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
+                       `bytegauge call --connect`, or measure both ends here";
+            return refused("transport", why);
+        }
+        if verify {
+            return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
+        }
+        return Ok(());
+    }
+    settle_rcvbuf(part)?;
+    let lengths_alone = part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
+    if verify && lengths_alone {
+        return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
+    }
+    Ok(())
 }
 
 /// Says what cannot be seen.
@@ -152,7 +150,7 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, resolve};
+    use crate::{Catalog, Spec, resolve};
     use bytegauge_model::factor;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {

@@ -36,7 +36,13 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
         return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
     }
-    let spec = &emulated::settled(far::settled(foreign::settled(spec)?)?)?;
+    let mut spec = spec.clone();
+    for part in &mut spec.parts {
+        foreign::settle(part, spec.workload, spec.verify)?;
+        far::settle(part, spec.workload)?;
+        emulated::settle(part, spec.workload)?;
+    }
+    let spec = &spec;
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
