@@ -449,7 +449,7 @@ impl Part {
     /// The places that were given for a factor; none where an end is ours, and here.
     pub(crate) fn places(&self, name: &str) -> Vec<Place> {
         let levels = self.levels.get(name).into_iter().flatten();
-        levels.filter_map(|level| level.name()?.parse().ok()).collect()
+        levels.filter_map(Level::parsed).collect()
     }
 
     /// The same crossing once for each end that a program may control, and each condition that it may choose: with each of
@@ -486,14 +486,14 @@ impl Part {
 
     /// The first level given of a factor that has names.
     fn first<T: FromStr + Default>(&self, name: &str) -> T {
-        let named = self.levels.get(name).and_then(|levels| levels.first()?.name()?.parse().ok());
+        let named = self.levels.get(name).and_then(|levels| levels.first()?.parsed());
         named.unwrap_or_default()
     }
 
     /// The transports, given or default.
     pub fn transports(&self, workload: Workload) -> Vec<Transport> {
         let levels = self.levels(workload, &FACTORS[0], None);
-        levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
+        levels.iter().filter_map(Level::parsed).collect()
     }
 
     /// The levels of a factor over a transport, or where there is none, given or default. What a peer decides is looked
