@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
+use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
 use bytegauge_plan::{order, pace};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
@@ -238,7 +238,7 @@ impl Run<'_> {
         if longer_ns <= window_ns {
             return None;
         }
-        self.lengthened.insert(subject(cell).clone(), longer_ns);
+        self.lengthened.insert(cell.subject().clone(), longer_ns);
         Some(call.calls)
     }
 
@@ -246,7 +246,7 @@ impl Run<'_> {
     /// and longer where those of this cell were seen to be slower. A twin's are its leader's.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
         let at_pace_ns = pace::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
-        pace::lengthened_ns(at_pace_ns, self.lengthened.get(subject(cell)).copied().unwrap_or(0))
+        pace::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -329,9 +329,4 @@ fn named(cell: &Cell) -> String {
         true => cell.id.to_string(),
         false => format!("{} ({}){again}", words.join(", "), cell.id),
     }
-}
-
-/// Whom a cell stands for: a twin for the cell that it repeats.
-fn subject(cell: &Cell) -> &CellId {
-    cell.twin_of.as_ref().unwrap_or(&cell.id)
 }

@@ -399,7 +399,7 @@ impl<'a> Run<'a> {
         *sum_ns += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
         *seen += measurements;
         if self.plan.task.is_some() {
-            let (sum_ns, runs) = self.runs_ns.entry(cell.twin_of.as_ref().unwrap_or(&cell.id).clone()).or_default();
+            let (sum_ns, runs) = self.runs_ns.entry(cell.subject().clone()).or_default();
             *sum_ns += spent_ns;
             *runs += 1;
             self.within_runs_ns.0 += trial.wall_ns;

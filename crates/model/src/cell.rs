@@ -251,6 +251,13 @@ pub struct Cell {
     pub factors: Levels,
 }
 
+impl Cell {
+    /// Whom a cell stands for: a twin for the cell that it repeats.
+    pub fn subject(&self) -> &CellId {
+        self.twin_of.as_ref().unwrap_or(&self.id)
+    }
+}
+
 /// Cells that are equal in every condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
