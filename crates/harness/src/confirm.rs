@@ -10,7 +10,7 @@ use bytegauge_plan::{OVERTIME, order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::BlockTask;
 use crate::event::Event;
 use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
@@ -94,10 +94,8 @@ impl Run<'_> {
                         window_ns: *window_ns,
                         series: false,
                     };
-                    match self.visit(&task)? {
-                        BlockEnd::Interrupted => return Ok(LookEnd::Interrupted),
-                        BlockEnd::Complete => *self.visited.entry((group.clone(), Stage::Confirm)).or_default() += 1,
-                        BlockEnd::Broken => {}
+                    if !self.visit(&task)? {
+                        return Ok(LookEnd::Interrupted);
                     }
                 }
             }
