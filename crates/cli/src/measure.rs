@@ -68,12 +68,15 @@ pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> R
 }
 
 fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
+    let mut given = args::factors(matches, spec.workload)?;
     // What a plan wants of its user the session has.
-    let adds_nothing = spec.task.is_none() && args::factors(matches, spec.workload)?.is_empty();
-    if adds_nothing && args::text(matches, "resume").is_some() {
+    if given.is_empty() && spec.task.is_none() && args::text(matches, "resume").is_some() {
         return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
     }
-    apply_flags(&mut spec, matches)?;
+    // Of a program the values were settled with what it has now.
+    given.retain(|(factor, _)| spec.task.is_none() || factor.name != "value");
+    spec.set_all(&given)?;
+    design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
     planned(resolve(&spec, &probe::catalog(&spec), design_flags::seed(matches))?, matches)
 }
@@ -195,14 +198,6 @@ pub fn execute(
         bar.clear();
     }
     Ok((session, ended?))
-}
-
-fn apply_flags(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
-    // Of a program the values were settled with what it has now.
-    let given = args::factors(matches, spec.workload)?.into_iter();
-    let given: Vec<_> = given.filter(|(factor, _)| spec.task.is_none() || factor.name != "value").collect();
-    spec.set_all(&given)?;
-    design_flags::apply(spec, matches)
 }
 
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {

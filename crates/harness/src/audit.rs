@@ -11,7 +11,7 @@ use bytegauge_model::{Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, order};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::BlockTask;
 use crate::confirm::Confirmed;
 use crate::event::Event;
 use crate::judge::{Judge, Subject};
@@ -59,12 +59,8 @@ impl Run<'_> {
                 window_ns: self.plan.design.audit_ns,
                 series: false,
             };
-            match self.visit(&task)? {
-                BlockEnd::Interrupted => return Ok(false),
-                BlockEnd::Complete => {
-                    *self.visited.entry((confirmed.group.clone(), Stage::Audit)).or_default() += 1;
-                }
-                BlockEnd::Broken => {}
+            if !self.visit(&task)? {
+                return Ok(false);
             }
         }
         Ok(true)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellId, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
+use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
 use bytegauge_plan::{order, pace};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
@@ -20,17 +20,6 @@ use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, Measured};
-
-/// How a block ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockEnd {
-    /// Every trial was measured.
-    Complete,
-    /// At least one failed or was skipped.
-    Broken,
-    /// The user wants to stop.
-    Interrupted,
-}
 
 /// What a block is asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -54,73 +43,47 @@ const REST_STEP_NS: u64 = 20_000_000;
 const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
 
 impl Run<'_> {
-    /// One block, of which it is learnt what blocks take.
-    pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
-        let (began_ns, in_trials_ns) = (monotonic_ns(), self.trials_ns);
-        let end = self.block(task)?;
-        if end == BlockEnd::Complete {
-            let spent_ns = monotonic_ns() - began_ns;
-            self.learn_block(task.group, task.stage, spent_ns);
-            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - in_trials_ns);
-            self.block_overheads_ns.1 += 1;
-        }
-        Ok(end)
-    }
-
-    /// Visits the cells once, in random order, and records the block.
-    fn block(&mut self, task: &BlockTask<'_>) -> Result<BlockEnd, RunError> {
+    /// Visits the cells once, in random order, records the block, and learns what it took. `false` if interrupted: its trials
+    /// are kept, and as a block it never was.
+    pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<bool, RunError> {
+        let (block_began_ns, trials_ns) = (monotonic_ns(), self.trials_ns);
         let index = self.next_block;
         self.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
         self.cast = None;
         let started_unix_ns = unix_ns();
         let start = self.watch.block_start(self.elsewhere_ns());
-        let mut end = BlockEnd::Complete;
+        let mut complete = true;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
-                end = BlockEnd::Interrupted;
-                break;
+                return Ok(false);
             }
-            let began_ns = monotonic_ns();
-            let measured = self.trial(task, &task.cells[cell], index, position as u32)?;
+            let (began_ns, cell) = (monotonic_ns(), &task.cells[cell]);
+            let Some(measured) = self.trial(task, cell, index, position as u32)? else { return Ok(false) };
             if self.plan.gentle {
                 let took_ns = monotonic_ns() - began_ns;
                 self.rest(took_ns);
                 // Of what a block costs besides its trials it is no part.
                 self.trials_ns += took_ns;
             }
-            match measured {
-                Some(true) => {}
-                // The harness's own loop was kept from a CPU: the choices were compared all the same.
-                Some(false) if task.cells[cell].kind == CellKind::Floor => {}
-                Some(false) => end = BlockEnd::Broken,
-                None => {
-                    end = BlockEnd::Interrupted;
-                    break;
-                }
-            }
-        }
-        if end == BlockEnd::Interrupted {
-            // Its trials are kept; as a block it never was.
-            return Ok(end);
+            // Where the harness's own loop was kept from a CPU, the choices were compared all the same.
+            complete &= measured || cell.kind == CellKind::Floor;
         }
         if self.plan.task.is_some() {
             // What a program used is known to whoever waited for it, and to us once that has left.
             self.cast = None;
         }
         let surroundings = self.watch.block_end(&start, self.elsewhere_ns());
-        self.store.record_block(
-            self.session,
-            &BlockRecord {
-                index,
-                group: task.group.clone(),
-                stage: task.stage,
-                started_unix_ns,
-                complete: end == BlockEnd::Complete,
-                surroundings,
-            },
-        )?;
-        Ok(end)
+        let (group, stage) = (task.group.clone(), task.stage);
+        let record = BlockRecord { index, group, stage, started_unix_ns, complete, surroundings };
+        self.store.record_block(self.session, &record)?;
+        let spent_ns = monotonic_ns() - block_began_ns;
+        self.learn_block(task.group, task.stage, complete, spent_ns);
+        if complete {
+            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - trials_ns);
+            self.block_overheads_ns.1 += 1;
+        }
+        Ok(true)
     }
 
     /// Does nothing for so long, nanoseconds, or until the user wants to stop.
@@ -238,7 +201,7 @@ impl Run<'_> {
         if longer_ns <= window_ns {
             return None;
         }
-        self.lengthened.insert(subject(cell).clone(), longer_ns);
+        self.lengthened.insert(cell.subject().clone(), longer_ns);
         Some(call.calls)
     }
 
@@ -246,7 +209,7 @@ impl Run<'_> {
     /// and longer where those of this cell were seen to be slower. A twin's are its leader's.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
         let at_pace_ns = pace::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
-        pace::lengthened_ns(at_pace_ns, self.lengthened.get(subject(cell)).copied().unwrap_or(0))
+        pace::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -329,9 +292,4 @@ fn named(cell: &Cell) -> String {
         true => cell.id.to_string(),
         false => format!("{} ({}){again}", words.join(", "), cell.id),
     }
-}
-
-/// Whom a cell stands for: a twin for the cell that it repeats.
-fn subject(cell: &Cell) -> &CellId {
-    cell.twin_of.as_ref().unwrap_or(&cell.id)
 }

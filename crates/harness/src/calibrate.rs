@@ -13,7 +13,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::bins::BIN_NS;
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::BlockTask;
 use crate::event::Event;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
@@ -76,7 +76,7 @@ impl Run<'_> {
                     window_ns: self.plan.design.calibration_ns,
                     series: true,
                 };
-                if self.visit(&task)? == BlockEnd::Interrupted {
+                if !self.visit(&task)? {
                     return Ok(false);
                 }
                 if turn == 0 && self.plan.task.is_some() {

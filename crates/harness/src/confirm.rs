@@ -10,7 +10,7 @@ use bytegauge_plan::{OVERTIME, order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::BlockTask;
 use crate::event::Event;
 use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
@@ -94,10 +94,8 @@ impl Run<'_> {
                         window_ns: *window_ns,
                         series: false,
                     };
-                    match self.visit(&task)? {
-                        BlockEnd::Interrupted => return Ok(LookEnd::Interrupted),
-                        BlockEnd::Complete => *self.visited.entry((group.clone(), Stage::Confirm)).or_default() += 1,
-                        BlockEnd::Broken => {}
+                    if !self.visit(&task)? {
+                        return Ok(LookEnd::Interrupted);
                     }
                 }
             }
@@ -223,9 +221,8 @@ impl Run<'_> {
                 let twin = (cells.len() > 1).then(|| twin(&leader));
                 // Of a program the harness costs nothing while it runs.
                 let floor = self.plan.task.is_none().then(|| floor(&leader));
-                let extra: Vec<Cell> = twin.into_iter().chain(floor).collect();
-                let beside: Vec<Cell> = self.plan.artefacts_of(group).cloned().collect();
-                let extra: Vec<Cell> = extra.into_iter().chain(beside).collect();
+                let beside = self.plan.artefacts_of(group).cloned();
+                let extra: Vec<Cell> = twin.into_iter().chain(floor).chain(beside).collect();
                 self.store.add_cells(self.session, &extra)?;
                 cells.extend(extra);
                 groups.push(Confirmed {
@@ -309,7 +306,7 @@ impl Run<'_> {
                 rest_ns += self.floor_trial_ns(&confirmed.group);
                 continue;
             }
-            let overhead_ns = self.run_ns(cell.twin_of.as_ref().unwrap_or(&cell.id)).unwrap_or(group_ns);
+            let overhead_ns = self.run_ns(cell.subject()).unwrap_or(group_ns);
             let explicit_ns = cell.factors.get("duration").number();
             let warmup_ns = self.warmup(&confirmed.group);
             let (warmup_ns, window_ns) = match explicit_ns {

@@ -104,7 +104,7 @@ fn pinning_refused<E>(topology: &Result<Topology, E>) -> Option<String> {
 }
 
 fn probe_transport(catalog: &mut Catalog, level: &Level) {
-    let Some(transport) = level.name().and_then(|name| name.parse::<Transport>().ok()) else { return };
+    let Some(transport) = level.parsed::<Transport>() else { return };
     let missing = match &transport {
         Transport::Source(path) => source::probe(path).err(),
         Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::session::{BlockRecord, Stage};
+use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Probe, SessionId, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
@@ -228,10 +228,8 @@ impl<'a> Run<'a> {
         run.look = look;
         run.resumed = true;
         run.first_blocks = first_blocks(&groups);
-        let counts = |block: &&BlockRecord| block.complete || !matches!(block.stage, Stage::Confirm | Stage::Audit);
-        for block in blocks.iter().filter(counts) {
-            *run.visited.entry((block.group.clone(), block.stage)).or_default() += 1;
-            run.learn_block(&block.group, block.stage, block.surroundings.wall_ns);
+        for block in &blocks {
+            run.learn_block(&block.group, block.stage, block.complete, block.surroundings.wall_ns);
         }
         for row in groups {
             if let Some(ns) = row.number("warmup_ns") {
@@ -338,7 +336,13 @@ impl<'a> Run<'a> {
         self.visited.get(&(group.clone(), stage)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn learn_block(&mut self, group: &GroupId, stage: Stage, spent_ns: u64) {
+    /// Counts a block, and learns what it took. One that broke is repeated where blocks are compared; elsewhere it is good
+    /// enough as it is: the cells that were measured have scores.
+    pub(crate) fn learn_block(&mut self, group: &GroupId, stage: Stage, complete: bool, spent_ns: u64) {
+        if !complete && matches!(stage, Stage::Confirm | Stage::Audit) {
+            return;
+        }
+        *self.visited.entry((group.clone(), stage)).or_default() += 1;
         if stage == Stage::Confirm {
             let (sum_ns, blocks) = self.block_times_ns.entry(group.clone()).or_default();
             *sum_ns += spent_ns;
@@ -399,7 +403,7 @@ impl<'a> Run<'a> {
         *sum_ns += spent_ns.saturating_sub(windows_ns + measurements * trial.warmup_ns);
         *seen += measurements;
         if self.plan.task.is_some() {
-            let (sum_ns, runs) = self.runs_ns.entry(cell.twin_of.as_ref().unwrap_or(&cell.id).clone()).or_default();
+            let (sum_ns, runs) = self.runs_ns.entry(cell.subject().clone()).or_default();
             *sum_ns += spent_ns;
             *runs += 1;
             self.within_runs_ns.0 += trial.wall_ns;

@@ -10,7 +10,7 @@ use bytegauge_plan::Family;
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
-use crate::block::{BlockEnd, BlockTask};
+use crate::block::BlockTask;
 use crate::event::Event;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
@@ -99,11 +99,9 @@ impl Run<'_> {
             }
             let (warmup_ns, window_ns) = self.screening(group);
             let task = BlockTask { stage, group, cells: &cells, warmup_ns, window_ns, series: false };
-            // A screening block that breaks is good enough as it is: the cells that were measured have scores.
-            if self.visit(&task)? == BlockEnd::Interrupted {
+            if !self.visit(&task)? {
                 return Ok(false);
             }
-            *self.visited.entry((group.clone(), stage)).or_default() += 1;
         }
         Ok(true)
     }

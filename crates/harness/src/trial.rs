@@ -79,12 +79,46 @@ impl Measured {
 
 /// Carries one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
-    Script::of(setup).carry(setup, cast, stop, watch, |answers| match &setup.task {
+    let script = Script::of(setup);
+    let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
+    let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
+    if let Err(fault) = cast.joined(far, link, setup.seed) {
+        return Some(Measured::nothing(fault.outcome()));
+    }
+    if let Err(outcome) = script.open(setup, cast, patience) {
+        // The other end may still wait for a connection that never comes.
+        return Some(Measured::nothing(outcome));
+    }
+    // What it costs to start a program is none of what bytes cost.
+    let before = watch.sample();
+    let started = script.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
+    if let Err(error) = started {
+        return Some(Measured::nothing(error.into()));
+    }
+    // However short a run of a program is: it may hang, and its user need not wait for its time-out.
+    let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
+    let mut answers = script.collect(cast, window_ns, patience, stop)?;
+    let mut machine = watch.machine_use(before.as_ref());
+    let joined = link::told(cast, link.as_ref(), machine.as_mut());
+    script.collect_late(cast, patience, &mut answers);
+    let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(setup, &answers));
+    let outcome = match answers.came_to_nobody() {
+        true => relay::forwards_elsewhere(setup.path(), outcome),
+        false => outcome,
+    };
+    let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
+    let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
+    Some(Measured { outcome, ends, ends_are_sound, machine })
+}
+
+/// The outcome of a trial in which no end had trouble of its own.
+fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+    match &setup.task {
         Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
         Task::Call(call) => call::judge(call, answers),
         Task::Ring(ring) => ring::judge(ring, answers),
         Task::Check(_) => task::judge(answers),
-    })
+    }
 }
 
 /// The CPU of the first flow of each end that takes part in a trial, where it is pinned.
@@ -146,53 +180,13 @@ impl Script {
         self.relayed.then_some(EndRole::Relay)
     }
 
-    /// Carries the trial. `None` if `stop` was set in the middle of a long one.
-    fn carry(
-        &self,
-        setup: &Setup,
-        cast: &mut Cast,
-        stop: &AtomicBool,
-        watch: &mut Watch,
-        judge: impl FnOnce(&Answers) -> Outcome,
-    ) -> Option<Measured> {
-        let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, self.longer_ns]);
-        let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
-        if let Err(fault) = cast.joined(far, link, setup.seed) {
-            return Some(Measured::nothing(fault.outcome()));
-        }
-        if let Err(stopped) = self.open(setup, cast, patience) {
-            // The other end may still wait for a connection that never comes.
-            return Some(Measured::nothing(stopped.outcome));
-        }
-        // What it costs to start a program is none of what bytes cost.
-        let before = watch.sample();
-        let started = self.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
-        if let Err(error) = started {
-            return Some(Measured::nothing(Outcome::Failed(error.to_string())));
-        }
-        // However short a run of a program is: it may hang, and its user need not wait for its time-out.
-        let window_ns = if self.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-        let mut answers = self.collect(cast, window_ns, patience, stop)?;
-        let mut machine = watch.machine_use(before.as_ref());
-        let joined = link::told(cast, link.as_ref(), machine.as_mut());
-        self.collect_late(cast, patience, &mut answers);
-        let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(&answers));
-        let outcome = match answers.came_to_nobody() {
-            true => relay::forwards_elsewhere(setup.path(), outcome),
-            false => outcome,
-        };
-        let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
-        let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
-        Some(Measured { outcome, ends, ends_are_sound, machine })
-    }
-
     /// Prepares all ends up to the moment before the first byte.
-    fn open(&self, setup: &Setup, cast: &mut Cast, patience: Duration) -> Result<(), Stopped> {
+    fn open(&self, setup: &Setup, cast: &mut Cast, patience: Duration) -> Result<(), Outcome> {
         let mut address = self.elsewhere.clone();
         let mut prepares = None;
         if let Some(role) = self.first {
             let end = cast.end(role)?;
-            end.send(Command::Open(role, at(end, role, setup), None))?;
+            prepare(end, role, setup, None)?;
             match end.reply(PREPARE)? {
                 // Nobody connects to it.
                 Reply::Ready => {}
@@ -210,27 +204,24 @@ impl Script {
         }
         if let Some(role) = self.relay() {
             let end = cast.end(role)?;
-            end.send(Command::Open(role, at(end, role, setup), address.take()))?;
+            prepare(end, role, setup, address.take())?;
             address = Some(listening(end)?);
             // It serves from now on, too.
             ready(end)?;
         }
         for (role, setup) in &self.others {
             let opened = connect(cast.end(*role)?, *role, setup, address.clone());
-            opened.map_err(|stopped| self.explained(cast, patience, stopped))?;
+            opened.map_err(|outcome| self.explained(cast, patience, outcome))?;
         }
         let prepared = prepares.map_or(Ok(()), |role| ready(cast.end(role)?));
-        prepared.map_err(|stopped| {
-            let Stopped { outcome } = self.explained(cast, patience, stopped);
-            Stopped { outcome: relay::forwards_elsewhere(setup.path(), outcome) }
-        })
+        prepared.map_err(|outcome| relay::forwards_elsewhere(setup.path(), self.explained(cast, patience, outcome)))
     }
 
     /// Why nobody can connect, or nobody comes, the relay or the server may know.
-    fn explained(&self, cast: &mut Cast, patience: Duration, stopped: Stopped) -> Stopped {
+    fn explained(&self, cast: &mut Cast, patience: Duration, outcome: Outcome) -> Outcome {
         let server = self.first.filter(|role| *role == EndRole::Server);
         let mut answers = self.relay().into_iter().chain(server).map(|role| Answer::of(stop_end(cast, role, patience)));
-        answers.find_map(|answer| answer.trouble).map_or(stopped, |outcome| Stopped { outcome })
+        answers.find_map(|answer| answer.trouble).unwrap_or(outcome)
     }
 
     /// Waits for what the ends counted: those who do not measure are told when to stop. `None` if `stop` was set.
@@ -286,8 +277,8 @@ impl Script {
     }
 }
 
-/// A setup as it is sent to an end, on its host. A relay that runs already says where the end behind it listens.
-fn at(end: &Channel, role: EndRole, setup: &Setup) -> Box<Setup> {
+/// Tells an end to prepare, on its host. A relay that runs already says where the end behind it listens.
+fn prepare(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), ChannelError> {
     let mut setup = setup.clone();
     if let Some(path) = setup.path_mut() {
         path.host = match &path.relay {
@@ -295,11 +286,11 @@ fn at(end: &Channel, role: EndRole, setup: &Setup) -> Box<Setup> {
             _ => end.host(),
         };
     }
-    Box::new(setup)
+    end.send(Command::Open(role, Box::new(setup), address))
 }
 
-fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Stopped> {
-    end.send(Command::Open(role, at(end, role, setup), address))?;
+fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Outcome> {
+    prepare(end, role, setup, address)?;
     ready(end)
 }
 
@@ -315,38 +306,27 @@ fn patience(parts_ns: &[u64]) -> Duration {
     Duration::from_nanos(ns) + Duration::from_secs(5)
 }
 
-/// Why a trial could not be opened.
-struct Stopped {
-    outcome: Outcome,
-}
-
-impl From<ChannelError> for Stopped {
-    fn from(error: ChannelError) -> Stopped {
-        Stopped { outcome: Outcome::Failed(error.to_string()) }
-    }
-}
-
-fn ready(end: &mut Channel) -> Result<(), Stopped> {
+fn ready(end: &mut Channel) -> Result<(), Outcome> {
     match end.reply(PREPARE)? {
         Reply::Ready => Ok(()),
         other => Err(stopped(other)),
     }
 }
 
-fn listening(end: &mut Channel) -> Result<Address, Stopped> {
+fn listening(end: &mut Channel) -> Result<Address, Outcome> {
     match end.reply(PREPARE)? {
         Reply::Listening(address) => Ok(address),
         other => Err(stopped(other)),
     }
 }
 
-fn stopped(reply: Reply) -> Stopped {
-    let outcome = match reply {
+/// Why a trial does not go on after a reply.
+fn stopped(reply: Reply) -> Outcome {
+    match reply {
         Reply::Skipped(reason) => Outcome::Skipped(reason),
         Reply::Failed(reason, _) => Outcome::Failed(reason),
         other => Outcome::Failed(format!("an end answered out of turn: {other:?}")),
-    };
-    Stopped { outcome }
+    }
 }
 
 /// Waits for the end that measures. A short trial is always waited for; a long one is looked after now and then, so that
@@ -386,13 +366,10 @@ impl Answer {
         let answer = |report, trouble| Answer { report, trouble, sound: true, gone: false };
         match reply {
             Ok(Reply::Done(report)) => answer(Some(*report), None),
-            Ok(Reply::Skipped(reason)) => answer(None, Some(Outcome::Skipped(reason))),
             Ok(Reply::Failed(reason, report)) => answer(Some(*report), Some(Outcome::Failed(reason))),
-            Ok(other) => Answer {
-                sound: false,
-                ..answer(None, Some(Outcome::Failed(format!("an end answered out of turn: {other:?}"))))
-            },
-            Err(error) => Answer { sound: false, gone: true, ..answer(None, Some(Outcome::Failed(error.to_string()))) },
+            Ok(skipped @ Reply::Skipped(_)) => answer(None, Some(stopped(skipped))),
+            Ok(other) => Answer { sound: false, ..answer(None, Some(stopped(other))) },
+            Err(error) => Answer { sound: false, gone: true, ..answer(None, Some(error.into())) },
         }
     }
 }

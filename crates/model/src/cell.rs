@@ -53,7 +53,7 @@ const WORKLOAD: &str = "workload";
 
 impl From<BTreeMap<String, Level>> for Levels {
     fn from(mut by_name: BTreeMap<String, Level>) -> Levels {
-        let workload = by_name.get(WORKLOAD).and_then(Level::name).and_then(|name| name.parse().ok());
+        let workload = by_name.get(WORKLOAD).and_then(Level::parsed);
         if workload.is_some() {
             by_name.remove(WORKLOAD);
         }
@@ -112,27 +112,27 @@ impl Levels {
 
     /// The engine that a factor names: `engine`, `server_engine`, `client_engine`.
     pub fn engine(&self, factor: &str) -> Option<Engine> {
-        self.get(factor).name().and_then(|name| name.parse().ok())
+        self.get(factor).parsed()
     }
 
     /// The transport, which every cell of a path has, and none of a ring.
     pub fn transport(&self) -> Option<Transport> {
-        self.get("transport").name().and_then(|name| name.parse().ok())
+        self.get("transport").parsed()
     }
 
     /// The end that the program controls which is asked about.
     pub fn i_am(&self) -> IAm {
-        self.get("i_am").name().and_then(|name| name.parse().ok()).unwrap_or_default()
+        self.get("i_am").parsed().unwrap_or_default()
     }
 
     /// The condition whose levels are compared.
     pub fn chosen(&self) -> Chosen {
-        self.get("choose").name().and_then(|name| name.parse().ok()).unwrap_or_default()
+        self.get("choose").parsed().unwrap_or_default()
     }
 
     /// How old a path is when it is measured; sessions that did not say measured fresh ones.
     pub fn age(&self) -> Age {
-        self.get("age").name().and_then(|name| name.parse().ok()).unwrap_or(Age::Fresh)
+        self.get("age").parsed().unwrap_or(Age::Fresh)
     }
 
     /// Whether a factor is a choice among these levels, or a condition. A factor of an imported table that the product
@@ -155,13 +155,13 @@ impl Levels {
 
     /// Whether bytes go both ways at once.
     pub fn goes_both_ways(&self) -> bool {
-        self.get("direction").name().and_then(|name| name.parse().ok()) == Some(Direction::Both)
+        self.get("direction").parsed() == Some(Direction::Both)
     }
 
     /// The place of the far host's agent, where one end runs, and the direction; `None` where both ends are here.
     pub fn far(&self) -> Option<(Place, Direction)> {
         let place = self.get("host").name().filter(|name| *name != "auto")?.parse().ok()?;
-        Some((place, self.get("direction").name().and_then(|name| name.parse().ok()).unwrap_or_default()))
+        Some((place, self.get("direction").parsed().unwrap_or_default()))
     }
 
     /// The place of the agent on whose host relays stand, where that is not this one.
@@ -208,7 +208,7 @@ impl Levels {
 
     /// The latency objective whose knee is searched for.
     pub fn slo(&self) -> Option<Slo> {
-        self.get("slo").name().and_then(|name| name.parse().ok())
+        self.get("slo").parsed()
     }
 
     /// Names and levels in the order of the factor table, the absent ones left out.
@@ -249,6 +249,13 @@ pub struct Cell {
     pub twin_of: Option<CellId>,
     /// The level of every factor.
     pub factors: Levels,
+}
+
+impl Cell {
+    /// Whom a cell stands for: a twin for the cell that it repeats.
+    pub fn subject(&self) -> &CellId {
+        self.twin_of.as_ref().unwrap_or(&self.id)
+    }
 }
 
 /// Cells that are equal in every condition.

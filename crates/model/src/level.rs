@@ -4,6 +4,7 @@
 //! is the factor's business; here it is a name, a number, a switch, `auto` or absent.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -53,6 +54,11 @@ impl Level {
             Level::Name(name) => Some(name),
             _ => None,
         }
+    }
+
+    /// What the name stands for, if it is one of those.
+    pub fn parsed<T: FromStr>(&self) -> Option<T> {
+        self.name()?.parse().ok()
     }
 }
 

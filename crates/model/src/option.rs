@@ -40,11 +40,6 @@ impl Setter {
         };
         Some([setter(Side::Source)?, setter(Side::Sink)?])
     }
-
-    /// Whether the end reports as the source of its path: clients do, servers are sinks.
-    pub fn is_source(self) -> bool {
-        matches!(self, Setter::Source | Setter::Client)
-    }
 }
 
 /// When an option is set on an end that accepts connections. Any other socket has it before it is joined.

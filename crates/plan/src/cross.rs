@@ -6,7 +6,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Levels, Transport, Workload};
 
-use crate::engines::suiting;
+use crate::engines::suits;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
 use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
@@ -92,14 +92,16 @@ fn axes(
         // Only who compares a condition says so.
         "choose" if !part.levels.contains_key("choose") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
-        name => match transport {
-            Some(transport) if name == "profile" && !part.levels.contains_key("profile") => {
-                let levels = part.levels(workload, factor, Some(transport));
-                levels.into_iter().filter(|level| means_something(level, transport)).collect()
-            }
-            Some(transport) => suiting(factor, part.levels(workload, factor, Some(transport)), transport),
-            None => part.levels(workload, factor, None),
-        },
+        name => {
+            let is_unnamed_profile = name == "profile" && !part.levels.contains_key(name);
+            let fits = |level: &Level, over: &Transport| match is_unnamed_profile {
+                true => means_something(level, over),
+                false => suits(name, level, over),
+            };
+            let mut levels = part.levels(workload, factor, transport);
+            levels.retain(|level| transport.is_none_or(|over| fits(level, over)));
+            levels
+        }
     };
     factor::of(workload).filter(|factor| part.role_of(factor) == role).map(|factor| (factor, levels(factor))).collect()
 }

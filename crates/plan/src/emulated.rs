@@ -1,7 +1,7 @@
 //! An emulated link: what does not go over it is refused, and what follows from it is set.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, Level, Placement, Transport, Workload, factor};
+use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
 
 use crate::spec::{Part, PlanError, Spec};
 
@@ -24,76 +24,64 @@ fn named_by(part: &Part) -> Option<&'static str> {
     OF_LINKS.iter().find(|(name, _)| part.levels.contains_key(*name)).map(|(_, flag)| *flag)
 }
 
-/// Sets what follows from a link.
+/// Sets in a part what follows from a link.
 ///
 /// # Errors
 /// [`PlanError::OfFarHost`] if something was asked for that does not go over one.
-pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
-    for part in &mut spec.parts {
-        let Some(with) = named_by(part) else { continue };
-        let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
-        for (name, why) in [
-            ("host", "a path to another host has its own delay and loss: leave one of them out"),
-            ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
-            ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
-            ("relay", "a link joins the two ends and nobody between: leave one of them out"),
-        ] {
-            if part.levels.contains_key(name) {
-                return refused(name, why);
-            }
+pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
+    let Some(with) = named_by(part) else { return Ok(()) };
+    let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
+    for (name, why) in [
+        ("host", "a path to another host has its own delay and loss: leave one of them out"),
+        ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
+        ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
+        ("relay", "a link joins the two ends and nobody between: leave one of them out"),
+    ] {
+        if part.levels.contains_key(name) {
+            return refused(name, why);
         }
-        // Two ends of a stream of datagrams greet each other once, which a link may lose.
-        let carried = match spec.workload {
-            Workload::Call => &[Transport::Tcp, Transport::Udp][..],
-            _ => &[Transport::Tcp],
-        };
-        let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
-        match part.levels.get("transport").map(Vec::as_slice) {
-            None => set(part, "transport", Level::Name(Transport::Tcp.to_string())),
-            Some(named) if named.iter().all(is_carried) => {}
-            Some(_) => {
-                return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
-            }
-        }
-        let unpinned = Level::Name(Placement::Unpinned.to_string());
-        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
-            return refused(
-                "placement",
-                "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
-            );
-        }
-        set(part, "placement", unpinned);
     }
-    Ok(spec)
+    // Two ends of a stream of datagrams greet each other once, which a link may lose.
+    let carried = match workload {
+        Workload::Call => &[Transport::Tcp, Transport::Udp][..],
+        _ => &[Transport::Tcp],
+    };
+    let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
+    match part.levels.get("transport").map(Vec::as_slice) {
+        None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
+        Some(named) if named.iter().all(is_carried) => {}
+        Some(_) => {
+            return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
+        }
+    }
+    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
+        return refused(
+            "placement",
+            "the emulator needs a CPU as well, and two hosts have none in common: use unpinned",
+        );
+    }
+    part.settle("placement", unpinned);
+    Ok(())
 }
 
 /// What the links of these cells are.
 pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for link in cells.iter().filter_map(|cell| cell.factors.emulated_link()) {
-        let note = format!(
+    let note = |link: EmulatedLink| {
+        format!(
             "a process on this machine emulates a link ({link}): {} are on their way at once (delay × rate), and its queue holds {}",
             about_bytes(link.product_bytes()),
             about_bytes(link.queue_bytes())
-        );
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
-}
-
-fn set(part: &mut Part, name: &str, level: Level) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, vec![level]);
-    }
+        )
+    };
+    cells.iter().filter_map(|cell| cell.factors.emulated_link()).map(note).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
-    use bytegauge_model::{EmulatedLink, LinkLoss, LinkRate};
+    use bytegauge_model::{LinkLoss, LinkRate, factor};
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = Spec::named("a test", workload);

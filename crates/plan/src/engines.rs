@@ -11,14 +11,6 @@ use crate::spec::{Part, PlanError, Spec};
 /// The factors that name an engine.
 pub(crate) const NAMING: &[&str] = &["engine", "server_engine", "client_engine"];
 
-/// Of a factor's levels those that mean something over a transport: of engines, those that suit it.
-pub(crate) fn suiting(factor: &Factor, levels: Vec<Level>, transport: &Transport) -> Vec<Level> {
-    if !NAMING.contains(&factor.name) {
-        return levels;
-    }
-    levels.into_iter().filter(|level| suits(factor.name, level, transport)).collect()
-}
-
 /// An engine that was named and suits none of the transports, or a transport that none of them suits, is an error.
 pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
     for part in &spec.parts {
@@ -43,10 +35,7 @@ pub(crate) fn note_left_out(plan: &mut Plan, spec: &Spec) {
         for transport in part.transports(spec.workload) {
             for (name, levels) in named(part) {
                 for level in levels.iter().filter(|level| !suits(name, level, &transport)) {
-                    let note = format!("engine {level} does not carry {transport}: left out there");
-                    if !plan.notes.contains(&note) {
-                        plan.notes.push(note);
-                    }
+                    plan.note(format!("engine {level} does not carry {transport}: left out there"));
                 }
             }
         }
@@ -57,8 +46,9 @@ fn named(part: &Part) -> impl Iterator<Item = (&'static str, &Vec<Level>)> {
     NAMING.iter().filter_map(|name| Some((*name, part.levels.get(*name)?)))
 }
 
-fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
-    let engine = level.name().and_then(|name| name.parse::<Engine>().ok());
+/// Whether a level means something over a transport: an engine may not suit it.
+pub(crate) fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
+    let engine = level.name().filter(|_| NAMING.contains(&name)).and_then(|name| name.parse::<Engine>().ok());
     engine.is_none_or(|engine| carries(name, engine, transport))
 }
 

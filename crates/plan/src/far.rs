@@ -2,10 +2,10 @@
 //!
 //! Names are looked up before; nothing here asks the network.
 
-use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload, factor};
+use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
 use crate::relay;
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError};
 
 /// Every factor that says something about a far host.
 const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
@@ -29,119 +29,100 @@ fn all_go_both_ways(part: &Part) -> bool {
     part.levels.get("direction").is_some_and(|levels| levels.iter().all(goes_both_ways))
 }
 
-fn places(part: &Part, factor: &str) -> Vec<Place> {
-    let levels = part.levels.get(factor).into_iter().flatten();
-    levels.filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
-/// Sets what follows from the agents' places.
+/// Sets in a part what follows from the agents' places.
 ///
 /// # Errors
 /// [`PlanError::OfFarHost`] if something was asked for that has no meaning between two hosts, or cannot be done there.
-pub(crate) fn settled(mut spec: Spec) -> Result<Spec, PlanError> {
-    let workload = spec.workload;
-    for part in &mut spec.parts {
-        let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
-        let alone = |name: &str| !part.levels.contains_key(name);
-        if both && (workload != Workload::Stream || !(alone("relay") && alone("connect"))) {
-            let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or from".into();
-            return Err(PlanError::Moot { flag: "direction both".into(), needs });
-        }
-        let (hosts, relay_hosts) = (places(part, "host"), places(part, "relay_host"));
-        let with = if relay_hosts.is_empty() { "host" } else { "relay-host" };
-        let refused = |name, why| refused(name, with, why);
-        if part.levels.contains_key("relay_host") && alone("relay") {
-            return Err(PlanError::Moot { flag: "relay-host".into(), needs: "--relay METHOD".into() });
-        }
-        if let Some(place) = relay_hosts.iter().find(|place| hosts.contains(place)) {
-            let needs = format!("an agent of its own: the one at {place} runs an end of --host, and no more than one");
-            return Err(PlanError::Moot { flag: "relay-host".into(), needs });
-        }
-        let places: Vec<Place> = hosts.iter().chain(&relay_hosts).cloned().collect();
-        let Some(first) = places.first() else { continue };
-        for name in ["host", "relay_host"] {
-            if part.levels.get(name).is_some_and(|levels| levels.iter().any(Level::is_auto)) {
-                return refused(
-                    name,
-                    "a path between two hosts has other settings than one on this host: use two sessions",
-                );
-            }
-        }
-        if places.iter().any(|place| matches!(place, Place::Path(_))) {
-            return refused(
-                if hosts.is_empty() { "relay_host" } else { "host" },
-                "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out",
-            );
-        }
-        for (name, why) in [
-            ("connect", "a server that is not ours is called from here: leave one of them out"),
-            ("competing_flows", "clients that compete are not made there: measure them in a session of their own"),
-        ] {
-            if part.levels.contains_key(name) {
-                return refused(name, why);
-            }
-        }
-        if relay_hosts.is_empty() && part.levels.contains_key("relay") {
-            return refused(
-                "relay",
-                "a relay here would stand between two ends of one host: give --relay-host as well",
-            );
-        }
-        let to = Level::Name(Direction::To.to_string());
-        if !relay_hosts.is_empty() && part.levels.get("direction").is_some_and(|named| named.iter().any(|of| *of != to))
-        {
-            return refused("direction", "an agent's end connects to this host, and to no relay: use --direction to");
-        }
-        // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
-        let transport = first.transport().unwrap_or(Transport::Tcp);
-        if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
-            return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
-        }
-        let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
-        let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
-        let carried = match part.levels.get("transport").map(Vec::as_slice) {
-            None => transport,
-            Some([named]) if is(named, &transport) => transport,
-            Some([named]) if is(named, &datagrams) => datagrams,
-            _ => {
-                return refused(
-                    "transport",
-                    "between two hosts TCP is measured, or with --transport udp (of an IPv6 address udp6) UDP, one of them a session",
-                );
-            }
-        };
-        set(part, "transport", Level::Name(carried.to_string()));
-        let unpinned = Level::Name(Placement::Unpinned.to_string());
-        if part.levels.get("placement").is_some_and(|named| *named != [unpinned.clone()]) {
-            return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
-        }
-        set(part, "placement", unpinned);
+pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
+    let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
+    let alone = |name: &str| !part.levels.contains_key(name);
+    if both && (workload != Workload::Stream || !(alone("relay") && alone("connect"))) {
+        let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or from".into();
+        return Err(PlanError::Moot { flag: "direction both".into(), needs });
     }
-    Ok(spec)
+    let (hosts, relay_hosts) = (part.places("host"), part.places("relay_host"));
+    let with = if relay_hosts.is_empty() { "host" } else { "relay-host" };
+    let refused = |name, why| refused(name, with, why);
+    if part.levels.contains_key("relay_host") && alone("relay") {
+        return Err(PlanError::Moot { flag: "relay-host".into(), needs: "--relay METHOD".into() });
+    }
+    if let Some(place) = relay_hosts.iter().find(|place| hosts.contains(place)) {
+        let needs = format!("an agent of its own: the one at {place} runs an end of --host, and no more than one");
+        return Err(PlanError::Moot { flag: "relay-host".into(), needs });
+    }
+    let places: Vec<Place> = hosts.iter().chain(&relay_hosts).cloned().collect();
+    let Some(first) = places.first() else { return Ok(()) };
+    for name in ["host", "relay_host"] {
+        if part.levels.get(name).is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+            return refused(
+                name,
+                "a path between two hosts has other settings than one on this host: use two sessions",
+            );
+        }
+    }
+    if places.iter().any(|place| matches!(place, Place::Path(_))) {
+        return refused(
+            if hosts.is_empty() { "relay_host" } else { "host" },
+            "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out",
+        );
+    }
+    for (name, why) in [
+        ("connect", "a server that is not ours is called from here: leave one of them out"),
+        ("competing_flows", "clients that compete are not made there: measure them in a session of their own"),
+    ] {
+        if part.levels.contains_key(name) {
+            return refused(name, why);
+        }
+    }
+    if relay_hosts.is_empty() && part.levels.contains_key("relay") {
+        return refused("relay", "a relay here would stand between two ends of one host: give --relay-host as well");
+    }
+    let to = Level::Name(Direction::To.to_string());
+    if !relay_hosts.is_empty() && part.levels.get("direction").is_some_and(|named| named.iter().any(|of| *of != to)) {
+        return refused("direction", "an agent's end connects to this host, and to no relay: use --direction to");
+    }
+    // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
+    let transport = first.transport().unwrap_or(Transport::Tcp);
+    if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
+        return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
+    }
+    let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
+    let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
+    let carried = match part.levels.get("transport").map(Vec::as_slice) {
+        None => transport,
+        Some([named]) if is(named, &transport) => transport,
+        Some([named]) if is(named, &datagrams) => datagrams,
+        _ => {
+            return refused(
+                "transport",
+                "between two hosts TCP is measured, or with --transport udp (of an IPv6 address udp6) UDP, one of them a session",
+            );
+        }
+    };
+    part.settle("transport", vec![Level::Name(carried.to_string())]);
+    let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
+    if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
+        return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
+    }
+    part.settle("placement", unpinned);
+    Ok(())
 }
 
 /// What is not seen of the far hosts of these cells, and what the path without their relays is.
 pub(crate) fn notes(workload: Workload, cells: &[&Cell]) -> Vec<String> {
-    let mut seen: Vec<Place> = Vec::new();
-    for (place, _) in cells.iter().filter_map(|cell| cell.factors.far()) {
-        if !seen.contains(&place) {
-            seen.push(place);
-        }
-    }
     let end = if workload == Workload::Call { "client or server" } else { "reader or writer" };
-    let note = |place: &Place| {
+    let note = |(place, _): (Place, Direction)| {
         format!(
             "the {end} at {place} reports its own CPU time, calls and TCP_INFO; what other programs do there during a block \
              is not seen, and the clocks of the two hosts are never compared"
         )
     };
-    seen.iter().map(note).chain(relay_notes(cells)).collect()
+    cells.iter().filter_map(|cell| cell.factors.far()).map(note).chain(relay_notes(cells)).collect()
 }
 
-fn relay_notes(cells: &[&Cell]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for cell in cells {
-        let Some(place) = cell.factors.relay_host() else { continue };
+fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
+    cells.iter().filter_map(|cell| {
+        let place = cell.factors.relay_host()?;
         let relay = format!(
             "the relay at {place} reports its own CPU time and calls, and what its whole machine used, which counts as the \
              machine's CPU time together with this host's; what other programs do there during a block is not seen"
@@ -149,18 +130,8 @@ fn relay_notes(cells: &[&Cell]) -> Vec<String> {
         let direct = "the path without a relay crosses no network: both its ends are on this host, so that it shows what they can \
                       do, and nothing of the links to the relay";
         let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
-        let note = if is_direct { direct.to_owned() } else { relay };
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
-}
-
-fn set(part: &mut Part, name: &str, level: Level) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, vec![level]);
-    }
+        Some(if is_direct { direct.to_owned() } else { relay })
+    })
 }
 
 fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, PlanError> {
@@ -170,7 +141,8 @@ fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, Pl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, Plan, resolve};
+    use crate::{Catalog, Plan, Spec, resolve};
+    use bytegauge_model::factor;
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = Spec::named("a test", workload);

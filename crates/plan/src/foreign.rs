@@ -4,11 +4,11 @@
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
 use bytegauge_model::option::{self, OptionRow, Setter};
-use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload, factor};
+use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError};
 
 /// Whether a factor says something to a server that only ours hears: options of its sockets among them.
 pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
@@ -22,53 +22,45 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
     workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }
 
-/// The places of a part's foreign servers; none where the server is ours.
-pub(crate) fn places(part: &Part) -> Vec<Place> {
-    let levels = part.levels.get("connect").into_iter().flatten();
-    levels.filter_map(|level| level.name()?.parse().ok()).collect()
-}
-
 /// Whether a part calls servers that are not ours.
 pub(crate) fn is_foreign(part: &Part) -> bool {
-    !places(part).is_empty()
+    !part.places("connect").is_empty()
 }
 
-/// Sets what follows from the servers' places.
+/// Sets in a part what follows from the servers' places.
 ///
 /// # Errors
 /// [`PlanError::OfForeign`] if something was asked for that such a server cannot be told.
-pub(crate) fn settled(spec: &Spec) -> Result<Spec, PlanError> {
-    let mut spec = spec.clone();
-    let (verify, workload) = (spec.verify, spec.workload);
-    for part in spec.parts.iter_mut().filter(|part| is_foreign(part)) {
-        if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
-            return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
-        }
-        if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
-            return refused(name, of_the_server(name));
-        }
-        relay::refuse_foreign(workload, part)?;
-        settle_transport(part)?;
-        settle_placement(part)?;
-        if workload == Workload::Stream {
-            if by_datagrams(part) {
-                let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
-                           `bytegauge call --connect`, or measure both ends here";
-                return refused("transport", why);
-            }
-            if verify {
-                return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
-            }
-            continue;
-        }
-        settle_rcvbuf(part)?;
-        let lengths_alone =
-            part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
-        if verify && lengths_alone {
-            return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
-        }
+pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Result<(), PlanError> {
+    if !is_foreign(part) {
+        return Ok(());
     }
-    Ok(spec)
+    if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
+        return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
+    }
+    if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
+        return refused(name, of_the_server(name));
+    }
+    relay::refuse_foreign(workload, part)?;
+    settle_transport(part)?;
+    settle_placement(part)?;
+    if workload == Workload::Stream {
+        if by_datagrams(part) {
+            let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
+                       `bytegauge call --connect`, or measure both ends here";
+            return refused("transport", why);
+        }
+        if verify {
+            return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
+        }
+        return Ok(());
+    }
+    settle_rcvbuf(part)?;
+    let lengths_alone = part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
+    if verify && lengths_alone {
+        return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
+    }
+    Ok(())
 }
 
 /// Says what cannot be seen.
@@ -95,7 +87,7 @@ pub(crate) fn note(plan: &mut Plan) {
 fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     let reached = if by_datagrams(part) { Place::datagram_transport } else { Place::transport };
     let mut transports: Vec<Level> = Vec::new();
-    for transport in places(part).iter().filter_map(reached) {
+    for transport in part.places("connect").iter().filter_map(reached) {
         let level = Level::Name(transport.to_string());
         if !transports.contains(&level) {
             transports.push(level);
@@ -110,7 +102,7 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
             "the server's address says which it is: leave it out, or name udp, udp6 or unix-dgram",
         );
     }
-    set(part, "transport", transports);
+    part.settle("transport", transports);
     Ok(())
 }
 
@@ -126,7 +118,7 @@ fn settle_placement(part: &mut Part) -> Result<(), PlanError> {
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
         return refused("placement", "where the server runs cannot be said from here: use unpinned (and taskset)");
     }
-    set(part, "placement", unpinned);
+    part.settle("placement", unpinned);
     Ok(())
 }
 
@@ -136,16 +128,10 @@ fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
         Some(named) if *named != client => refused("rcvbuf_on", "only the client's buffer can be set: use client"),
         // Over datagrams every server is where its socket is, and the client's is the only one that is ours.
         None if part.levels.contains_key("rcvbuf") && !by_datagrams(part) => {
-            set(part, "rcvbuf_on", client);
+            part.settle("rcvbuf_on", client);
             Ok(())
         }
         _ => Ok(()),
-    }
-}
-
-fn set(part: &mut Part, name: &str, levels: Vec<Level>) {
-    if let Some(factor) = factor::find(name) {
-        part.set(factor, levels);
     }
 }
 
@@ -164,7 +150,8 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, resolve};
+    use crate::{Catalog, Spec, resolve};
+    use bytegauge_model::factor;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
         plan_of(Workload::Call, flags)

@@ -207,10 +207,7 @@ pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
     for factor in FACTORS {
         for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
             for transport in part.transports(spec.workload).into_iter().filter(|transport| !(factor.fits)(transport)) {
-                let note = format!("{} does not apply to {transport}: collapsed there", factor.flag());
-                if !plan.notes.contains(&note) {
-                    plan.notes.push(note);
-                }
+                plan.note(format!("{} does not apply to {transport}: collapsed there", factor.flag()));
             }
         }
     }

@@ -34,12 +34,10 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
         }
     }
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
-    for cell in plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id)) {
-        let note = cell.factors.transport().and_then(|transport| datagram::note(&cell.factors, &transport, catalog));
-        if let Some(note) = note.filter(|note| !plan.notes.contains(note)) {
-            plan.notes.push(note);
-        }
-    }
+    let sent = plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id));
+    let note = |cell: &Cell| datagram::note(&cell.factors, &cell.factors.transport()?, catalog);
+    let notes: Vec<String> = sent.filter_map(note).collect();
+    notes.into_iter().for_each(|note| plan.note(note));
 }
 
 impl Plan {
@@ -66,7 +64,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
         return catalog.lacks_ring(name("implementation"), name("setup")).map(str::to_owned);
     }
-    let placement = cell.factors.get("placement").name().and_then(|name| name.parse::<Placement>().ok());
+    let placement = cell.factors.get("placement").parsed::<Placement>();
     if cell.factors.workload() == Workload::Check {
         return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
     }
@@ -141,7 +139,7 @@ fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
     if levels.relay_host().is_some() {
         return None;
     }
-    let threads = levels.get("relay_threads").name().and_then(|name| name.parse().ok()).unwrap_or_default();
+    let threads = levels.get("relay_threads").parsed().unwrap_or_default();
     let (all, each) = (connections(levels), method.holds(threads).descriptors);
     let needed = all * each + FILES_BESIDE;
     (needed > limit).then(|| {

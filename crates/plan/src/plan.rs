@@ -111,6 +111,13 @@ pub struct SeenPace {
 }
 
 impl Plan {
+    /// Says something once, however often it comes up.
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// What a trial takes of the session's time, in times its own length: its rest counts.
     pub fn stretch(&self) -> u64 {
         1 + u64::from(self.gentle)

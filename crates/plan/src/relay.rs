@@ -22,7 +22,7 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
 
 /// The method of a combination, where it is one of ours.
 pub(crate) fn method(levels: &Levels) -> Option<RelayMethod> {
-    levels.get("relay").name().and_then(|name| name.parse().ok())
+    levels.get("relay").parsed()
 }
 
 /// Whether a combination has a relay of which something holds.
@@ -69,8 +69,8 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {method} is for TCP alone: use --transport tcp, or another --relay"));
     }
-    let place: RelayPlacement = levels.get("relay_placement").name()?.parse().ok()?;
-    let ends: Placement = levels.get("placement").name()?.parse().ok()?;
+    let place: RelayPlacement = levels.get("relay_placement").parsed()?;
+    let ends: Placement = levels.get("placement").parsed()?;
     let goes = || has(levels, RelayMethod::has_threads) && levels.get("relay_threads").name() == Some("direction");
     match (place, ends) {
         (RelayPlacement::Follows, _) if !goes() => Some(

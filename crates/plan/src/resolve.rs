@@ -36,7 +36,13 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
         return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
     }
-    let spec = &emulated::settled(far::settled(foreign::settled(spec)?)?)?;
+    let mut spec = spec.clone();
+    for part in &mut spec.parts {
+        foreign::settle(part, spec.workload, spec.verify)?;
+        far::settle(part, spec.workload)?;
+        emulated::settle(part, spec.workload)?;
+    }
+    let spec = &spec;
     let mut plan = Plan {
         name: spec.name.clone(),
         workload: spec.workload,
@@ -88,8 +94,8 @@ pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanEr
     foreign::note(&mut plan);
     relay::note_sizes_of_ends(&mut plan);
     let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
-    plan.notes.extend(far::notes(plan.workload, &shown));
-    plan.notes.extend(emulated::notes(&shown));
+    let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
+    notes.into_iter().for_each(|note| plan.note(note));
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
     plan.screen_what_is_left();
@@ -153,10 +159,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Res
         let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
         let (fitting, too_large): (Vec<_>, Vec<_>) = crossed(Role::Choice).into_iter().partition(|c| !is_too_large(c));
         if !too_large.is_empty() {
-            let note = "batches larger than their ring were left out".to_owned();
-            if !plan.notes.contains(&note) {
-                plan.notes.push(note);
-            }
+            plan.note("batches larger than their ring were left out".into());
         }
         let beside = |choice: &Levels| match is_artefact(choice) {
             true => CellKind::Artefact,
@@ -166,9 +169,8 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Res
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
             if let Some(earlier) = asked.get(&conditions) {
-                let note = ASKED_BEFORE.to_owned();
-                if choices.iter().any(|choice| !earlier.contains(choice)) && !plan.notes.contains(&note) {
-                    plan.notes.push(note);
+                if choices.iter().any(|choice| !earlier.contains(choice)) {
+                    plan.note(ASKED_BEFORE.into());
                 }
                 continue;
             }

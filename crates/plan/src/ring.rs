@@ -14,7 +14,7 @@ pub(crate) fn is_too_large(combination: &Levels) -> bool {
 
 /// Whether a combination is only shown beside the others.
 pub(crate) fn is_artefact(combination: &Levels) -> bool {
-    let implementation = combination.get("implementation").name().and_then(|name| name.parse::<Implementation>().ok());
+    let implementation = combination.get("implementation").parsed::<Implementation>();
     implementation.is_some_and(Implementation::is_artefact)
 }
 

@@ -7,7 +7,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::option::role_of;
 use bytegauge_model::relay_program::relay_names;
-use bytegauge_model::{Ends, IAm, Level, LevelError, ProgramTask, Transport, Workload};
+use bytegauge_model::{Ends, IAm, Level, LevelError, Place, ProgramTask, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
@@ -439,6 +439,19 @@ impl Part {
         self.levels.insert(factor.name, levels);
     }
 
+    /// Sets what follows from other levels.
+    pub(crate) fn settle(&mut self, name: &str, levels: Vec<Level>) {
+        if let Some(factor) = factor::find(name) {
+            self.set(factor, levels);
+        }
+    }
+
+    /// The places that were given for a factor; none where an end is ours, and here.
+    pub(crate) fn places(&self, name: &str) -> Vec<Place> {
+        let levels = self.levels.get(name).into_iter().flatten();
+        levels.filter_map(Level::parsed).collect()
+    }
+
     /// The same crossing once for each end that a program may control, and each condition that it may choose: with each of
     /// them other factors are choices.
     pub(crate) fn by_program(&self) -> Vec<Part> {
@@ -473,14 +486,14 @@ impl Part {
 
     /// The first level given of a factor that has names.
     fn first<T: FromStr + Default>(&self, name: &str) -> T {
-        let named = self.levels.get(name).and_then(|levels| levels.first()?.name()?.parse().ok());
+        let named = self.levels.get(name).and_then(|levels| levels.first()?.parsed());
         named.unwrap_or_default()
     }
 
     /// The transports, given or default.
     pub fn transports(&self, workload: Workload) -> Vec<Transport> {
-        let levels = self.given_or(&FACTORS[0], FACTORS[0].default_in(workload));
-        levels.iter().filter_map(|level| level.name()?.parse().ok()).collect()
+        let levels = self.levels(workload, &FACTORS[0], None);
+        levels.iter().filter_map(Level::parsed).collect()
     }
 
     /// The levels of a factor over a transport, or where there is none, given or default. What a peer decides is looked
@@ -489,11 +502,7 @@ impl Part {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
         let sizes = if self.i_am() == IAm::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
         let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
-        let default = factor.default_over(workload, transport);
-        self.given_or(factor, default.map(|default| peers.unwrap_or(default)))
-    }
-
-    fn given_or(&self, factor: &Factor, default: Option<&str>) -> Vec<Level> {
+        let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
         self.levels.get(factor.name).cloned().unwrap_or_else(|| {
             // The table's own test parses every default.
             factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()

@@ -116,11 +116,7 @@ impl Plan {
         family.trial_ns = family.trial_ns.max(other.families[0].trial_ns);
         self.audit = 0.0;
         self.artefacts.clear();
-        for note in other.notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
+        other.notes.into_iter().for_each(|note| self.note(note));
         self.fit_or_refuse()?;
         Ok(self)
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use bytegauge_model::Outcome;
+use bytegauge_sys::uring::Missing;
 use thiserror::Error;
 
 /// Why an end could not do, or finish, what it was asked to do.
@@ -65,6 +66,12 @@ pub enum Fault {
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),
+}
+
+impl From<Missing> for Fault {
+    fn from(missing: Missing) -> Fault {
+        Fault::Missing(missing.to_string())
+    }
 }
 
 impl Fault {

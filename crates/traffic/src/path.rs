@@ -127,7 +127,7 @@ impl FarPath {
             Place::Ip(agent) => Ok(agent),
             place => Err(Fault::Impossible(format!("{place} was never looked up"))),
         };
-        let end = levels.far().map(|(place, direction)| Ok((agent(place)?, direction.far_side()))).transpose()?;
+        let end = levels.far().map(|(place, way)| agent(place).map(|agent| (agent, way.far_side()))).transpose()?;
         // The path without a relay is one between its two ends.
         let relay = levels.relay_host().filter(|_| relay.is_some()).map(agent).transpose()?;
         Ok((end.is_some() || relay.is_some()).then_some(FarPath { end, relay, ticket: Ticket::default() }))

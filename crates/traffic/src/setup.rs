@@ -73,12 +73,6 @@ impl From<CallSetup> for Task {
     }
 }
 
-impl From<RingSetup> for Task {
-    fn from(ring: RingSetup) -> Task {
-        Task::Ring(ring)
-    }
-}
-
 impl Setup {
     /// Resolves a cell's levels. What the trial adds (warm-up, window, CPUs, seed) keeps neutral values.
     ///
@@ -86,9 +80,9 @@ impl Setup {
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
     pub fn of(levels: &Levels) -> Result<Setup, Fault> {
         Ok(Setup::to(match levels.workload() {
-            Workload::Stream => StreamSetup::of(levels)?.into(),
-            Workload::Call => CallSetup::of(levels)?.into(),
-            Workload::Ring => RingSetup::of(levels)?.into(),
+            Workload::Stream => Task::Stream(StreamSetup::of(levels)?),
+            Workload::Call => Task::Call(CallSetup::of(levels)?),
+            Workload::Ring => Task::Ring(RingSetup::of(levels)?),
             // Its words are the plan's.
             Workload::Check => return Err(Fault::Impossible("a program is not set up by its levels alone".into())),
         }))

@@ -18,12 +18,9 @@ pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
         first: both.then_some(EndRole::Server),
         // Clients that nobody serves are alone.
         elsewhere: call.path.foreign.clone().or((!both).then_some(Address::Alone)),
-        relayed: false,
-        relay_is_program: false,
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
-        measures: EndRole::Client,
-        both: false,
         longer_ns: call.timeout_ns,
+        ..Script::alone(EndRole::Client)
     }
 }
 

@@ -55,6 +55,20 @@ pub struct Client {
     pub shown: Option<Shown>,
 }
 
+impl Client {
+    /// Whether no call begins any more.
+    pub(super) fn is_late(&self, now_ns: u64) -> bool {
+        let told = || self.told.load(Ordering::Relaxed);
+        if self.until_told { told() } else { now_ns >= self.close_ns || told() }
+    }
+
+    /// The next moment at which a flow that waits must look around, whatever it waits for.
+    pub(super) fn end_ns(&self, now_ns: u64) -> u64 {
+        // Being told comes with a signal, but a wait that began just before it must end too.
+        if self.until_told { now_ns + self.timeout_ns / 2 } else { self.close_ns }
+    }
+}
+
 /// One flow.
 #[derive(Debug)]
 pub struct ClientFlow {
@@ -136,23 +150,10 @@ impl ClientFlow {
     /// What the flow counted, once nobody carries it any more.
     pub fn hand_in(mut self) {
         self.counts.unfinished += self.calls.len() as u64;
-        if self.arrival.is_open() {
-            self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
-        }
+        self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
         record.hand_in(self.counts);
-    }
-
-    fn is_late(&self, now_ns: u64) -> bool {
-        let told = || self.client.told.load(Ordering::Relaxed);
-        if self.client.until_told { told() } else { now_ns >= self.client.close_ns || told() }
-    }
-
-    /// The next moment at which a flow that waits must look around.
-    fn end_ns(&self, now_ns: u64) -> u64 {
-        // Being told comes with a signal, but a wait that began just before it must end too.
-        if self.client.until_told { now_ns + self.client.timeout_ns / 2 } else { self.client.close_ns }
     }
 
     fn is_sending(&self) -> bool {
@@ -171,12 +172,12 @@ impl ClientFlow {
     }
 
     fn want_apart(&mut self, now_ns: u64, until_ns: u64) -> Want {
-        if self.is_late(now_ns) {
+        if self.client.is_late(now_ns) {
             return self.leave();
         }
         let due_ns = if self.client.connect_per_call { self.arrival.due_ns().max(until_ns) } else { until_ns };
         if now_ns < due_ns {
-            return Want::Pause(due_ns.min(self.end_ns(now_ns)));
+            return Want::Pause(due_ns.min(self.client.end_ns(now_ns)));
         }
         if self.client.connect_per_call {
             self.begin(now_ns);
@@ -195,14 +196,14 @@ impl ClientFlow {
         let mut wake_ns = self.look_ns;
         let free = self.calls.len() < self.client.depth && !self.client.connect_per_call;
         if !self.is_sending() && free {
-            if self.is_late(now_ns) {
+            if self.client.is_late(now_ns) {
                 if self.calls.is_empty() {
                     return self.leave();
                 }
             } else if now_ns >= self.arrival.due_ns() {
                 self.begin(now_ns);
             } else {
-                wake_ns = wake_ns.min(self.arrival.due_ns()).min(self.end_ns(now_ns));
+                wake_ns = wake_ns.min(self.arrival.due_ns()).min(self.client.end_ns(now_ns));
             }
         }
         match (self.is_sending(), self.calls.len()) {

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::datagram::To;
-use bytegauge_sys::uring::{
-    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Wait,
-};
+use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, Setup, Wait};
 
 use crate::datagram::sink::{Desk, Goes, Mailbox};
 use crate::datagram::source::{Moved, Packer, Postbox, at_once};
@@ -29,7 +27,7 @@ struct Engine {
 impl Engine {
     fn open(stream: &StreamSetup) -> Result<Engine, Fault> {
         let entries = stream.outstanding.next_power_of_two().clamp(8, 4096) as u32;
-        let ring = Ring::open(&Setup { entries, completions: 4 * entries, poll_idle_ms: None }).map_err(missing)?;
+        let ring = Ring::open(&Setup { entries, completions: 4 * entries, poll_idle_ms: None })?;
         Ok(Engine { ring, report: EngineReport::default() })
     }
 
@@ -46,11 +44,6 @@ impl Engine {
         let counts = self.ring.counts();
         EngineReport { system_calls: counts.system_calls, completions: counts.completions, ..self.report }
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
-fn missing(reason: Missing) -> Fault {
-    Fault::Missing(reason.to_string())
 }
 
 /// Whatever is not this engine's own: a completion of something that was called off.
@@ -73,8 +66,7 @@ impl Sends {
         let mut engine = Engine::open(stream)?;
         let count = at_once(stream);
         let size = stream.write_size.unwrap_or(1);
-        let messages = (0..count).map(|_| engine.ring.new_message(size).map_err(missing));
-        let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
+        let messages = (0..count).map(|_| engine.ring.new_message(size)).collect::<Result<Vec<MessageId>, _>>()?;
         Ok(Sends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
     }
 
@@ -145,8 +137,8 @@ pub(super) struct Outstanding {
 impl Outstanding {
     pub(super) fn new(stream: &StreamSetup) -> Result<Outstanding, Fault> {
         let mut engine = Engine::open(stream)?;
-        let messages = (0..stream.outstanding).map(|_| engine.ring.new_message(stream.path.read_size).map_err(missing));
-        let messages = messages.collect::<Result<Vec<MessageId>, Fault>>()?;
+        let messages = (0..stream.outstanding).map(|_| engine.ring.new_message(stream.path.read_size));
+        let messages = messages.collect::<Result<Vec<MessageId>, _>>()?;
         Ok(Outstanding { engine, messages, begun: false })
     }
 
@@ -217,9 +209,9 @@ pub(super) struct Multishot {
 impl Multishot {
     pub(super) fn new(stream: &StreamSetup) -> Result<Multishot, Fault> {
         let mut engine = Engine::open(stream)?;
-        engine.ring.require(Feature::MultishotReceive).map_err(missing)?;
+        engine.ring.require(Feature::MultishotReceive)?;
         let buffers = stream.outstanding.min(1 << 15) as u16;
-        let pool = engine.ring.new_pool(buffers, stream.path.read_size + MESSAGE_ROOM).map_err(missing)?;
+        let pool = engine.ring.new_pool(buffers, stream.path.read_size + MESSAGE_ROOM)?;
         engine.ring.offer_all(pool);
         Ok(Multishot { engine, pool, is_armed: false })
     }

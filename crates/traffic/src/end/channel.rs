@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse};
+use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Outcome};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
@@ -65,6 +65,12 @@ pub enum ChannelError {
     /// It could not be started.
     #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
     NotStarted(EndRole, std::io::Error),
+}
+
+impl From<ChannelError> for Outcome {
+    fn from(error: ChannelError) -> Outcome {
+        Outcome::Failed(error.to_string())
+    }
 }
 
 /// A way to command one end and hear its replies.

@@ -1,9 +1,8 @@
 //! One flow of datagrams at one end: prepared, let go at the gate, parted from, reported.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::FlowReport;
+use bytegauge_model::{FlowReport, Side};
 
 use crate::datagram::{KNOCKS_EVERY, Run, Sink, Source};
 use crate::end::crew::{Flags, Post};
@@ -14,118 +13,90 @@ use crate::fault::Fault;
 use crate::flow::End;
 use crate::pace::Pace;
 use crate::path::PathSetup;
-use crate::stream::{Effort, StreamSetup, WithEffort, with_effort};
+use crate::stream::{Effort, StreamSetup};
 use crate::transport::kernel;
-use bytegauge_model::Side;
 
-/// Prepares memory, waits at the gate, and carries the thread's flow.
-pub(super) fn carry(mut hand: StreamHand, post: Post<Part>) -> Part {
-    let Some((index, Some(fd))) = hand.flows.pop() else {
-        return Part::failed(Fault::Impossible("datagrams need a socket".into()));
+/// Prepares memory, waits at the gate, and writes the thread's flow.
+pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, Fault> {
+    let (index, number, fd) = flow(&mut hand)?;
+    let (setup, fd) = (&*hand.setup, fd.as_fd());
+    let StreamSetup { path, rate, .. } = &setup.task;
+    let prepared = Source::prepare(setup, number);
+    let flags = post.flags.clone();
+    let run = run(fd, &flags);
+    let begun = match &prepared {
+        // Until the sink's door has let it in, which the source is told by nobody.
+        Ok(source) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
+        _ => post.begin(),
     };
-    let setup = Arc::clone(&hand.setup);
-    let side = hand.side;
-    let number = if hand.back { setup.task.path.flows + index } else { index };
-    let flow = Flow { hand, post, index, number, fd: fd.as_fd() };
-    let carried = match side {
-        Side::Source => flow.write(),
-        Side::Sink => with_effort(setup.task.path.work, setup.task.path.read_size, flow),
+    let Some(began_ns) = begun else { return Ok(Part::default()) };
+    let mut source = prepared?;
+    let is_heard = source.await_reader(run);
+    let mut meter = meter(setup, setup.task.flows_of_all_ways(), true, (began_ns, &flags));
+    let stopped = match is_heard {
+        true => source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter),
+        // What nobody is known to read is sent to nobody, and least of all to another host.
+        false => Ok(Stop::Aborted),
     };
-    carried.unwrap_or_else(Part::failed)
-}
-
-struct Flow<'a> {
-    hand: StreamHand,
-    post: Post<Part>,
-    /// Among those that go its way, and among all.
-    index: usize,
-    number: usize,
-    fd: BorrowedFd<'a>,
-}
-
-impl WithEffort for Flow<'_> {
-    type Out = Result<Part, Fault>;
-
-    fn with<E: Effort + 'static>(self, effort: impl Fn() -> E) -> Result<Part, Fault> {
-        self.read(effort())
+    meter.close_early();
+    if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
+        // A sink that hears it does not wait in vain for what cannot be sent.
+        source.part(run);
     }
+    let datagrams = Some(source.report(&meter));
+    let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, path) };
+    let fault = match stopped {
+        Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
+        Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
+        Err(fault) => Some(fault),
+    };
+    Ok(Part { fault, ..Part::of(meter, vec![(index, row)], source.engine()) })
 }
 
-impl Flow<'_> {
-    fn write(self) -> Result<Part, Fault> {
-        let Flow { hand, mut post, index, number, fd } = self;
-        let setup = &*hand.setup;
-        let StreamSetup { path, rate, .. } = &setup.task;
-        let prepared = Source::prepare(setup, number);
-        let flags = post.flags.clone();
-        let run = run(fd, &flags);
-        let begun = match &prepared {
-            // Until the sink's door has let it in, which the source is told by nobody.
-            Ok(source) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
-            _ => post.begin(),
-        };
-        let Some(began_ns) = begun else { return Ok(Part::default()) };
-        let mut source = prepared?;
-        let is_heard = source.await_reader(run);
-        let mut meter = meter(setup, setup.task.flows_of_all_ways(), true, (began_ns, &flags));
-        let stopped = match is_heard {
-            true => source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter),
-            // What nobody is known to read is sent to nobody, and least of all to another host.
-            false => Ok(Stop::Aborted),
-        };
-        meter.close_early();
-        if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
-            // A sink that hears it does not wait in vain for what cannot be sent.
-            source.part(run);
+/// The same of a flow that is read.
+pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort: E) -> Result<Part, Fault> {
+    let (index, number, fd) = flow(&mut hand)?;
+    let (setup, fd) = (&*hand.setup, fd.as_fd());
+    let path = &setup.task.path;
+    let prepared = Sink::prepare(setup, number, effort);
+    let flags = post.flags.clone();
+    let run = run(fd, &flags);
+    let begun = match &prepared {
+        Ok(sink) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
+        _ => post.begin(),
+    };
+    let Some(began_ns) = begun else { return Ok(Part::default()) };
+    let mut sink = prepared?;
+    sink.begin(run);
+    let mut meter = meter(setup, setup.task.flows_of_all_ways(), false, (began_ns, &flags));
+    let stopped = sink.run(run, &mut meter);
+    meter.close_early();
+    let fault = match stopped {
+        Ok(Stop::Time) => {
+            post.closed();
+            sink.drain(run).err()
         }
-        let datagrams = Some(source.report(&meter));
-        let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, path) };
-        let fault = match stopped {
-            Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
-            Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
-            Err(fault) => Some(fault),
-        };
-        Ok(Part { fault, ..Part::of(meter, vec![(index, row)], source.engine()) })
-    }
+        Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
+        Ok(Stop::Ended(End::Eof)) => Some(Fault::PeerGone(format!("{} ended before the window did", path.transport))),
+        Ok(Stop::Ended(End::Failed { errno, .. })) => {
+            Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
+        }
+        Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &flags.abort),
+        Err(fault) => Some(fault),
+    };
+    let fault = fault.or_else(|| sink.fault());
+    let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
+    let datagrams = Some(sink.report(&meter, run));
+    let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
+    Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
+}
 
-    fn read<E: Effort>(self, effort: E) -> Result<Part, Fault> {
-        let Flow { hand, mut post, index, number, fd } = self;
-        let setup = &*hand.setup;
-        let path = &setup.task.path;
-        let prepared = Sink::prepare(setup, number, effort);
-        let flags = post.flags.clone();
-        let run = run(fd, &flags);
-        let begun = match &prepared {
-            Ok(sink) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
-            _ => post.begin(),
-        };
-        let Some(began_ns) = begun else { return Ok(Part::default()) };
-        let mut sink = prepared?;
-        sink.begin(run);
-        let mut meter = meter(setup, setup.task.flows_of_all_ways(), false, (began_ns, &flags));
-        let stopped = sink.run(run, &mut meter);
-        meter.close_early();
-        let fault = match stopped {
-            Ok(Stop::Time) => {
-                post.closed();
-                sink.drain(run).err()
-            }
-            Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
-            Ok(Stop::Ended(End::Eof)) => {
-                Some(Fault::PeerGone(format!("{} ended before the window did", path.transport)))
-            }
-            Ok(Stop::Ended(End::Failed { errno, .. })) => {
-                Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
-            }
-            Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &flags.abort),
-            Err(fault) => Some(fault),
-        };
-        let fault = fault.or_else(|| sink.fault());
-        let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
-        let datagrams = Some(sink.report(&meter, run));
-        let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
-        Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
-    }
+/// The thread's flow by its number among those that go its way, and among all, with its socket.
+fn flow(hand: &mut StreamHand) -> Result<(usize, usize, OwnedFd), Fault> {
+    let Some((index, Some(fd))) = hand.flows.pop() else {
+        return Err(Fault::Impossible("datagrams need a socket".into()));
+    };
+    Ok((index, if hand.back { hand.setup.task.path.flows + index } else { index }, fd))
 }
 
 /// Whether this end has to be let in at another host's door: it is the one that connected.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndReport, EngineReport, FlowReport};
+use bytegauge_model::{EndReport, EngineReport, FlowReport, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
@@ -22,7 +22,6 @@ use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use bytegauge_model::Side;
 
 /// What an end does: everything is joined, nothing has begun.
 pub(super) trait Duty {

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use bytegauge_model::{EndReport, EndRole, Engine};
+use bytegauge_model::{EndReport, EndRole, Engine, Side};
 
 use crate::address::Address;
 use crate::end::client::ClientEnd;
@@ -22,7 +22,6 @@ use crate::message::{Command, Hello, Reply};
 use crate::relay::Between;
 use crate::setup::{Setup, Task};
 use crate::spin;
-use bytegauge_model::Side;
 
 /// Serves commands until told to quit or left alone.
 pub fn serve(peer: &mut impl Peer, body: Body) {
@@ -44,7 +43,7 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
                 reply(ended.report, ended.fault)
             }
             Ok(None) => continue,
-            Err(fault) => failed(&fault),
+            Err(fault) => reply(EndReport::default(), Some(fault)),
         };
         if !peer.reply(reply) {
             return;
@@ -139,13 +138,6 @@ fn engine_of(task: &Task, role: EndRole) -> Option<Engine> {
         Task::Call(call) if role == EndRole::Server => Some(call.server_engine),
         Task::Call(call) => Some(call.client_engine),
         Task::Ring(_) | Task::Check(_) => None,
-    }
-}
-
-fn failed(fault: &Fault) -> Reply {
-    match fault {
-        Fault::Missing(reason) => Reply::Skipped(reason.clone()),
-        fault => Reply::Failed(fault.to_string(), Box::default()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Transport};
+use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Side, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::socket::{self, Until};
@@ -31,11 +31,10 @@ use crate::pace::Pace;
 use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::stream::{Carried, Effort, SinkFlow, SourceFlow, StreamSetup, Streams, WithEffort, with_effort};
+use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, StreamSetup, Streams, Sum};
 use crate::transport::datagram::{join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
-use bytegauge_model::Side;
 
 /// Buffer of what is drained after the window: large, since it is not measured.
 const DRAIN_SIZE: usize = 256 << 10;
@@ -201,13 +200,16 @@ impl Hand for StreamHand {
 
     fn carry(self, post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        let StreamSetup { path, engine, .. } = &setup.task;
-        let back = self.back;
-        let mut part = match self.side {
-            _ if path.transport.is_datagram() && *engine != Engine::Null => datagram::carry(self, post),
-            Side::Source if self.alone || self.pace().is_free() => self.write::<false>(post),
-            Side::Source => self.write::<true>(post),
-            Side::Sink => with_effort(path.work, path.read_size, Reading { hand: self, post }),
+        let (path, back) = (&setup.task.path, self.back);
+        // The loop is compiled for each kind of work.
+        let mut part = match (self.side, path.work) {
+            (Side::Source, _) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
+            (Side::Source, _) if self.alone || self.pace().is_free() => self.write::<false>(post),
+            (Side::Source, _) => self.write::<true>(post),
+            (Side::Sink, Work::None) => self.read(post, || Discard),
+            (Side::Sink, Work::Sum) => self.read(post, Sum::default),
+            (Side::Sink, Work::Copy) => self.read(post, || CopyOut::new(path.read_size)),
+            (Side::Sink, Work::NsPerByte(ns)) => self.read(post, || SpinPerByte(ns)),
         };
         for (number, row) in part.rows.iter_mut().filter(|_| back) {
             // Behind those that come.
@@ -218,24 +220,15 @@ impl Hand for StreamHand {
     }
 }
 
-/// A sink's thread, to be compiled for each kind of work.
-struct Reading {
-    hand: StreamHand,
-    post: Post<Part>,
-}
-
-impl WithEffort for Reading {
-    type Out = Part;
-
-    fn with<E: Effort + 'static>(self, effort: impl Fn() -> E) -> Part {
-        self.hand.read(self.post, effort)
-    }
-}
-
 impl StreamHand {
     fn pace(&self) -> Pace {
         let StreamSetup { path, rate, .. } = &self.setup.task;
         Pace::of(*rate, path.flows, path.think_ns)
+    }
+
+    fn moves_datagrams(&self) -> bool {
+        let StreamSetup { path, engine, .. } = &self.setup.task;
+        path.transport.is_datagram() && *engine != Engine::Null
     }
 
     fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
@@ -255,6 +248,9 @@ impl StreamHand {
     }
 
     fn read<E: Effort + 'static>(self, mut post: Post<Part>, effort: impl Fn() -> E) -> Part {
+        if self.moves_datagrams() {
+            return datagram::read(self, post, effort()).unwrap_or_else(Part::failed);
+        }
         let (setup, body, back) = (Arc::clone(&self.setup), self.body, self.back);
         let flags = post.flags.clone();
         let page_cache_share = self.page_cache_share();
@@ -483,7 +479,6 @@ mod tests {
 
     use super::*;
     use crate::leash::Leash;
-    use crate::stream::Discard;
 
     /// More than the kernel holds for a reader that does not read.
     const MORE: usize = 4 << 20;

@@ -103,7 +103,7 @@ impl Bell for ByUring {
 
     fn new() -> Result<ByUring, Fault> {
         let setup = Setup { entries: 1024, completions: 8192, poll_idle_ms: None };
-        let ring = uring::Ring::open(&setup).map_err(|missing| Fault::Missing(missing.to_string()))?;
+        let ring = uring::Ring::open(&setup)?;
         Ok(ByUring { ring, rang: Vec::new() })
     }
 

@@ -248,7 +248,7 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
                 return Ok(());
             }
         };
-        let way = || Ok(Way { hands: H::new(self.setup)?, passed: Passage::default(), over: false });
+        let way = || H::new(self.setup).map(|hands| Way { hands, passed: Passage::default(), over: false });
         let ways = [way()?, way()?];
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, pair: None, queued: false });

@@ -10,4 +10,4 @@ pub use party::{Carried, Streams};
 pub use setup::StreamSetup;
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
-pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk, WithEffort, with_effort};
+pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk};

@@ -5,33 +5,12 @@
 
 use std::hint::black_box;
 
-use bytegauge_model::Work;
-
 use crate::spin::spin_ns;
 
 /// Work done with the bytes of one read.
 pub trait Effort: Send {
     /// Does the work.
     fn spend(&mut self, bytes: &[u8]);
-}
-
-/// What is compiled once for each kind of work.
-pub trait WithEffort {
-    /// What it comes to.
-    type Out;
-
-    /// Goes on with an effort of one kind, made anew for every flow.
-    fn with<E: Effort + 'static>(self, effort: impl Fn() -> E) -> Self::Out;
-}
-
-/// Goes on with the effort of a plan's `work`, for reads of up to `read_size` bytes.
-pub fn with_effort<W: WithEffort>(work: Work, read_size: usize, what: W) -> W::Out {
-    match work {
-        Work::None => what.with(|| Discard),
-        Work::Sum => what.with(Sum::default),
-        Work::Copy => what.with(|| CopyOut::new(read_size)),
-        Work::NsPerByte(ns) => what.with(|| SpinPerByte(ns)),
-    }
 }
 
 /// Throws the bytes away.

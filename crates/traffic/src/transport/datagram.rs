@@ -3,14 +3,16 @@
 //! shows a ticket instead, at one port for all flows ([`super::hatch`]).
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::Level;
+use bytegauge_model::{Level, Side};
 use bytegauge_sys::option::{self, OptionError};
+use socket2::Socket;
 
 use crate::address::Address;
 use crate::fault::Fault;
@@ -18,7 +20,6 @@ use crate::path::PathSetup;
 use crate::transport::hatch::Door;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
-use bytegauge_model::Side;
 
 /// What `auto` asks for as `SO_RCVBUF` of a socket to which UDP is sent. The system's default, 208 KiB on most machines, holds a hundred
 /// small datagrams, less than what a sender sends while its reader waits for a CPU.
@@ -83,14 +84,7 @@ impl Listening for Ports {
     }
 
     fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        let greeted = std::mem::take(&mut self.sockets).into_iter().map(|socket| {
-            socket.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding a wait"))?;
-            let (_, source) = uninterrupted(|| socket.recv_from(&mut [0; 1])).map_err(Fault::io(WAITING))?;
-            socket.connect(source).map_err(Fault::io("connecting to the source"))?;
-            socket.set_read_timeout(None).map_err(Fault::io("unbounding a wait"))?;
-            Ok(socket.into())
-        });
-        greeted.collect()
+        std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
     }
 }
 
@@ -134,18 +128,20 @@ impl Listening for Names {
     }
 
     fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        let greeted = std::mem::take(&mut self.sockets).into_iter().map(|socket| {
-            socket.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding a wait"))?;
-            let (_, source) = uninterrupted(|| socket.recv_from(&mut [0; 1])).map_err(Fault::io(WAITING))?;
-            socket.connect_addr(&source).map_err(Fault::io("connecting to the source"))?;
-            socket.set_read_timeout(None).map_err(Fault::io("unbounding a wait"))?;
-            Ok(socket.into())
-        });
-        greeted.collect()
+        std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
     }
 }
 
-const WAITING: &str = "waiting for the source's greeting";
+/// A sink's socket, connected to the source that greets it.
+fn greeted(sink: impl Into<Socket>) -> Result<OwnedFd, Fault> {
+    let sink = sink.into();
+    sink.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding a wait"))?;
+    let greeting = uninterrupted(|| sink.recv_from(&mut [MaybeUninit::uninit()]));
+    let (_, source) = greeting.map_err(Fault::io("waiting for the source's greeting"))?;
+    sink.connect(&source).map_err(Fault::io("connecting to the source"))?;
+    sink.set_read_timeout(None).map_err(Fault::io("unbounding a wait"))?;
+    Ok(sink.into())
+}
 
 /// Unlike a stream's, both ends have a name: the sink answers too.
 fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, Fault> {

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::option::Setter;
-use bytegauge_model::{EndRole, Level, Transport};
+use bytegauge_model::{EndRole, Level, Side, Transport};
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -26,7 +26,6 @@ use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::path::PathSetup;
 use crate::transport::options::Moment;
-use bytegauge_model::Side;
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);

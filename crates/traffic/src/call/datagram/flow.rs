@@ -94,9 +94,7 @@ impl DatagramFlow {
     pub fn hand_in(mut self, dropped: u64) {
         self.counts.datagrams.dropped += dropped;
         self.counts.unfinished += self.calls.len() as u64;
-        if self.arrival.is_open() {
-            self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
-        }
+        self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
         record.hand_in(self.counts);
@@ -114,7 +112,7 @@ impl DatagramFlow {
         if self.is_soiled {
             return Due::Reopen;
         }
-        let is_last = self.is_over || self.is_late(now_ns);
+        let is_last = self.is_over || self.client.is_late(now_ns);
         let may_begin = !is_last && self.calls.len() < self.client.depth;
         let due_ns = self.arrival.due_ns().max(self.rests_until_ns);
         if may_begin && now_ns >= due_ns {
@@ -126,14 +124,14 @@ impl DatagramFlow {
         let patience_ns = self.patience_ns(now_ns);
         match (is_last, may_begin) {
             (true, _) if self.calls.is_empty() => Due::Over,
-            (false, true) => Due::At(due_ns.min(patience_ns).min(self.end_ns(now_ns))),
+            (false, true) => Due::At(due_ns.min(patience_ns).min(self.client.end_ns(now_ns))),
             _ => Due::At(patience_ns),
         }
     }
 
     /// Until when the oldest call waits, nanoseconds of the monotonic clock.
     pub fn patience_ns(&self, now_ns: u64) -> u64 {
-        self.calls.front().map_or_else(|| self.end_ns(now_ns), |call| self.limit_ns(call))
+        self.calls.front().map_or_else(|| self.client.end_ns(now_ns), |call| self.limit_ns(call))
     }
 
     /// Begins the call that is due.
@@ -223,17 +221,6 @@ impl DatagramFlow {
             self.is_over = true;
         }
         self.rests_until_ns = now_ns + (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
-    }
-
-    fn is_late(&self, now_ns: u64) -> bool {
-        let told = || self.client.told.load(Ordering::Relaxed);
-        if self.client.until_told { told() } else { now_ns >= self.client.close_ns || told() }
-    }
-
-    /// The next moment at which a flow that waits must look around, whatever it waits for.
-    fn end_ns(&self, now_ns: u64) -> u64 {
-        // Being told comes with a signal, but a wait that began just before it must end too.
-        if self.client.until_told { now_ns + self.client.timeout_ns / 2 } else { self.client.close_ns }
     }
 
     fn limit_ns(&self, call: &Call) -> u64 {

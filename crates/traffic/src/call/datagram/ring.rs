@@ -53,12 +53,12 @@ pub(super) fn serve(
 ) -> Result<(Stop, EngineReport), Fault> {
     let entries = (2 * outstanding as u32).next_power_of_two().clamp(64, 8192);
     let setup = Setup { entries, completions: 4 * entries, poll_idle_ms: None };
-    let mut ring = Ring::open(&setup).map_err(missing)?;
+    let mut ring = Ring::open(&setup)?;
     let mut pool = None;
     if mode.kind != UringKind::Plain {
-        ring.require(Feature::MultishotReceive).map_err(missing)?;
+        ring.require(Feature::MultishotReceive)?;
         let buffers = outstanding.next_power_of_two().min(1 << 15) as u16;
-        let made = ring.new_pool(buffers, read_size + MESSAGE_ROOM).map_err(missing)?;
+        let made = ring.new_pool(buffers, read_size + MESSAGE_ROOM)?;
         ring.offer_all(made);
         pool = Some(made);
     }
@@ -83,13 +83,8 @@ pub(super) fn serve(
     stopped.map(|stop| (stop, report))
 }
 
-fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>, Fault> {
-    (0..count).map(|_| ring.new_message(len).map_err(missing)).collect()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
-fn missing(reason: Missing) -> Fault {
-    Fault::Missing(reason.to_string())
+fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>, Missing> {
+    (0..count).map(|_| ring.new_message(len)).collect()
 }
 
 impl Server<'_> {

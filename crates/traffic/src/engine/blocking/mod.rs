@@ -20,70 +20,37 @@ use crate::fault::Fault;
 use crate::flow::{End, Flow, Want};
 use crate::meter::Meter;
 
-/// The two calls of the loop: system calls here, nothing at all in the null engine.
-pub(super) trait Port {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize>;
-    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
-}
-
-impl Port for BorrowedFd<'_> {
-    #[inline]
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        sys_io::read(*self, buffer)
-    }
-
-    #[inline]
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        sys_io::write(*self, bytes)
-    }
-}
-
-/// A socket, by its own calls.
-struct Socket<'a>(BorrowedFd<'a>);
-
-impl Port for Socket<'_> {
-    #[inline]
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        socket::receive(self.0, buffer)
-    }
-
-    #[inline]
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        socket::send(self.0, bytes)
-    }
-}
-
-/// A file read again and again. A device never ends, so it never pays for the rewinding.
-struct Endless<'a>(BorrowedFd<'a>);
-
-impl Port for Endless<'_> {
-    #[inline]
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match sys_io::read(self.0, buffer)? {
-            0 => {
-                file::rewind(self.0)?;
-                sys_io::read(self.0, buffer)
-            }
-            n => Ok(n),
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        sys_io::write(self.0, bytes)
-    }
-}
-
 pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
     match Calls::of(fd) {
-        Calls::OfSockets => run_on(&Socket(fd), flow, slot, meter),
-        Calls::OfFiles if slot.rewind => run_on(&Endless(fd), flow, slot, meter),
-        Calls::OfFiles => run_on(&fd, flow, slot, meter),
+        Calls::OfSockets => {
+            run_on(|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes), flow, slot, meter)
+        }
+        Calls::OfFiles if slot.rewind => {
+            run_on(|buffer| read_endlessly(fd, buffer), |bytes| sys_io::write(fd, bytes), flow, slot, meter)
+        }
+        Calls::OfFiles => {
+            run_on(|buffer| sys_io::read(fd, buffer), |bytes| sys_io::write(fd, bytes), flow, slot, meter)
+        }
     }
 }
 
-/// The loop itself. The pace is looked at once a call only where there is one.
-pub(super) fn run_on<F: Flow, P: Port>(
-    port: &P,
+/// A file is read again and again. A device never ends, so it never pays for the rewinding.
+#[inline]
+fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    match sys_io::read(fd, buffer)? {
+        0 => {
+            file::rewind(fd)?;
+            sys_io::read(fd, buffer)
+        }
+        n => Ok(n),
+    }
+}
+
+/// The loop itself, with its two calls: system calls here, nothing at all in the null engine. The pace is looked at once a
+/// call only where there is one.
+pub(super) fn run_on<F: Flow>(
+    read: impl Fn(&mut [u8]) -> io::Result<usize>,
+    write: impl Fn(&[u8]) -> io::Result<usize>,
     flow: &mut F,
     slot: Slot<'_>,
     meter: &mut Meter,
@@ -93,8 +60,8 @@ pub(super) fn run_on<F: Flow, P: Port>(
     loop {
         for _ in 0..meter.lap_calls() {
             let stop = match flow.want(0) {
-                Want::Receive => receive(port, flow, buffer, meter),
-                Want::Send => send(port, flow, meter),
+                Want::Receive => receive(&read, flow, buffer, meter),
+                Want::Send => send(&write, flow, meter),
                 other => return Err(Fault::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
@@ -120,8 +87,13 @@ pub(super) fn run_on<F: Flow, P: Port>(
 }
 
 #[inline]
-fn receive<F: Flow, P: Port>(port: &P, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
-    match port.read(buffer) {
+fn receive<F: Flow>(
+    read: impl Fn(&mut [u8]) -> io::Result<usize>,
+    flow: &mut F,
+    buffer: &mut [u8],
+    meter: &mut Meter,
+) -> io::Result<Option<Stop>> {
+    match read(buffer) {
         Ok(0) => Ok(Some(Stop::Ended(End::Eof))),
         Ok(n) => {
             meter.count(n, buffer.len());
@@ -132,10 +104,14 @@ fn receive<F: Flow, P: Port>(port: &P, flow: &mut F, buffer: &mut [u8], meter: &
 }
 
 #[inline]
-fn send<F: Flow, P: Port>(port: &P, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
+fn send<F: Flow>(
+    write: impl Fn(&[u8]) -> io::Result<usize>,
+    flow: &mut F,
+    meter: &mut Meter,
+) -> io::Result<Option<Stop>> {
     let bytes = flow.outgoing();
     let asked = bytes.len();
-    match port.write(bytes) {
+    match write(bytes) {
         Ok(n) => {
             meter.count(n, asked);
             flow.sent(n, 0);

@@ -1,7 +1,7 @@
 //! A ring with the memory that its operations use: what the parts of the loop share.
 
 use bytegauge_model::UringKind;
-use bytegauge_sys::uring::{BufferId, Missing, OpId, PoolId, Ring};
+use bytegauge_sys::uring::{BufferId, OpId, PoolId, Ring};
 
 use crate::engine::driver::Driver;
 use crate::fault::Fault;
@@ -28,17 +28,12 @@ pub(super) struct Completions {
 
 pub(super) type Loop<'a, P> = Driver<'a, P, Completions>;
 
-#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
-pub(super) fn missing(reason: Missing) -> Fault {
-    Fault::Missing(reason.to_string())
-}
-
 impl Completions {
     pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<Completions, Fault> {
         let mut pool = None;
         if kind != UringKind::Plain {
             let buffers = (POOL_SIZE / receive_size).clamp(16, 4096) as u16;
-            let made = ring.new_pool(buffers, receive_size).map_err(missing)?;
+            let made = ring.new_pool(buffers, receive_size)?;
             ring.offer_all(made);
             pool = Some(made);
         }

@@ -23,7 +23,7 @@ use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, Setup, Wait}
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{Accepting, Driver, LISTENER, Port, Then};
-use crate::engine::uring::completions::{Completions, Loop, missing};
+use crate::engine::uring::completions::{Completions, Loop};
 use crate::engine::uring::connection::Operations;
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
 use crate::fault::Fault;
@@ -56,9 +56,9 @@ pub(super) fn drive<P: Party>(
 ) -> Result<(Stop, EngineReport), Fault> {
     let poll_idle_ms = mode.sqpoll.then_some(POLL_IDLE_MS);
     let setup = Setup { entries: ENTRIES, completions: COMPLETIONS, poll_idle_ms };
-    let mut ring = Ring::open(&setup).map_err(missing)?;
+    let mut ring = Ring::open(&setup)?;
     for feature in features(mode.kind) {
-        ring.require(*feature).map_err(missing)?;
+        ring.require(*feature)?;
     }
     let before = ring.counts();
     if let Some(listener) = station.listener {

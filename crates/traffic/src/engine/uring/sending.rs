@@ -20,7 +20,7 @@ use bytegauge_sys::uring::{BufferId, Errno, PoolId};
 
 use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
-use crate::engine::uring::completions::{Loop, missing};
+use crate::engine::uring::completions::Loop;
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
@@ -113,7 +113,7 @@ impl<P: Party> Loop<'_, P> {
         slot.link.asked = bytes.len();
         if !(repeats && slot.link.memory.copied[which] == Some(len)) {
             if self.port.ring.buffer_len(buffer) < len {
-                self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+                self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP))?;
             }
             if let Some(room) = self.port.ring.buffer(buffer) {
                 room[..len].copy_from_slice(&bytes[..len]);
@@ -193,7 +193,7 @@ impl<P: Party> Loop<'_, P> {
         if lost == 0 && moved > 0 {
             slot.link.sending = Some(self.port.ring.send_bundle(token, fd.as_fd(), outbox));
         } else {
-            slot.link.memory.rest = self.port.ring.empty_pool(outbox).map_err(missing)?;
+            slot.link.memory.rest = self.port.ring.empty_pool(outbox)?;
             self.send_rest(index)?;
         }
         Ok(true)
@@ -207,7 +207,7 @@ impl<P: Party> Loop<'_, P> {
         let (Some(fd), Some(buffer)) = (&slot.fd, slot.link.memory.sends[which]) else { return Err(unconnected()) };
         let len = slot.link.memory.rest.len();
         if self.port.ring.buffer_len(buffer) < len {
-            self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP)).map_err(missing)?;
+            self.port.ring.lengthen_buffer(buffer, len.next_multiple_of(STEP))?;
         }
         if let Some(room) = self.port.ring.buffer(buffer) {
             room[..len].copy_from_slice(&slot.link.memory.rest);
@@ -305,10 +305,11 @@ impl<P: Party> Loop<'_, P> {
         self.port.spare_buffers.extend(held);
         match found {
             Some(buffer) if self.port.ring.buffer_len(buffer) < len => {
-                self.port.ring.lengthen_buffer(buffer, len).map(|()| buffer).map_err(missing)
+                self.port.ring.lengthen_buffer(buffer, len)?;
+                Ok(buffer)
             }
             Some(buffer) => Ok(buffer),
-            None => self.port.ring.new_buffer(len).map_err(missing),
+            None => Ok(self.port.ring.new_buffer(len)?),
         }
     }
 
@@ -320,17 +321,17 @@ impl<P: Party> Loop<'_, P> {
         let soiled = std::mem::take(&mut memory.soiled);
         if let Some(outbox) = memory.outbox {
             if soiled {
-                self.port.ring.empty_pool(outbox).map_err(missing)?;
+                self.port.ring.empty_pool(outbox)?;
             }
             return Ok(outbox);
         }
         let free = self.port.spare_outboxes.iter().position(|spare| !self.port.ring.is_pool_in_use(*spare));
         let outbox = match free.map(|at| self.port.spare_outboxes.swap_remove(at)) {
             Some(outbox) => {
-                self.port.ring.empty_pool(outbox).map_err(missing)?;
+                self.port.ring.empty_pool(outbox)?;
                 outbox
             }
-            None => self.port.ring.new_pool(OUTBOX_CHUNKS, chunk_size(len)).map_err(missing)?,
+            None => self.port.ring.new_pool(OUTBOX_CHUNKS, chunk_size(len))?,
         };
         self.slots[index as usize].link.memory.outbox = Some(outbox);
         Ok(outbox)
