@@ -116,6 +116,20 @@ describe("numbers that are read off by themselves", () => {
     expect(drawn.reading).toContain("6 of 9 confirmed choices, the fastest;");
     expect(drawn.table().rows[0]?.[0]).toBe("m8");
   });
+  test("who leaves a load to others has that beside his name, and it says why another is named", () => {
+    const cells = [
+      { ...cell({ id: "a", factors: {}, bound: [0, 0.1] }), behind: 0.47 },
+      cell({ id: "b", factors: {}, bound: [0, 0.3] }),
+    ];
+    const view = session(cells, { recommended: "b" });
+    const [group] = view.groups;
+    if (!group) throw new Error("no group");
+    group.spoken_against = ["a"];
+    Object.assign(group.recommendation, { cell: "b", proven: false });
+    const reading = (forest({ view, group, cell: view.cells[1] })?.reading ?? "").replaceAll("\u00a0", " ");
+    expect(reading).toContain("a carried 47 % of the load, which others carry");
+    expect(reading).toContain("▸ is named, and is not shown to be good");
+  });
   test("what failed in some blocks is said to be, and not that blocks are few", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));
     const [group, one] = [view.groups[0], view.cells[1]];

@@ -1,6 +1,7 @@
 // How a cell stands among those that it is compared with: its rank, whether it may be the best, and what keeps it from either.
 
 import { candidates, type CellView, cellOf, type GroupView, isConfirmed, isMeasured, type View } from "../data";
+import { percent } from "../format";
 import { BOUND_MAX } from "../outward";
 import type { Looking } from "../state";
 
@@ -18,6 +19,10 @@ export function failing(cell: CellView | undefined): number | null {
   const share = cell?.call?.failed_share;
   return share != null && share >= FAILING ? share : null;
 }
+
+/** How much of an offered load a cell carried, where it left it to others; nothing where it did not. */
+export const carriedOf = ({ behind }: Pick<CellView, "behind">): string =>
+  behind == null ? "" : `carried ${percent(behind)} of the load`;
 
 /** Confirmed choices by how much more than the best each may take at most, what is bounded best first; of no bound, by rate. */
 export function ranked(view: View, group: GroupView): CellView[] {
@@ -57,9 +62,11 @@ export function notTheFirst({ view, group }: Looking): string | null {
     return `${name(own)} ${lacks} and is named all the same: of what is shown to be within the margin it is the smallest, or else costs the least CPU time.`;
   const why = !bounded
     ? "none is shown to be within the margin yet, and no other is bounded so closely"
-    : group.spoken_against.includes(bounded.id)
-      ? `slow trials, counted in full, speak against ${name(bounded)}`
-      : "it was the smallest that was shown to be within the margin, before longer trials took that back";
+    : bounded.behind != null
+      ? `${name(bounded)} ${carriedOf(bounded)}, which others carry`
+      : group.spoken_against.includes(bounded.id)
+        ? `slow trials, counted in full, speak against ${name(bounded)}`
+        : "it was the smallest that was shown to be within the margin, before longer trials took that back";
   return `${name(own)} ${lacks} and is named all the same: ${why}.`;
 }
 

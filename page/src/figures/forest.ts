@@ -9,7 +9,7 @@ import type { Figure } from "../frame";
 import { nothing } from "../frame";
 import { doubt } from "../standing";
 import { bounds, meaning, ROOTED, rootTicks, tone, type Verdict } from "./ranking";
-import { brokenOff, failing, mayBeBest, notTheFirst, ranked } from "./compared";
+import { brokenOff, carriedOf, failing, mayBeBest, notTheFirst, ranked } from "./compared";
 import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { costOf, lacks, measures } from "../measure";
 import type { Looking } from "../state";
@@ -53,14 +53,15 @@ export function forest(looking: Looking): Figure | null {
     return share == null ? "" : `${percent(share)} of its calls fail`;
   };
   const mark = (cell: CellView) =>
-    `${cell.id === group.recommendation.cell && !view.versus ? "▸ " : ""}${[cell.label, fails(cell)].filter((part) => part !== "").join(", ")}`;
+    `${cell.id === group.recommendation.cell && !view.versus ? "▸ " : ""}${[cell.label, fails(cell), carriedOf(cell)].filter((part) => part !== "").join(", ")}`;
   const offered = group.cost.startsWith("cpu")
     ? " Under an offered load it is the CPU time that is compared: the rate is what was offered, for whoever keeps up."
     : "";
   const named = cellOf(view, group.recommendation.cell);
+  const closest = all[0];
   const bounded = named?.above_best_upper != null && named.above_best_upper < BOUND_MAX;
   const known = doubt(view, group.id);
-  const leads = `${group.recommendation.proven ? `▸ is what to use${known?.mark === "contested" ? `. ${known.text.replace(/\.$/, "")}` : ""}` : compared && !bounded ? "▸ leads so far: nothing bounds yet how much more it may take" : compared ? "▸ has the smallest bound, and is not shown to be good" : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
+  const leads = `${group.recommendation.proven ? `▸ is what to use${known?.mark === "contested" ? `. ${known.text.replace(/\.$/, "")}` : ""}` : compared && !bounded ? "▸ leads so far: nothing bounds yet how much more it may take" : compared ? `▸ ${closest === named ? "has the smallest bound, and" : "is named, and"} is not shown to be good` : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>
