@@ -25,18 +25,7 @@ use crate::workload::Workload;
 pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purpose, did not run within the window (it was kept \
                              from a CPU), so the harness's own cost is not known: use a longer --duration";
 
-/// Why a trial failed in which no byte came. Such a trial ran to its end, and stored ones say so in these words.
-pub const NO_BYTE: &str = "no byte arrived within the window";
-/// The same of one of two ways: `no byte went there within the window`.
-pub const NO_BYTE_WENT: &str = "no byte went";
-/// The same of a server that is not ours, and is fed.
-pub const NO_BYTE_TAKEN: &str = "the server took no byte within the window";
-/// The same of calls.
-pub const NO_CALL: &str = "no call was completed within the window";
-/// The same of a ring.
-pub const NO_COMPLETION: &str = "nothing was completed within the window";
-
-/// How a trial, or a cell, ended.
+/// How a trial, or a cell, ended. Decisions match on the variant; the reason is text for people and is never parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -46,30 +35,52 @@ pub enum Outcome {
     Skipped(String),
     /// It should have worked and did not, and why.
     Failed(String),
+    /// The trial ran to its end, the counts agree, and no byte, call or completion was counted in the window: a rate of 0,
+    /// which has no logarithm. It counts as failed, but shows no fault of the measurement.
+    NothingMoved(String),
 }
 
 impl Outcome {
-    /// `measured`, `skipped` or `failed`.
+    /// The outcome as documents show it: `measured`, `skipped` or `failed`.
     pub fn name(&self) -> &'static str {
         match self {
             Outcome::Measured => "measured",
             Outcome::Skipped(_) => "skipped",
-            Outcome::Failed(_) => "failed",
+            Outcome::Failed(_) | Outcome::NothingMoved(_) => "failed",
         }
     }
 
-    /// Whether it ran to its end and nothing moved: a rate of 0, which has no logarithm, and not a fault of measuring. The null
-    /// engine moves nothing on purpose.
+    /// The variant as it is stored, the same word as in its JSON.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Outcome::NothingMoved(_) => "nothing-moved",
+            other => other.name(),
+        }
+    }
+
+    /// Whether the trial ran to its end and nothing moved.
     pub fn moved_nothing(&self) -> bool {
-        let begins = [NO_BYTE, NO_BYTE_WENT, NO_BYTE_TAKEN, NO_CALL, NO_COMPLETION];
-        matches!(self, Outcome::Failed(reason) if begins.iter().any(|begin| reason.starts_with(begin)))
+        matches!(self, Outcome::NothingMoved(_))
+    }
+
+    /// Whether the trial failed, or moved nothing.
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Outcome::Failed(_) | Outcome::NothingMoved(_))
     }
 
     /// Why it was not measured.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Outcome::Measured => None,
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some(reason),
+            Outcome::Skipped(reason) | Outcome::Failed(reason) | Outcome::NothingMoved(reason) => Some(reason),
+        }
+    }
+
+    /// The text of the reason, to be amended. The variant stays.
+    pub fn reason_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Outcome::Measured => None,
+            Outcome::Skipped(reason) | Outcome::Failed(reason) | Outcome::NothingMoved(reason) => Some(reason),
         }
     }
 }
@@ -514,23 +525,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_nothing_is_told_from_what_went_wrong_and_from_the_null_engine() {
-        let check = |outcome: Outcome, expected| assert_eq!(outcome.moved_nothing(), expected, "{outcome:?}");
-        let failed = |reason: &str| Outcome::Failed(reason.into());
-        check(
-            failed("no byte arrived within the window (the reader was kept from running): use a longer --duration"),
-            true,
-        );
-        check(
-            failed("no byte went back within the window (a reader was kept from running): use a longer --duration"),
-            true,
-        );
-        check(failed("the server took no byte within the window: does it read?"), true);
-        check(failed("no call was completed within the window: 53 times refused in phase connect"), true);
-        check(failed("nothing was completed within the window (the thread was kept from running)"), true);
-        check(failed(IDLE_LOOP), false);
-        check(failed("the sink died"), false);
-        check(Outcome::Skipped(NO_BYTE.into()), false);
-        check(Outcome::Measured, false);
+    fn only_its_variant_says_nothing_moved() {
+        let text = || "no byte arrived within the window".to_owned();
+        let check = |outcome: Outcome, moved_nothing, is_failed| {
+            assert_eq!((outcome.moved_nothing(), outcome.is_failed()), (moved_nothing, is_failed), "{outcome:?}");
+            let json = serde_json::to_value(&outcome).unwrap();
+            assert_eq!(json["kind"], outcome.tag());
+            assert_eq!(serde_json::from_value::<Outcome>(json).unwrap(), outcome);
+        };
+        check(Outcome::NothingMoved("any text".into()), true, true);
+        check(Outcome::Failed(text()), false, true);
+        check(Outcome::Skipped(text()), false, false);
+        check(Outcome::Measured, false, false);
     }
 }

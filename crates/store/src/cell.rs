@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::Store;
 use crate::column::{Json, named, unknown};
 use crate::error::StoreError;
+use crate::outcome;
 
 /// A group and what was found about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,7 +180,7 @@ pub(crate) fn write_outcome(
 ) -> Result<bool, StoreError> {
     let changed = connection
         .prepare_cached("UPDATE cells SET outcome = ?3, reason = ?4 WHERE session = ?1 AND id = ?2")?
-        .execute(params![session.0, cell.0, outcome.name(), outcome.reason()])?;
+        .execute(params![session.0, cell.0, outcome.tag(), outcome.reason()])?;
     Ok(changed > 0)
 }
 
@@ -203,17 +204,9 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     };
     let outcome = match row.get::<_, Option<String>>(5)? {
         None => None,
-        Some(name) => Some(outcome(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
+        Some(name) => Some(outcome::stored(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
     };
     Ok(CellRow { cell, outcome })
-}
-
-/// The outcome of that name.
-pub(crate) fn outcome(name: &str, reason: Option<String>) -> Option<Outcome> {
-    let reason = reason.unwrap_or_default();
-    [Outcome::Measured, Outcome::Skipped(reason.clone()), Outcome::Failed(reason)]
-        .into_iter()
-        .find(|outcome| outcome.name() == name)
 }
 
 const KINDS: [CellKind; 5] =

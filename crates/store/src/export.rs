@@ -194,7 +194,7 @@ fn record(
         trial.block.to_string(),
         trial.position.to_string(),
         text(block_complete),
-        trial.outcome.name().into(),
+        trial.outcome.tag().into(),
         text(trial.outcome.reason()),
         trial.started_unix_ns.to_string(),
     ];

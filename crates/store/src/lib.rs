@@ -16,6 +16,7 @@ mod error;
 mod export;
 mod import;
 mod line;
+mod outcome;
 mod owner;
 pub mod path;
 mod redact;

@@ -53,9 +53,8 @@ fn leave_out_words(value: &mut Value) {
 
 /// Takes the reason out of an outcome, which stays what it was.
 pub(crate) fn outcome(outcome: &mut Outcome) {
-    match outcome {
-        Outcome::Measured => {}
-        Outcome::Skipped(reason) | Outcome::Failed(reason) => LEFT_OUT.clone_into(reason),
+    if let Some(reason) = outcome.reason_mut() {
+        LEFT_OUT.clone_into(reason);
     }
 }
 

@@ -12,11 +12,11 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::Store;
-use crate::cell;
 use crate::column::{Count, Json, named, unknown};
 use crate::counters;
 use crate::detail::EndDetail;
 use crate::error::StoreError;
+use crate::outcome;
 
 /// The interval series of one flow of one end in one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
         integer(trial.block),
         trial.position.into(),
         integer(trial.started_unix_ns),
-        trial.outcome.name().to_owned().into(),
+        trial.outcome.tag().to_owned().into(),
         trial.outcome.reason().map(str::to_owned).into(),
         trial.workload.to_string().into(),
         integer(trial.bytes),
@@ -262,7 +262,7 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         block: count(3)?,
         position: row.get(4)?,
         started_unix_ns: count(5)?,
-        outcome: cell::outcome(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
+        outcome: outcome::stored(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
         workload: named(row, 8, |name| name.parse().ok())?,
         bytes: count(9)?,
         calls: count(10)?,

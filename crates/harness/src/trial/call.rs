@@ -3,7 +3,6 @@
 //! Errors are results. What fails a trial is a count that does not add up, a reply with wrong bytes, or a window
 //! in which no call was completed.
 
-use bytegauge_model::trial::NO_CALL;
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Address, CallSetup, Setup};
@@ -86,7 +85,7 @@ fn added_up(call: &CallSetup, answers: &Answers) -> Outcome {
     }
     if client.calls == 0 {
         let cut_off = server.and_then(cut_off).map_or_else(String::new, |reason| format!("; {reason}"));
-        return Outcome::Failed(nothing_completed(client) + &cut_off);
+        return Outcome::NothingMoved(nothing_completed(client) + &cut_off);
     }
     Outcome::Measured
 }
@@ -154,8 +153,8 @@ fn nothing_completed(calls: &CallReport) -> String {
         })
         .collect();
     match named.is_empty() {
-        true => format!("{NO_CALL}: use a longer --duration"),
-        false => format!("{NO_CALL}: {}", named.join(", ")),
+        true => "no call was completed within the window: use a longer --duration".into(),
+        false => format!("no call was completed within the window: {}", named.join(", ")),
     }
 }
 
@@ -179,11 +178,11 @@ mod tests {
             let answer = Answer { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);
             match judge(&setup, &Answers { by_role }) {
-                Outcome::Failed(reason) => reason,
-                other => panic!("{other:?}"),
+                Outcome::Measured => panic!("it showed no mode"),
+                other => (other.moved_nothing(), other.reason().unwrap_or_default().to_owned()),
             }
         };
-        assert_eq!(judged(0), "no call was completed within the window: use a longer --duration");
-        assert!(judged(1).contains("did not run in its mode"));
+        assert_eq!(judged(0), (true, "no call was completed within the window: use a longer --duration".into()));
+        assert!(matches!(judged(1), (false, reason) if reason.contains("did not run in its mode")));
     }
 }

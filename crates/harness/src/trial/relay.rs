@@ -12,15 +12,17 @@ pub(super) fn unproven(path: &PathSetup, answers: &Answers) -> Option<String> {
     Some(format!("relay {} did not run in its mode: {reason}", setup.method))
 }
 
-/// A failure in which nothing came to the end behind the relay: who runs already may connect to somebody else.
-pub(super) fn forwards_elsewhere(path: Option<&PathSetup>, outcome: Outcome) -> Outcome {
-    match (path.and_then(|path| path.relay.as_ref()), outcome) {
-        (Some(Between::Running(relay)), Outcome::Failed(reason)) => Outcome::Failed(format!(
-            "{reason}; nothing came through the relay at {} to {}, where our end listens: is that what it forwards to?",
+/// A failure in which nothing reached the end behind the relay: a relay that runs already may connect to another address.
+pub(super) fn forwards_elsewhere(path: Option<&PathSetup>, mut outcome: Outcome) -> Outcome {
+    if let (Some(Between::Running(relay)), true) = (path.and_then(|path| path.relay.as_ref()), outcome.is_failed())
+        && let Some(reason) = outcome.reason_mut()
+    {
+        reason.push_str(&format!(
+            "; nothing came through the relay at {} to {}, where our end listens: is that what it forwards to?",
             relay.listen, relay.upstream
-        )),
-        (_, outcome) => outcome,
+        ));
     }
+    outcome
 }
 
 /// What is wrong with the counts of a stream's relay, if anything.

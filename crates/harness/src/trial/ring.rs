@@ -1,6 +1,5 @@
 //! What a ring must have counted. That what was submitted was completed, the end has compared itself.
 
-use bytegauge_model::trial::NO_COMPLETION;
 use bytegauge_model::{EndRole, Implementation, Outcome};
 use bytegauge_traffic::RingSetup;
 
@@ -14,7 +13,10 @@ pub(super) fn judge(setup: &RingSetup, answers: &Answers) -> Outcome {
     };
     let units = if setup.implementation == Implementation::LiburingUndrained { ring.submitted } else { completed };
     if units == 0 || window_ns == 0 {
-        return Outcome::Failed(format!("{NO_COMPLETION} (the thread was kept from running): use a longer --duration"));
+        return Outcome::NothingMoved(
+            "nothing was completed within the window (the thread was kept from running): use a longer --duration"
+                .into(),
+        );
     }
     Outcome::Measured
 }

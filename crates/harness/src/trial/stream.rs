@@ -3,7 +3,7 @@
 //! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
 //! what became of it is not, and nothing is said of it.
 
-use bytegauge_model::trial::{IDLE_LOOP, NO_BYTE, NO_BYTE_TAKEN, NO_BYTE_WENT};
+use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
 use bytegauge_traffic::engine::proof;
 use bytegauge_traffic::{Setup, StreamSetup};
@@ -50,21 +50,24 @@ fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
 }
 
 /// What is wrong with one of two ways, if anything.
-fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: bool) -> Option<String> {
+fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: bool) -> Option<Outcome> {
     let of =
         |end: &EndReport| EndReport::of_flows(end.flows.iter().filter(|flow| flow.back == back).cloned().collect());
     let (sent, received) = (of(sent), of(received));
     let way = if back { "back" } else { "there" };
     if stream.path.transport.is_datagram() {
         if let Some(reason) = datagram::broken(stream, Some(&sent), &received) {
-            return Some(format!("{way}: {reason}"));
+            return Some(Outcome::Failed(format!("{way}: {reason}")));
         }
     } else if sent.total_bytes != received.total_bytes {
         let (sent, came) = (sent.total_bytes, received.total_bytes);
-        return Some(format!("{sent} bytes were sent {way} and {came} counted: the path loses or invents data"));
+        let reason = format!("{sent} bytes were sent {way} and {came} counted: the path loses or invents data");
+        return Some(Outcome::Failed(reason));
     }
     (received.bytes == 0).then(|| {
-        format!("{NO_BYTE_WENT} {way} within the window (a reader was kept from running): use a longer --duration")
+        Outcome::NothingMoved(format!(
+            "no byte went {way} within the window (a reader was kept from running): use a longer --duration"
+        ))
     })
 }
 
@@ -98,9 +101,9 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
         ));
     }
     if let (true, Some(sent)) = (stream.both, sent)
-        && let Some(reason) = [false, true].into_iter().find_map(|back| one_way(stream, sent, received, back))
+        && let Some(wrong) = [false, true].into_iter().find_map(|back| one_way(stream, sent, received, back))
     {
-        return failed(reason);
+        return Some(wrong);
     }
     if verify && stream.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
@@ -108,9 +111,12 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     }
     // Before any mode: who never came to move a byte showed none, and none that is missing.
     if received.bytes == 0 || received.window_ns == 0 {
-        return failed(match stream.engine {
-            Engine::Null => IDLE_LOOP.into(),
-            _ => format!("{NO_BYTE} (the reader was kept from running): use a longer --duration"),
+        return Some(match stream.engine {
+            // The null engine moves nothing on purpose, so an empty window only shows that its thread did not run.
+            Engine::Null => Outcome::Failed(IDLE_LOOP.into()),
+            _ => Outcome::NothingMoved(
+                "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+            ),
         });
     }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
@@ -143,9 +149,10 @@ fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
         }
     }
     if sent.bytes == 0 || sent.window_ns == 0 {
-        return failed(format!(
-            "{NO_BYTE_TAKEN}: does it read? or does it wait until somebody reads what it sends? if it reads seldom, use a \
-             longer --duration"
+        return Some(Outcome::NothingMoved(
+            "the server took no byte within the window: does it read? or does it wait until its replies are read? if it \
+             reads seldom, use a longer --duration"
+                .into(),
         ));
     }
     None

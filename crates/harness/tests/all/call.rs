@@ -133,7 +133,7 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
     let mut short = setup("udp", Engine::Plain);
     short.task.path.read_size = 4096;
     (call(&mut short).request, call(&mut short).response) = (8192, 8192);
-    let Outcome::Failed(reason) = run(&short).outcome else { panic!("nothing came back whole") };
+    let Outcome::NothingMoved(reason) = run(&short).outcome else { panic!("nothing came back whole") };
     assert!(
         reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
         "{reason}"
@@ -188,7 +188,7 @@ fn a_window_without_a_call_says_why() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.plant = Some(Plant::Stall { after_bytes: 1 });
     call(&mut setup).timeout_ns = 10_000_000;
-    let Outcome::Failed(reason) = run(&setup).outcome else { panic!("nothing was completed") };
+    let Outcome::NothingMoved(reason) = run(&setup).outcome else { panic!("nothing was completed") };
     assert!(reason.contains("timed-out in phase first-byte"), "{reason}");
 }
 

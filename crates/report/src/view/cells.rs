@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::trial::{IDLE_LOOP, NO_BYTE};
+use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, EndRole, Levels, SessionStatus, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Levels, Outcome, SessionStatus, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_stats::trend::drift;
@@ -94,11 +94,6 @@ fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
     }
 }
 
-/// Why the harness's own cost is not known. Stored trials may say of the null engine what is said of those that move bytes.
-fn of_harness(reason: String) -> String {
-    if reason.starts_with(NO_BYTE) { IDLE_LOOP.to_owned() } else { reason }
-}
-
 fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let record = &context.data.record;
@@ -111,7 +106,9 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let limit = beside_the_rate(in_doubt(limit, settled, beside, context), &estimate, total_rate);
     let Seen { counters, cpu, call, ring } = seen;
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
-    let reason = reason.map(|reason| if moves_nothing(levels) { of_harness(reason) } else { reason });
+    // Old trials of the null engine are tagged like those of engines that move bytes.
+    let idle_floor = moves_nothing(levels) && settled.trouble(row.outcome.as_ref()).is_some_and(Outcome::moved_nothing);
+    let reason = reason.map(|reason| if idle_floor { IDLE_LOOP.to_owned() } else { reason });
     CellView {
         id: settled.cell.id.clone(),
         group: settled.cell.group.clone(),

@@ -123,7 +123,7 @@ impl<'a> Settled<'a> {
                 let stalled = trial.stage == Stage::Confirm && other.moved_nothing();
                 self.stalled += usize::from(stalled);
                 self.tried += usize::from(stalled);
-                self.failed.extend(matches!(other, Outcome::Failed(_)).then_some(trial));
+                self.failed.extend(other.is_failed().then_some(trial));
                 self.trouble = Some(other);
             }
         }
@@ -172,8 +172,7 @@ impl<'a> Settled<'a> {
         if let Some(contradiction) = &self.contradiction {
             return ("failed", Some(format!("its numbers contradict each other: {contradiction}")));
         }
-        let trouble = recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble);
-        match (self.stage, trouble) {
+        match (self.stage, self.trouble(recorded)) {
             (Some(_), None) => ("measured", None),
             (Some(_), Some(outcome)) => ("measured", self.why_it_left(recorded, outcome)),
             (None, Some(outcome)) => (outcome.name(), outcome.reason().map(str::to_owned)),
@@ -182,6 +181,11 @@ impl<'a> Settled<'a> {
                 ("skipped", Some(format!("the session ended before it was measured{next}")))
             }
         }
+    }
+
+    /// How the cell ended for good, where that is recorded, else its last trial that was not measured.
+    pub fn trouble<'b>(&'b self, recorded: Option<&'b Outcome>) -> Option<&'b Outcome> {
+        recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble)
     }
 
     /// A single failed trial was repeated with its block and says nothing about the cell; a cell that the

@@ -1,7 +1,6 @@
 //! What is said where nothing is proven, and of what is shown to be worse.
 
 use crate::support::{Plan, session};
-use bytegauge_model::trial::NO_BYTE;
 use bytegauge_model::{BlockRecord, CellId, CellKind, Outcome, Stage, Trial};
 use bytegauge_report::view::document::Standing;
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -55,7 +54,7 @@ fn with_stalls(data: &mut SessionData, cell: &CellId, stalls: u64) {
     let record = data.blocks.iter().find(|block| block.index == trial.block).expect("its block").clone();
     for more in 1..=stalls {
         let index = 1_000_000 + more + data.trials.len() as u64;
-        let outcome = Outcome::Failed(format!("{NO_BYTE} (the reader was kept from running): use a longer --duration"));
+        let outcome = Outcome::NothingMoved("planted".into());
         data.trials.push(Trial { block: index, bytes: 0, outcome, ..trial.clone() });
         data.blocks.push(BlockRecord { index, complete: false, ..record.clone() });
     }

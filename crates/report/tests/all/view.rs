@@ -843,7 +843,7 @@ fn a_floor_that_failed_is_not_blamed_for_moving_no_byte() {
         data.cells.iter().filter(|row| row.cell.kind == CellKind::Floor).map(|row| row.cell.id.clone()).collect();
     let said = "no byte arrived within the window (the reader was kept from running): use a longer --duration";
     for trial in data.trials.iter_mut().filter(|trial| floors.contains(&trial.cell)) {
-        trial.outcome = Outcome::Failed(said.into());
+        trial.outcome = Outcome::NothingMoved(said.into());
     }
     let view = view(&data);
     let reason = cells_of_kind(&view, CellKind::Floor)[0].reason.clone().expect("a reason");

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cell::{CellRow, GroupRow};
 use crate::line::{self, Line};
+use crate::outcome;
 
 use super::{Draft, Format, ImportError};
 
@@ -37,16 +38,17 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, Impor
             Line::Cell { cell, outcome } => {
                 needs_group(&groups, &cell.group)?;
                 cells.insert(cell.id.clone());
-                draft.cells.push(CellRow { cell, outcome });
+                draft.cells.push(CellRow { cell, outcome: outcome.map(outcome::typed) });
             }
             Line::Block { block } => {
                 needs_group(&groups, &block.group)?;
                 draft.blocks.push(block);
             }
-            Line::Trial { trial } => {
+            Line::Trial { mut trial } => {
                 if !cells.contains(&trial.cell) {
                     return Err(wrong(format!("cell {} has no line before this one", trial.cell)));
                 }
+                trial.outcome = outcome::typed(trial.outcome);
                 draft.trials.push(*trial);
             }
         }

@@ -11,8 +11,9 @@ use bytegauge_model::{
     Workload, factor, unit,
 };
 
-use crate::cell::{kind_from_name, outcome};
+use crate::cell::kind_from_name;
 use crate::counters;
+use crate::outcome;
 
 use super::target::Target;
 
@@ -223,7 +224,7 @@ impl Fields {
         let is_call = factors.workload() == Workload::Call;
         let outcome = match &self.outcome {
             None => Outcome::Measured,
-            Some(name) => outcome(name, self.reason.take()).ok_or_else(|| format!("`{name}` is no outcome"))?,
+            Some(name) => outcome::stored(name, self.reason.take()).ok_or_else(|| format!("`{name}` is no outcome"))?,
         };
         let measured = outcome == Outcome::Measured;
         let rated = if is_call { self.call_rate.is_some() } else { self.rate.is_some() };

@@ -83,7 +83,7 @@ fn whole_session(store: &mut Store) -> SessionId {
             let mut trial = Trial { cell: cell.id.clone(), stage, block: index, ..plain_trial(n) };
             trial.position = position as u32;
             if n == 7 {
-                trial.outcome = Outcome::Failed("the sink died, \"oh\"".into());
+                trial.outcome = Outcome::NothingMoved("the sink died, \"oh\"".into());
                 trial.ends.0.remove(&EndRole::Source);
                 (trial.machine, trial.wall_ns, trial.bytes) = (None, 0, 0);
             }

@@ -280,7 +280,12 @@ fn machine() -> impl Strategy<Value = MachineUse> {
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
-    prop_oneof![Just(Outcome::Measured), ".*".prop_map(Outcome::Skipped), ".*".prop_map(Outcome::Failed)]
+    prop_oneof![
+        Just(Outcome::Measured),
+        ".*".prop_map(Outcome::Skipped),
+        ".*".prop_map(Outcome::Failed),
+        ".*".prop_map(Outcome::NothingMoved)
+    ]
 }
 
 /// Any trial of `c0` or `c1`.
