@@ -13,6 +13,7 @@ pub mod emulated;
 pub mod end;
 pub mod ends;
 pub mod engine;
+pub mod escape;
 pub mod factor;
 pub mod far;
 pub mod forecast;

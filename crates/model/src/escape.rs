@@ -1,0 +1,95 @@
+//! Shows characters that would act on a terminal, or that no reader can see, as their code points.
+//!
+//! Stores, imports, agents, external programs, names and file names bring text from outside. Each output format escapes it
+//! once, where the format is written, by a function of this module. Nothing is removed: a reader sees `\u{1b}` where the text
+//! has an escape character.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a character acts on its surroundings instead of being shown: controls, line and paragraph separators, and
+/// invisible format characters, among them those that reorder text (Unicode Technical Report 36, section 3.1).
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' // soft hyphen
+            | '\u{61c}' // Arabic letter mark
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+            | '\u{180e}' // Mongolian vowel separator
+            | '\u{200b}'..='\u{200f}' // zero width, marks of direction
+            | '\u{2028}'..='\u{202e}' // separators, embeddings and overrides of direction
+            | '\u{2060}'..='\u{206f}' // word joiner, invisible operators, isolates
+            | '\u{feff}' // byte order mark
+            | '\u{fff9}'..='\u{fffb}' // annotations
+            | '\u{e0000}'..='\u{e007f}' // tags
+        )
+}
+
+/// Text of several lines: every hidden character but the newline as its code point.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_hidden(c) && c != '\n')
+}
+
+/// Text of one line: newlines are escaped as well.
+pub fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden)
+}
+
+/// JSON text whose strings hold the same characters as before, each hidden one as `\uXXXX` (RFC 8259, section 7). Serialisers
+/// escape the controls below U+0020 alone.
+pub fn json(text: &str) -> Cow<'_, str> {
+    // Outside of strings JSON has no characters beyond ASCII, and of controls white space alone.
+    let is_escaped = |c: char| c > '\u{7e}' && is_hidden(c);
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_escaped(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool + Copy) -> Cow<'_, str> {
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_escaped(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_show_their_code_points() {
+        let check = |text: &str, expected: &str| assert_eq!(line(text), expected);
+        check("plain é ─ ✓ 日本", "plain é ─ ✓ 日本");
+        check("\u{1b}[31mred\u{7}", "\\u{1b}[31mred\\u{7}");
+        check("a\u{9b}b\u{202e}c\u{2066}d\u{7f}e\u{feff}", "a\\u{9b}b\\u{202e}c\\u{2066}d\\u{7f}e\\u{feff}");
+        check("a\nb\tc\rd\u{2028}\u{200b}", "a\\nb\\tc\\rd\\u{2028}\\u{200b}");
+        assert_eq!(lines("a\nb\r"), "a\nb\\r");
+        assert!(matches!(lines("a\nb"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let value = "\u{1b}\u{7f}\u{9b}\u{202e}\u{feff}\u{e0041}é\n\"\\";
+        let text = serde_json::to_string(value).unwrap();
+        let shown = json(&text);
+        assert!(!shown.contains(is_hidden), "{shown:?}");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), value);
+    }
+}
