@@ -6,7 +6,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, INCONCLUSIVE};
-use crate::{args, print, stored};
+use crate::{args, stored, terminal};
 
 /// Older sessions than so many of the same plan are of another time.
 const SESSIONS_MAX: usize = 50;
@@ -29,14 +29,15 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions = sessions?;
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
     if sessions.iter().any(|session| !beside::is_same_machine(&session.record, &sessions[0].record)) {
-        anstream::eprintln!("note: these sessions are not all of one machine with one kernel");
+        terminal::note("note: these sessions are not all of one machine with one kernel");
     }
-    let text = match args::text(matches, "format") {
-        Some("json") => format!("{:#}\n", serde_json::json!(view)),
-        Some("text") | None => print::in_locale(render::across::render(&view, &stored::style(&path))),
+    match args::text(matches, "format") {
+        Some("json") => terminal::print_json(&serde_json::json!(view)),
+        Some("text") | None => {
+            terminal::print_styled(&stored::style(&path), |style| render::across::render(&view, style));
+        }
         Some(other) => return Err(Failure::usage(format!("--across: no {other} is made of it: use text or json"))),
-    };
-    stored::print(&text)?;
+    }
     let holds = !view.questions.is_empty() && view.questions.iter().all(|question| question.holds);
     Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })
 }

@@ -2,18 +2,17 @@
 //!
 //! Where it listens goes to standard output, for programs that started it; who measured what goes to standard error.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytegauge_harness::this_machine;
-use bytegauge_model::{Bytes, Nanos, Place};
+use bytegauge_model::{Bytes, Nanos, Place, escape};
 use bytegauge_traffic::far::{Agent, AgentSetup, Forward, Limits};
 use bytegauge_wire::Key;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::exit::{DONE, Failure};
-use crate::{args, far, interrupt};
+use crate::{args, far, interrupt, terminal};
 
 /// Sessions at a time at most: each has a thread and an end of its own.
 const SESSIONS_MAX: u64 = 32;
@@ -86,8 +85,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let agent =
         Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;
     // Whoever does not listen may still connect.
-    let _ =
-        writeln!(io::stdout(), "listening on {}", agent.place().map_err(failed)?).and_then(|()| io::stdout().flush());
+    terminal::print(&format!("listening on {}\n", agent.place().map_err(failed)?));
     agent.serve(&stop);
     Ok(DONE)
 }
@@ -97,17 +95,17 @@ fn init(matches: &ArgMatches) -> Result<u8, Failure> {
         return Err(Failure::usage("--key-file is missing"));
     };
     Key::create(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))?;
-    anstream::eprintln!(
+    terminal::note(&format!(
         "made the key {0}: copy it to the other host, where only its owner may read it (scp -p), and start the agent there \
          with --listen ADDRESS:PORT --key-file {0}",
         file.display()
-    );
+    ));
     Ok(DONE)
 }
 
 /// What the agent tells of who measured what; whoever does not read it is measured all the same.
 fn log(line: &str) {
-    let _ = writeln!(anstream::stderr(), "agent: {line}");
+    terminal::note(&format!("agent: {}", escape::line(line)));
 }
 
 fn relay_to(matches: &ArgMatches) -> Result<Vec<Forward>, Failure> {

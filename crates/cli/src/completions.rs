@@ -5,8 +5,9 @@ use std::io::Write as _;
 use clap::ArgMatches;
 
 use crate::command_line;
-use crate::exit::Failure;
-use crate::print::{in_locale, print};
+use crate::exit::{DONE, Failure};
+use crate::print::in_locale;
+use crate::terminal;
 
 /// Completions for a shell.
 pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -15,7 +16,8 @@ pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(shell) = matches.get_one::<clap_complete::Shell>("shell") {
         clap_complete::generate(*shell, &mut command_line::command(), "bytegauge", &mut script);
     }
-    print(&String::from_utf8_lossy(&script))
+    terminal::print_data(&String::from_utf8_lossy(&script));
+    Ok(DONE)
 }
 
 /// The manual page, in roff.
@@ -38,5 +40,6 @@ pub fn man() -> Result<u8, Failure> {
         // Sections of a page are subsections here.
         page.extend(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").bytes());
     }
-    print(&in_locale(String::from_utf8_lossy(&page).into_owned()))
+    terminal::print_data(&in_locale(String::from_utf8_lossy(&page).into_owned()));
+    Ok(DONE)
 }

@@ -18,7 +18,7 @@ use clap::ArgMatches;
 use serde::Serialize;
 
 use crate::exit::{DONE, Failure, INCONCLUSIVE};
-use crate::{args, print, stored};
+use crate::{args, print, stored, terminal};
 
 /// How long the machine is looked at unless the user says. What the host takes comes and goes: a session meets a minute of it.
 const LOOK: Nanos = Nanos(3_000_000_000);
@@ -104,11 +104,10 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let environment = Environment::read();
     let symptoms = symptoms(&environment, &facts(length));
-    let text = match args::text(matches, "format") {
-        Some("json") => format!("{:#}\n", serde_json::json!(symptoms)),
-        _ => print::in_locale(shown(&environment, &symptoms, stored::columns().unwrap_or(usize::MAX))),
-    };
-    stored::print(&text)?;
+    match args::text(matches, "format") {
+        Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
+        _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(usize::MAX))),
+    }
     let mends = symptoms.iter().any(|symptom| symptom.state == "mend");
     Ok(if mends && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
 }

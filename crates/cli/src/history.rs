@@ -6,7 +6,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
-use crate::{args, design_flags, print, stored};
+use crate::{args, design_flags, stored, terminal};
 
 /// Older sessions than so many are of another time.
 const SESSIONS_MAX: usize = 200;
@@ -61,9 +61,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     };
     let one = &before[0].record;
     if before.iter().chain(&after).any(|session| !beside::is_same_machine(one, &session.record)) {
-        anstream::eprintln!(
-            "note: these sessions are not all of one machine with one kernel: what differs may be that"
-        );
+        terminal::note("note: these sessions are not all of one machine with one kernel: what differs may be that");
     }
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {
@@ -72,11 +70,13 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
                      compared by `bytegauge ab`"
             .into();
     }
-    let text = match args::text(matches, "format") {
-        Some("json") => format!("{:#}\n", serde_json::json!(view)),
-        _ => print::in_locale(render::history::render(&view, &stored::style(&stored::store_path(matches)?))),
-    };
-    stored::print(&text)?;
+    match args::text(matches, "format") {
+        Some("json") => terminal::print_json(&serde_json::json!(view)),
+        _ => {
+            let style = stored::style(&stored::store_path(matches)?);
+            terminal::print_styled(&style, |style| render::history::render(&view, style));
+        }
+    }
     Ok(match view.verdict {
         _ if !is_comparable || view.lines.is_empty() => FAILED,
         "worse" => REGRESSION,

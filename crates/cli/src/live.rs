@@ -1,50 +1,17 @@
 //! `--json-stream`: a line for every event, for programs that watch.
 
-use std::io::{self, Write};
-use std::path::Path;
-
 use bytegauge_harness::{Event, Observer};
-use bytegauge_model::{SessionId, WORKLOADS};
+use bytegauge_model::WORKLOADS;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
-use crate::stored::called;
+use crate::terminal;
 
-/// Writes a JSON object a line to standard output. What cannot be written ends no session: the store has it all.
-#[derive(Default)]
-pub struct JsonLines {
-    failure: Option<io::Error>,
-}
-
-impl JsonLines {
-    /// Writes one line. A reader that has seen enough (`| head`) is no failure.
-    pub fn line(&mut self, value: &Value) {
-        match writeln!(io::stdout().lock(), "{value}") {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                self.failure.get_or_insert(error);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether every line was written, to be asked after the last; the session is in `store`.
-    ///
-    /// # Errors
-    /// What was wrong with the first one that was not.
-    pub fn end(self, session: SessionId, store: &Path) -> Result<(), Failure> {
-        self.failure.map_or(Ok(()), |error| {
-            Err(Failure::failed(format!(
-                "writing standard output: {error}: lines are missing there; the session is kept: see it with \
-                 `{} report {session}`",
-                called(store)
-            )))
-        })
-    }
-}
+/// Writes a JSON object a line to standard output. A line that cannot be written ends no session: the store has it all.
+pub struct JsonLines;
 
 impl Observer for JsonLines {
     fn hear(&mut self, event: &Event<'_>) {
-        self.line(&describe(event));
+        terminal::print_json_line(&describe(event));
     }
 }
 

@@ -31,6 +31,7 @@ mod selftest;
 mod serve;
 mod stored;
 mod survey;
+mod terminal;
 mod watch;
 
 use std::process::ExitCode;
@@ -48,20 +49,27 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are asked for and succeed; anything else is wrong usage.
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
-            print::message(&error);
+            terminal::clap_message(&error);
             return ExitCode::from(code);
         }
     };
-    match dispatch(&matches) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            // The commands that it names find the same results when they are copied.
-            let said = failure.to_string();
-            let said = stored::store_path(&matches).map_or(said.clone(), |path| stored::naming(&said, &path));
-            anstream::eprintln!("bytegauge: {said}");
-            ExitCode::from(failure.code())
+    let code = dispatch(&matches).unwrap_or_else(|failure| failed(&failure, &matches));
+    match terminal::output_failure() {
+        None => ExitCode::from(code),
+        Some(error) => {
+            let output_failed = failed(&Failure::output(error), &matches);
+            ExitCode::from(if code == exit::DONE { output_failed } else { code })
         }
     }
+}
+
+/// Tells what went wrong. The code to exit with.
+fn failed(failure: &Failure, matches: &ArgMatches) -> u8 {
+    // The commands that it names find the same results when they are copied.
+    let said = failure.to_string();
+    let said = stored::store_path(matches).map_or(said.clone(), |path| stored::naming(&said, &path));
+    terminal::note(&format!("bytegauge: {said}"));
+    failure.code()
 }
 
 /// A dumb terminal gets no colour. `anstream` alone would send it some where `CI` is set, since the logs of
@@ -103,8 +111,13 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         Some((name, matches)) => match name.parse() {
             Ok(workload) => measure::workload(workload, matches),
-            Err(_) => print::welcome(),
+            Err(_) => welcome(),
         },
-        None => print::welcome(),
+        None => welcome(),
     }
+}
+
+fn welcome() -> Result<u8, Failure> {
+    terminal::print(print::WELCOME);
+    Ok(exit::DONE)
 }

@@ -17,7 +17,9 @@ use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::flamegraph::Flames;
 use crate::live::JsonLines;
 use crate::progress::Bar;
-use crate::{args, connect, design_flags, dry_run, far, history, interrupt, look, page, print, resume, stored};
+use crate::{
+    args, connect, design_flags, dry_run, far, history, interrupt, look, page, print, resume, stored, terminal,
+};
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -105,11 +107,12 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     stored::interval(matches)?;
     let flames = Flames::asked(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {
-        return match (args::text(matches, "format"), begun) {
-            (Some("json"), _) => stored::print(&format!("{:#}\n", serde_json::json!(plan))),
-            (_, Some(begun)) => stored::print(&print::in_locale(dry_run::resumed(begun))),
-            _ => stored::print(&print::in_locale(dry_run::full(&plan, options.until_proven))),
-        };
+        match (args::text(matches, "format"), begun) {
+            (Some("json"), _) => terminal::print_json(&serde_json::json!(plan)),
+            (_, Some(begun)) => terminal::print(&dry_run::resumed(begun)),
+            _ => terminal::print(&dry_run::full(&plan, options.until_proven)),
+        }
+        return Ok(DONE);
     }
     connect::reach(&plan)?;
     if let Some(key) = &key {
@@ -122,9 +125,9 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let resumed = begun.map(|begun| begun.id);
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
-        anstream::eprint!("{}", print::in_locale(dry_run::summary(&plan, options.until_proven)));
+        terminal::note(dry_run::summary(&plan, options.until_proven).trim_end());
     }
-    let mut lines = matches.get_flag("json-stream").then(JsonLines::default);
+    let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;
     let watched = (matches.get_flag("quiet"), &mut lines);
     let sampled = flames.as_ref().map(|_| plan.clone());
@@ -136,11 +139,10 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let before = before.filter(|_| ended != Ended::Interrupted);
     // Beside what there was, the answer of this session alone is not what was asked.
     let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
-    if let Some(mut lines) = lines {
-        lines.line(&serde_json::json!({"event": "report", "report": view}));
-        lines.end(session, &path)?;
+    if lines.is_some() {
+        terminal::print_json_line(&serde_json::json!({"event": "report", "report": view}));
     } else if !beside {
-        stored::print(&stored::rendered(&view, matches, &path)?)?;
+        stored::show(&view, matches, &path)?;
     }
     // The screen says it where it is printed.
     let shown = matches!(args::text(matches, "format"), Some("text") | None) && !matches.get_flag("json-stream");
@@ -151,7 +153,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         }
     };
     if ended == Ended::Interrupted {
-        anstream::eprintln!("interrupted: everything measured is kept; go on with: {}", next());
+        terminal::note(&format!("interrupted: everything measured is kept; go on with: {}", next()));
         keep_page();
         return Ok(INTERRUPTED);
     }
@@ -164,7 +166,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         return Ok(code);
     }
     if talks && !shown {
-        anstream::eprintln!("{}", print::in_locale(format!("next: {}", next())));
+        terminal::note(&format!("next: {}", next()));
     }
     keep_page();
     Ok(stored::verdict_code(&view, matches.get_flag("strict")))

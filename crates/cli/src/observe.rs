@@ -14,7 +14,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, check, interrupt, print, stored};
+use crate::{args, check, interrupt, terminal};
 
 /// Looks no longer than this unless the user says otherwise.
 const TIME_NS: u64 = 5_000_000_000;
@@ -77,10 +77,10 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return Ok(nothing_seen(&observed));
     }
     let (file, asked) = write_plan(matches, &observed)?;
-    stored::print(&match args::text(matches, "format") {
-        Some("json") => format!("{:#}\n", json!({ "observed": observed, "asked": asked, "plan_file": file })),
-        _ => print::in_locale(wrapped(&screen(&observed, &asked, file.as_deref()))),
-    })?;
+    match args::text(matches, "format") {
+        Some("json") => terminal::print_json(&json!({ "observed": observed, "asked": asked, "plan_file": file })),
+        _ => terminal::print(&wrapped(&screen(&observed, &asked, file.as_deref()))),
+    }
     Ok(if observed.interrupted { INTERRUPTED } else { DONE })
 }
 
@@ -94,7 +94,7 @@ fn failure(error: &ObserveError) -> Failure {
 fn nothing_seen(observed: &Observed) -> u8 {
     let Observed { program, cost, uring, .. } = observed;
     let seconds = Nanos(cost.traced_ns + cost.alone_ns);
-    anstream::eprintln!(
+    terminal::note(&format!(
         "bytegauge: {program} moved no bytes that were seen in {seconds}{}",
         match (uring.0, observed.ended, observed.interrupted) {
             (_, _, true) => ": it was let go as Ctrl-C came".to_owned(),
@@ -103,7 +103,7 @@ fn nothing_seen(observed: &Observed) -> u8 {
             (0, true, _) => ": it has ended; was it started as it should be?".to_owned(),
             (0, false, _) => ": look while it has work to do, or longer (--for 60s)".to_owned(),
         }
-    );
+    ));
     if observed.interrupted { INTERRUPTED } else { FAILED }
 }
 

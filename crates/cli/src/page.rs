@@ -7,8 +7,8 @@ use std::{fs, io};
 
 use bytegauge_report::{BetweenView, View, render};
 
-use crate::exit::Failure;
-use crate::stored;
+use crate::exit::{DONE, Failure};
+use crate::terminal;
 
 /// What shows a file in whatever the desktop has chosen for it.
 const OPENER: &str = "xdg-open";
@@ -27,9 +27,9 @@ pub fn keep(views: &[View], store: &Path) {
 
 fn told(views: &[View], store: &Path, name: &str) {
     match kept(views, store, name) {
-        Ok(path) => anstream::eprintln!("page: {}", path.display()),
+        Ok(path) => terminal::note(&format!("page: {}", path.display())),
         Err((path, error)) => {
-            anstream::eprintln!("note: no page in {}: {error}: make one with report --html FILE", path.display());
+            terminal::note(&format!("note: no page in {}: {error}: make one with report --html FILE", path.display()));
         }
     }
 }
@@ -78,13 +78,13 @@ pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bo
     fs::write(file, render::page::render(views, between))
         .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --html")))?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| Path::new(file).to_owned());
-    let done = stored::print(&format!("the page is in {}\n", path.display()))?;
+    terminal::print(&format!("the page is in {}\n", path.display()));
     if open {
         show(&path).map_err(|error| {
             Failure::failed(format!("cannot show it with {OPENER}: {error}: open {} in a browser", path.display()))
         })?;
     }
-    Ok(done)
+    Ok(DONE)
 }
 
 /// Shows a file or an address. Returns once the opener has handed it over; the browser lives on by itself.

@@ -1,13 +1,8 @@
-//! How text is printed, and the welcome.
-
-use std::io::{self, Write as _};
-
-use crate::exit::{DONE, Failure};
+//! The characters and widths of text for people, and the welcome. Writes nothing.
 
 /// `bytegauge` alone: the four commands a newcomer needs.
-pub fn welcome() -> Result<u8, Failure> {
-    print(
-        "bytegauge measures how bytes move on this machine and says what to use, with proof.
+pub const WELCOME: &str = "\
+bytegauge measures how bytes move on this machine and says what to use, with proof.
 
   bytegauge survey               the questions below in small, in five minutes
   bytegauge run buffer-size      which read and write sizes? a minute, Unix and TCP sockets
@@ -15,30 +10,7 @@ pub fn welcome() -> Result<u8, Failure> {
   bytegauge report               the latest result again
 
 All commands: bytegauge --help
-",
-    )
-}
-
-/// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
-pub fn print(text: &str) -> Result<u8, Failure> {
-    match anstream::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("writing standard output: {error}")))
-        }
-        _ => Ok(DONE),
-    }
-}
-
-/// Prints help or what is wrong with the words of a command, as clap does, in the characters of the locale.
-pub fn message(error: &clap::Error) {
-    let text = in_locale(error.render().ansi().to_string());
-    // A reader that has left needs no word of it.
-    let _ = if error.use_stderr() {
-        anstream::stderr().write_all(text.as_bytes())
-    } else {
-        anstream::stdout().write_all(text.as_bytes())
-    };
-}
+";
 
 /// Text for people, in the characters of their locale: ASCII in `C` and `POSIX`. What programs read stays as it is, and
 /// so does everything where no locale is set.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_harness::{Event, Judgement, Observer};
+use bytegauge_model::escape;
 use bytegauge_model::factor::Role;
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
@@ -15,7 +16,7 @@ use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, MachineUse};
 use bytegauge_stats::interval::sign_interval;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::print;
+use crate::{print, terminal};
 
 /// Draws on standard error, or writes a line a stage where that is no terminal.
 pub struct Bar {
@@ -82,9 +83,9 @@ impl Bar {
 
     fn say(&self, text: &str) {
         if self.plain {
-            eprintln!("note: {text}");
+            terminal::note(&format!("note: {}", escape::line(text)));
         } else {
-            self.bar.println(format!("note: {text}"));
+            self.bar.println(format!("note: {}", escape::line(text)));
         }
     }
 
@@ -100,7 +101,7 @@ impl Bar {
         self.bar.set_length(trials);
         self.bar.set_prefix(stage.name());
         if self.plain && trials > 0 {
-            eprintln!("{}: {trials} trials at most", stage.name());
+            terminal::note(&format!("{}: {trials} trials at most", stage.name()));
         }
     }
 
@@ -149,7 +150,7 @@ impl Observer for Bar {
             Event::Began { session, resumed } => {
                 let verb = if *resumed { "resumed" } else { "began" };
                 if self.plain {
-                    eprintln!("session {session} {verb}");
+                    terminal::note(&format!("session {session} {verb}"));
                 }
             }
             Event::Stage { stage, trials } => self.stage(*stage, *trials),
@@ -165,7 +166,7 @@ impl Observer for Bar {
                 }
                 self.groups.retain(|group| *group != cell.group);
                 self.groups.insert(0, cell.group.clone());
-                self.bar.set_message(self.message(&left(*left_ns, *further_ns)));
+                self.bar.set_message(escape::lines(&self.message(&left(*left_ns, *further_ns))).into_owned());
             }
             Event::Look { look, of, judgement, next_ns } => {
                 let Judgement { groups, settled } = judgement;

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure};
-use crate::{args, print, stored};
+use crate::{args, terminal};
 
 /// The seed of a self-test that is not told another one: the same table twice is easier to talk about.
 const SEED: u64 = 1;
@@ -39,9 +39,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let rows: Vec<Row> = harness.into_iter().chain(simulated).collect();
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {
-        Some("json") => stored::print(&format!("{:#}\n", json!({"seed": seed, "failed": failed, "rows": rows})))?,
-        _ => stored::print(&print::in_locale(table(&rows, seed, failed)))?,
-    };
+        Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
+        _ => terminal::print(&table(&rows, seed, failed)),
+    }
     Ok(if failed == 0 { DONE } else { FAILED })
 }
 

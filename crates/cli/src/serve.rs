@@ -2,7 +2,6 @@
 //!
 //! Where it listens goes to standard output, for programs that started it; what it did goes to standard error.
 
-use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use bytegauge_traffic::serve::{Role, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit::{DONE, Failure};
-use crate::{args, interrupt};
+use crate::{args, interrupt, terminal};
 
 /// What a place of datagrams begins with.
 const UDP: &str = "udp:";
@@ -88,12 +87,12 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let server = server.map_err(|fault| Failure::failed(fault.to_string()))?;
     // Whoever does not listen may still connect.
-    let _ = writeln!(io::stdout(), "listening on {}", server.place()).and_then(|()| io::stdout().flush());
+    terminal::print(&format!("listening on {}\n", server.place()));
     while !stop.load(Ordering::Relaxed) && !server.is_failing() {
         std::thread::sleep(LOOK_AFTER);
     }
     let (served, fault) = server.stop();
-    anstream::eprintln!("{}", summary(&served));
+    terminal::note(&summary(&served));
     match fault {
         None => Ok(DONE),
         Some(fault) => Err(Failure::failed(fault.to_string())),

@@ -1,7 +1,7 @@
 //! What is done with stored results: list, report, export, import.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::unit::counted;
@@ -14,8 +14,7 @@ use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError,
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
-pub use crate::print::print;
-use crate::{args, page, print};
+use crate::{args, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -33,7 +32,9 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
 pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
-    print(&print::in_locale(render::sessions::render(&listed(&store)?, &style(&path))))
+    let listed = listed(&store)?;
+    terminal::print_styled(&style(&path), |style| render::sessions::render(&listed, style));
+    Ok(DONE)
 }
 
 /// Every session with the time in which nobody measured, nanoseconds. One whose process was killed says of itself that it
@@ -58,14 +59,16 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     match (args::text(matches, "html"), views.as_slice()) {
         (Some(file), views) => {
             let between = between(&store, &sessions, matches)?;
-            page::write(views, between.as_ref(), file, matches.get_flag("open"))?
+            page::write(views, between.as_ref(), file, matches.get_flag("open"))?;
         }
-        (None, [view]) => print(&match args::text(matches, "format") {
-            Some("go-bench") => render::go_bench::render(view, &SessionData::load(&store, view.session)?),
-            Some("openmetrics") => render::openmetrics::render(view),
-            Some("junit") => render::junit::render(view),
-            _ => rendered(view, matches, &path)?,
-        })?,
+        (None, [view]) => match args::text(matches, "format") {
+            Some("go-bench") => {
+                terminal::print_data(&render::go_bench::render(view, &SessionData::load(&store, view.session)?));
+            }
+            Some("openmetrics") => terminal::print_data(&render::openmetrics::render(view)),
+            Some("junit") => terminal::print_data(&render::junit::render(view)),
+            _ => show(view, matches, &path)?,
+        },
         (None, _) => {
             return Err(Failure::usage("several sessions fit one page: add --html page.html, or name one session"));
         }
@@ -84,7 +87,7 @@ pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => store.export_jsonl(session, redact, out),
     };
     match args::text(matches, "output") {
-        None => write(&mut BufWriter::new(Leavable(io::stdout().lock())))?,
+        None => write(&mut BufWriter::new(terminal::Output))?,
         Some(file) => {
             let opened = File::create(file)
                 .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --output")))?;
@@ -119,16 +122,17 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         file => store.import_file(Path::new(file), &options)?,
     };
     for warning in &imported.warnings {
-        anstream::eprintln!("note: {warning}");
+        terminal::note(&format!("note: {warning}"));
     }
-    print(&format!(
+    terminal::print(&format!(
         "session {}: {} of {} from {file}; see it with `{} report {}`\n",
         imported.session,
         counted(imported.trials, "trial"),
         counted(imported.cells, "cell"),
         called(&path),
         imported.session
-    ))
+    ));
+    Ok(DONE)
 }
 
 /// The intervals in which long trials are to be shown.
@@ -170,23 +174,34 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     Ok(Settings { fit_max, ..Settings::default() })
 }
 
-/// A view in the format that was asked for; as text the first screen, unless all of it or one group was.
-pub fn rendered(view: &View, matches: &ArgMatches, store: &Path) -> Result<String, Failure> {
-    let text = match (args::text(matches, "format"), args::text(matches, "group")) {
-        (Some("json"), _) => return Ok(render::json::render(view)),
-        (Some("csv"), _) => return Ok(render::csv::render(view)),
-        (Some("markdown"), _) => return Ok(render::markdown::render(view)),
-        (_, Some(group)) => {
+/// Prints a view in the format that was asked for; as text the first screen, unless all of it or one group was.
+///
+/// # Errors
+/// When there is no such group.
+pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failure> {
+    let group = args::text(matches, "group");
+    match (args::text(matches, "format"), group) {
+        (Some("json"), _) => terminal::print_data(&render::json::render(view)),
+        (Some("csv"), _) => terminal::print_data(&render::csv::render(view)),
+        (Some("markdown"), _) => terminal::print_data(&render::markdown::render(view)),
+        (_, Some(group)) if view.groups.iter().all(|one| one.id.0 != group) => {
             let names: Vec<String> = view.groups.iter().map(|group| group.id.to_string()).collect();
-            render::terminal::group_alone(view, group, &style(store)).ok_or_else(|| {
-                Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", ")))
-            })?
+            return Err(Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", "))));
         }
-        _ if matches.get_flag("full") => render::terminal::full(view, &style(store)),
-        _ => render::screen::render(view, &style(store)),
-    };
-    let over_time = interval(matches)?.map(|_| render::over_time::render(view));
-    Ok(print::in_locale(text + over_time.as_deref().unwrap_or_default()))
+        _ => {
+            let over_time = interval(matches)?.map_or_else(String::new, |_| render::over_time::render(view));
+            let full = matches.get_flag("full");
+            terminal::print_styled(&style(store), |style| {
+                let text = match group {
+                    Some(group) => render::terminal::group_alone(view, group, style).unwrap_or_default(),
+                    None if full => render::terminal::full(view, style),
+                    None => render::screen::render(view, style),
+                };
+                text + &over_time
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The exit code that a verdict has: failures always count, the rest only when asked for.
@@ -226,25 +241,6 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     }
 }
 
-/// Standard output whose reader may leave (`| head`): what is written after that goes nowhere.
-struct Leavable<W>(W);
-
-impl<W: Write> Write for Leavable<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            result => result,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.0.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result,
-        }
-    }
-}
-
 /// The sessions that were named, each once; the latest where none was.
 pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
     let mut ids: Vec<SessionId> = Vec::new();
@@ -271,7 +267,7 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
 
 /// Characters of a line of this terminal; `None` where the text goes to a file or a program, which has no last column.
 pub fn columns() -> Option<usize> {
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| io::stdout().is_terminal())
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| terminal::is_output_terminal())
 }
 
 /// How to print on this terminal.
@@ -279,7 +275,7 @@ pub fn style(store: &Path) -> TerminalStyle {
     let (path, program) = (store.display().to_string(), called(store));
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
-    TerminalStyle { columns, colour: io::stdout().is_terminal(), store: Some(path), program }
+    TerminalStyle { columns, colour: terminal::is_output_terminal(), store: Some(path), program }
 }
 
 /// How the program is called so that it finds these results.

@@ -1,6 +1,5 @@
 //! `survey`: the ready plans in small, one after another, their answers as they come.
 
-use std::io::{self, IsTerminal};
 use std::sync::atomic::Ordering;
 
 use bytegauge_harness::{Ended, RunOptions, ceiling, probe};
@@ -14,7 +13,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, design_flags, doctor, interrupt, measure, page, print, stored};
+use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
 /// Lines of an answer, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
@@ -28,13 +27,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let steps = steps(matches)?;
     let seed = design_flags::seed(matches);
     if matches.get_flag("dry-run") {
-        return stored::print(&print::in_locale(forecast(&steps, budget_ns)));
+        terminal::print(&forecast(&steps, budget_ns));
+        return Ok(DONE);
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let style = stored::style(&path);
     // What is cut off for a screen would be lost to a file or a program.
-    let width = match io::stdout().is_terminal() {
+    let width = match terminal::is_output_terminal() {
         true => style.columns.clamp(*COLUMNS.start(), *COLUMNS.end()),
         false => usize::MAX,
     };
@@ -59,7 +59,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
                     Err(error @ PlanError::NothingLeft(_)) => error.to_string(),
                     _ => "its part of the time is too short: give a longer --budget, or fewer --only".into(),
                 };
-                stored::print(&print::in_locale(format!("{title}\n  - {why}\n")))?;
+                terminal::print(&format!("{title}\n  - {why}\n"));
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -77,7 +77,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, watched)?;
         let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
         let said = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
-        stored::print(&print::in_locale(format!("{title} (session {session})\n{said}\n")))?;
+        terminal::print(&format!("{title} (session {session})\n{said}\n"));
         views.push(view);
         if ended == Ended::Interrupted {
             interrupted = true;
@@ -94,9 +94,9 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         end.push(format!("MORE   {called} report {} --html survey.html", ids.join(" ")));
         end.push(format!("       {called} report {}", ids[0]));
     }
-    stored::print(&print::in_locale(format!("\n{}\n", end.join("\n"))))?;
+    terminal::print(&format!("\n{}\n", end.join("\n")));
     if interrupted {
-        anstream::eprintln!("interrupted: everything measured is kept");
+        terminal::note("interrupted: everything measured is kept");
     }
     if !matches.get_flag("quiet") && !matches.get_flag("no-page") {
         page::keep(&views, &path);

@@ -5,7 +5,6 @@
 //! it takes all the same the session sees as other programs' work, and says so. What is shown are whole trials: a trial is
 //! one transaction.
 
-use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -18,7 +17,7 @@ use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure};
 use crate::page_server::{PageContent, PageServer};
-use crate::{interrupt, page, stored};
+use crate::{interrupt, page, stored, terminal};
 
 /// How often a page asks whether there is something new.
 const ASK_MS: u64 = 3_000;
@@ -51,8 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (mut made, first) = Made::of(&store, session)?;
     let server = PageServer::start((Ipv4Addr::LOCALHOST, port).into(), first)?;
     // Whoever does not listen may still look.
-    let told = writeln!(io::stdout(), "session {session} is at {} until it ends; Ctrl-C leaves it", server.address());
-    let _ = told.and_then(|()| io::stdout().flush());
+    terminal::print(&format!("session {session} is at {} until it ends; Ctrl-C leaves it\n", server.address()));
     if matches.get_flag("open") {
         page::show(server.address().as_ref()).map_err(|error| {
             Failure::failed(format!("cannot show it: {error}: open {} in a browser", server.address()))
@@ -89,7 +87,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         SessionStatus::Complete | SessionStatus::Imported => "is complete".to_owned(),
     };
     let called = stored::called(&path);
-    stored::print(&format!("session {session} {how}; its page: {called} report {session} --html page.html --open\n"))
+    terminal::print(&format!("session {session} {how}; its page: {called} report {session} --html page.html --open\n"));
+    Ok(DONE)
 }
 
 /// The session that was named, or the latest that is being measured.

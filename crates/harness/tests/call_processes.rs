@@ -1,6 +1,8 @@
 //! Calls between processes: a second group of clients competes, and ends are killed in the middle.
 //!
 //! Not a test of the usual kind: an end is this very program, run as `PROGRAM end`.
+// It prints its result as a test harness does.
+#![allow(clippy::print_stdout)]
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;

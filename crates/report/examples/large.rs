@@ -1,5 +1,7 @@
 //! Times a report of a large session, from the store to the page, and prints the report of a small one:
 //! `large [TRIALS [FINALISTS]]`, `large --show`. The last line is the seconds from the store to all four texts.
+// Printing is all that it does.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/all/support/mod.rs"]
 mod support;

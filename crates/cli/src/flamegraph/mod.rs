@@ -22,7 +22,7 @@ use clap::ArgMatches;
 
 use crate::exit::Failure;
 use crate::flamegraph::scratch::Scratch;
-use crate::print;
+use crate::terminal;
 
 /// Who samples, and where to.
 pub struct Flames {
@@ -109,7 +109,7 @@ impl Flames {
 }
 
 fn say(text: &str) {
-    anstream::eprintln!("{}", print::in_locale(text.to_owned()));
+    terminal::note(text);
 }
 
 fn has_relay(cell: &Cell) -> bool {

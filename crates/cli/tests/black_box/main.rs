@@ -4,6 +4,8 @@
 //! Each test has a folder of its own, so tests run side by side; no check depends on how fast the machine
 //! is, and the only deadlines are those that keep a hang from lasting for ever.
 #![forbid(unsafe_code)]
+// Tests print why they were skipped, and what they saw.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod ab;
 mod any_words;
@@ -19,6 +21,7 @@ mod datagrams;
 mod dry_run;
 mod emulated_link;
 mod exchange;
+mod failing_output;
 mod far;
 mod far_bounds;
 mod far_hosts;

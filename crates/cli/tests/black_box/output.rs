@@ -221,37 +221,6 @@ fn progress_never_touches_standard_output() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
-    let bench = Bench::new();
-    bench.run(&format!("{QUICK} --quiet")).exits(0);
-    for words in [
-        "report",
-        "report --format csv",
-        "sessions",
-        "export",
-        "export --format csv",
-        "man",
-        "--help",
-        "",
-        "completions bash",
-    ] {
-        let ran = bench.shell(&format!("{{ \"$BYTEGAUGE\" {words}; echo $? >code; }} | true; cat code")).exits(0);
-        assert!(!ran.stderr.contains("panicked"), "{ran}");
-        assert_eq!(ran.stdout.trim(), "0", "{words}: {ran}");
-    }
-}
-
-#[test]
-fn a_full_standard_output_is_said() {
-    let bench = Bench::new();
-    bench.run(&format!("{QUICK} --quiet")).exits(0);
-    for words in ["report", "report --format json", "export", &format!("{QUICK} --json-stream")] {
-        let ran = bench.shell(&format!("exec \"$BYTEGAUGE\" {words} >/dev/full")).exits(5);
-        ran.complains(&["No space left"]);
-    }
-}
-
-#[test]
 fn the_last_line_of_a_run_names_its_page() {
     let bench = Bench::new();
     let pages = bench.store().with_extension("pages");

@@ -1,5 +1,7 @@
 //! Stores of their own, written, broken, exported, imported and read back.
 #![forbid(unsafe_code)]
+// Tests print why they were skipped, and what they saw.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod durability;
 mod export;

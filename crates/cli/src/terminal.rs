@@ -1,0 +1,117 @@
+//! Writes to standard output and standard error. No other file of this program does.
+//!
+//! A write that fails never panics and never ends a session. A closed pipe (`| head`) ends printing and is no failure. Any
+//! other failure of standard output is kept until the program ends, when `main` reports it. Standard error has no place where
+//! its failure could be reported.
+//!
+//! Text for people comes partly from outside: stores, agents, external programs, names, arguments. It is escaped here, so that
+//! no byte of it acts on the terminal. Colours are the only control sequences that pass. Text for programs is written as it is;
+//! its format has escaped it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+
+use bytegauge_model::escape;
+use bytegauge_report::render::terminal::TerminalStyle;
+
+use crate::print::in_locale;
+
+/// The first failure of standard output that is no closed pipe.
+static FAILURE: OnceLock<String> = OnceLock::new();
+
+/// Prints text for people on standard output.
+pub fn print(text: &str) {
+    finish(anstream::stdout().write_all(shown(text).as_bytes()));
+}
+
+/// Prints what `render` makes of a style for people, in colour where the style asks for it.
+pub fn print_styled(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) {
+    finish(anstream::stdout().write_all(styled(style, render).as_bytes()));
+}
+
+/// Prints text for programs on standard output: JSON, CSV, scripts.
+pub fn print_data(text: &str) {
+    finish(io::stdout().write_all(text.as_bytes()));
+}
+
+/// Prints one JSON document for programs, indented.
+pub fn print_json(value: &serde_json::Value) {
+    print_data(&format!("{}\n", escape::json(&format!("{value:#}"))));
+}
+
+/// Prints one JSON document in a line of its own.
+pub fn print_json_line(value: &serde_json::Value) {
+    print_data(&format!("{}\n", escape::json(&value.to_string())));
+}
+
+/// Tells people something on standard error. The text ends without a newline.
+pub fn note(text: &str) {
+    // A reader of standard error that has left, or a full disk, must not end a session.
+    let _ = writeln!(anstream::stderr(), "{}", shown(text));
+}
+
+/// Prints help on standard output, or a usage error on standard error, as clap formats them.
+pub fn clap_message(error: &clap::Error) {
+    let rendered = error.render();
+    let text = coloured(true, |colour| if colour { rendered.ansi().to_string() } else { rendered.to_string() });
+    if error.use_stderr() {
+        // As of every note.
+        let _ = anstream::stderr().write_all(text.as_bytes());
+    } else {
+        finish(anstream::stdout().write_all(text.as_bytes()));
+    }
+}
+
+/// Why standard output is incomplete, if it is. Asked once, at the end.
+pub fn output_failure() -> Option<&'static str> {
+    FAILURE.get().map(String::as_str)
+}
+
+/// Standard output for data that is written in pieces. Every write succeeds; a failure is kept for [`output_failure`].
+pub struct Output;
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        finish(io::stdout().write_all(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether standard output is a terminal.
+pub fn is_output_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Flushes standard output and keeps what went wrong: bytes that stay in the buffer would be lost without a word.
+fn finish(written: io::Result<()>) {
+    match written.and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            FAILURE.get_or_init(|| error.to_string());
+        }
+        _ => {}
+    }
+}
+
+/// Text for people as it is written.
+fn shown(text: &str) -> String {
+    escape::lines(&in_locale(text.to_owned())).into_owned()
+}
+
+fn styled(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) -> String {
+    coloured(style.colour, |colour| render(&TerminalStyle { colour, ..style.clone() }))
+}
+
+/// The coloured text, where the same text without colour has nothing to escape: then every control sequence in it is ours.
+/// Else the text without colour, escaped.
+fn coloured(wanted: bool, render: impl Fn(bool) -> String) -> String {
+    let plain = in_locale(render(false));
+    match escape::lines(&plain) {
+        std::borrow::Cow::Owned(escaped) => escaped,
+        std::borrow::Cow::Borrowed(_) if wanted => in_locale(render(true)),
+        std::borrow::Cow::Borrowed(_) => plain,
+    }
+}
