@@ -112,26 +112,9 @@ pub fn seconds(words: &[&str], at: usize) -> Result<u64> {
     word(words, at)?.parse().context("a number of seconds")
 }
 
-/// The two numbers that a foreign program prints.
-pub fn numbers(said: &str) -> Result<[f64; 2]> {
-    let mut found = said.split_whitespace().map_while(|word| word.parse::<f64>().ok()).filter(|number| *number > 0.0);
-    match (found.next(), found.next()) {
-        (Some(one), Some(other)) => Ok([one, other]),
-        _ => Err(anyhow::anyhow!("the program said `{}`", said.trim())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_programs_say() {
-        assert_eq!(numbers("1500000000 812.5\n").unwrap(), [1.5e9, 812.5]);
-        for said in ["", "1", "0 5", "connect: refused"] {
-            assert!(numbers(said).unwrap_err().to_string().contains(said));
-        }
-    }
 
     #[test]
     fn what_a_session_is_told() {

@@ -31,6 +31,12 @@ pub struct Bench {
     pub ours: Ours,
     /// The product as it once was.
     pub earlier: Option<PathBuf>,
+    /// Words in the names of the engines' rows that are measured.
+    pub rows: Option<String>,
+    /// Rounds of such a row.
+    pub rounds: u64,
+    /// Length of a trial of such a row, milliseconds.
+    pub window_ms: u64,
     /// The CPUs to pin to.
     pub topology: Topology,
     /// How much to run.
@@ -51,6 +57,9 @@ impl Bench {
         Ok(Bench {
             ours: Ours::new(program)?,
             earlier: None,
+            rows: None,
+            rounds: 1,
+            window_ms: 1,
             topology: Topology::read()?,
             effort,
             seed,

@@ -2,19 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::unit::significant;
 use bytegauge_stats::interval::{Estimate, sign_interval};
 
 /// The level of an interval that is printed.
 const LEVEL: f64 = 0.95;
-
-/// The median in thousands and how far it may be off: `210.3 ± 1.2 %`.
-pub fn thousands(values: &[f64]) -> String {
-    let estimate = sign_interval(values, 0.95);
-    let spread = estimate.relative_half_width();
-    let spread = spread.map(|share| format!(" ± {} %", significant(share * 100.0, 2))).unwrap_or_default();
-    estimate.median.map(|median| format!("{:.1}{spread}", median / 1000.0)).unwrap_or_default()
-}
 
 /// A ratio that one program is to reach over another.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +50,9 @@ pub fn over(ours: &Rates, theirs: &Rates) -> Estimate {
     over_at(ours, theirs, LEVEL)
 }
 
-/// The same as one of so many ratios, on each of which something is said: each interval is wide enough that all of them
-/// hold together at 95 % (Bonferroni).
-pub fn over_among(ours: &Rates, theirs: &Rates, verdicts: usize) -> Estimate {
-    over_at(ours, theirs, 1.0 - (1.0 - LEVEL) / verdicts.max(1) as f64)
+/// As [`over`], for one of several ratios: each interval is wide enough that all of them hold together at 95 % (Bonferroni).
+pub fn over_among(ours: &Rates, theirs: &Rates, count: usize) -> Estimate {
+    over_at(ours, theirs, 1.0 - (1.0 - LEVEL) / count.max(1) as f64)
 }
 
 fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> Estimate {

@@ -22,7 +22,7 @@ pub const COMPARISON: Rivalry = Rivalry {
         Measure::cost("CPU time a call, ns", |cost_s| format!("{:.0}", cost_s * 1e9)),
     ],
     pairs,
-    arms: &[("server", |place, words| calls::called(place, words, true)), ("stream", streamed)],
+    arms: &[("server", calls::called), ("stream", streamed)],
     method: "- Servers return 512 B, called by one thread of this build's epoll client, and their CPU time is read from outside. A \
              stream has an end a core, and its CPU time is the reader's, over its reads; the null engine makes no system call, \
              so that its loop is the floor below every other number.\n",

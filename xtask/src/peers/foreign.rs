@@ -17,20 +17,8 @@ pub struct InC {
     libraries: &'static [&'static str],
 }
 
-/// One thread, level-triggered.
-pub const EPOLL_ECHO: InC = InC { name: "epoll_echo", libraries: &[] };
-/// One ring, multishot accept and receive.
-pub const URING_ECHO: InC = InC { name: "uring_echo", libraries: &["uring"] };
-/// A thread for every connection.
-pub const THREAD_CLIENT: InC = InC { name: "thread_client", libraries: &["pthread"] };
-/// Who writes a stream, and who reads it.
-pub const STREAM_ENDS: InC = InC { name: "stream_ends", libraries: &[] };
-
-/// Three ways to pass bytes on.
-pub const RELAY_LOOPS: InC = InC { name: "relay_loops", libraries: &["pthread"] };
-
-/// One thread writes and one reads.
-pub const STREAM_LOOP: InC = InC { name: "stream_loop", libraries: &["pthread"] };
+/// The two ends of a stream.
+pub const STREAM_ENDS: InC = InC::of("stream_ends", &[]);
 
 /// Sees to it that C programs can be built; the reason if they cannot.
 pub fn prepare_c() -> Result<(), String> {
@@ -45,6 +33,11 @@ pub fn prepare_uring() -> Result<(), String> {
 }
 
 impl InC {
+    /// A program by its file's name without `.c`.
+    pub const fn of(name: &'static str, libraries: &'static [&'static str]) -> InC {
+        InC { name, libraries }
+    }
+
     /// Builds the program. Its file.
     ///
     /// # Errors
@@ -60,16 +53,15 @@ impl InC {
     }
 }
 
-/// Builds the server on Tokio. Its file.
+/// Builds the server on Tokio.
 ///
 /// # Errors
 /// When it does not build.
-pub fn built_tokio_echo() -> Result<PathBuf> {
+pub fn build_tokio_echo() -> Result<()> {
     let to = folder()?.join("tokio-echo");
     let mut command = cargo::command(&["build", "--locked", "--release", "--quiet"]);
     command.current_dir(source().join("tokio-echo")).env("CARGO_TARGET_DIR", &to);
-    steps::visible(&mut command).context("building tokio-echo")?;
-    Ok(to.join("release/tokio-echo"))
+    steps::visible(&mut command).map(drop).context("building tokio-echo")
 }
 
 /// Builds the sink in Go. Its file.

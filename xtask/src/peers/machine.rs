@@ -1,5 +1,6 @@
 //! The machine of a comparison: by its CPU and kernel, never by its host name.
 
+use bytegauge_sys::environment::Environment;
 use bytegauge_sys::topology::Topology;
 use serde_json::Value;
 
@@ -21,6 +22,12 @@ pub fn line(environment: &Value, topology: &Topology) -> String {
         at("/grade"),
         at("/reasons")
     )
+}
+
+/// The CPU and the kernel of this machine.
+pub fn of_host() -> String {
+    let environment = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
+    format!("{}, {}", cpu(&environment), kernel(&environment))
 }
 
 fn cpu(environment: &Value) -> String {

@@ -11,7 +11,6 @@ mod calls;
 mod compare;
 mod earlier;
 mod engines;
-mod floor;
 pub mod foreign;
 mod hosts;
 mod iperf3;
@@ -19,7 +18,6 @@ mod machine;
 mod ours;
 mod pairs;
 mod process;
-mod relays;
 mod rings;
 mod sockperf;
 mod stream;
@@ -75,28 +73,10 @@ const SECTIONS: &[Section] = &[
         work: Work::Pairs(&hosts::COMPARISON),
     },
     Section {
-        name: "floor",
-        summary: "a stream beside the same loop in C",
-        prepare: |_| foreign::prepare_c(),
-        work: Work::Pairs(&floor::COMPARISON),
-    },
-    Section {
-        name: "echo",
-        summary: "TCP echo servers beside plain ones in C and Rust",
-        prepare: |_| foreign::prepare_c(),
-        work: Work::Pairs(&calls::SERVERS),
-    },
-    Section {
         name: "engines",
-        summary: "our servers beside each other, where engines differ",
-        prepare: |_| Ok(()),
+        summary: "every engine compared with a minimal C program, one end at a time",
+        prepare: engines::prepare,
         work: Work::Session(engines::compared),
-    },
-    Section {
-        name: "clients",
-        summary: "our clients beside one with a thread per connection",
-        prepare: |_| foreign::prepare_c(),
-        work: Work::Pairs(&calls::CLIENTS),
     },
     Section {
         name: "sockperf",
@@ -109,12 +89,6 @@ const SECTIONS: &[Section] = &[
         summary: "io_uring NOPs beside liburing in C and the io-uring crate",
         prepare: |_| setup::library("liburing", "liburing-dev"),
         work: Work::Session(rings::compared),
-    },
-    Section {
-        name: "relays",
-        summary: "our relays beside the same copy loops in C",
-        prepare: |_| foreign::prepare_c(),
-        work: Work::Session(relays::compared),
     },
     Section {
         name: "udp",
@@ -179,6 +153,14 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The bytegauge of an earlier build, which section `earlier` compares this one with"),
         )
+        .arg(number("rounds", "12", "Rounds of a row of section `engines`"))
+        .arg(number("window", "300", "Length of a trial of section `engines`, milliseconds"))
+        .arg(
+            Arg::new("rows")
+                .long("rows")
+                .value_name("WORDS")
+                .help("Rows of section `engines` with all these words in their names: \"reader tcp\""),
+        )
         .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, one block"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
@@ -195,6 +177,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Effort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
     };
     let mut bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
+    bench.rounds = number("rounds")?;
+    bench.window_ms = number("window")?;
+    bench.rows = matches.get_one::<String>("rows").cloned();
     bench.earlier = matches.get_one::<PathBuf>("earlier").cloned();
     let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
     let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));

@@ -19,14 +19,16 @@ pub fn bounded(program: impl AsRef<std::ffi::OsStr>, seconds: u64) -> Command {
 /// When it cannot be started.
 pub fn output(command: &mut Command, cpu: Option<usize>) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     spawn(command, cpu)?.wait_with_output().with_context(|| format!("waiting for {name}"))
 }
 
-/// Starts a program without standard input, on one CPU if that is given.
-fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
+/// Starts a program, on one CPU if that is given.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null());
     // A child inherits the mask of the thread that starts it, which must be this one: the child ends with it.
     let allowed = affinity::allowed_cpus().context("reading this process's CPUs")?;
     if let Some(cpu) = cpu {
@@ -52,9 +54,7 @@ impl Server {
     /// When it ends instead.
     pub fn start(command: &mut Command, cpu: Option<usize>, ready: &str) -> Result<Server> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), cpu)?;
-        let stdout = child.stdout.take().with_context(|| format!("{name} has no output"))?;
-        let mut server = Server { child, said: BufReader::new(stdout), line: String::new() };
+        let mut server = Server::started(command, cpu)?;
         loop {
             server.line.clear();
             match server.said.read_line(&mut server.line) {
@@ -63,6 +63,16 @@ impl Server {
                 Ok(_) => {}
             }
         }
+    }
+
+    /// Starts a program that says nothing when it is ready, on one CPU if that is given.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn started(command: &mut Command, cpu: Option<usize>) -> Result<Server> {
+        let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()), cpu)?;
+        let stdout = child.stdout.take().context("a started program has an output")?;
+        Ok(Server { child, said: BufReader::new(stdout), line: String::new() })
     }
 
     /// The last word of the line that said it was ready: where it listens.

@@ -8,6 +8,8 @@ fn main() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        // As the C programs: accepted connections inherit it.
+        socket2::SockRef::from(&listener).set_tcp_congestion(b"cubic")?;
         println!("listening on {}", listener.local_addr()?);
         loop {
             let (connection, _) = listener.accept().await?;
