@@ -4,8 +4,10 @@
 //! start the program run again and again beside loops that take the CPUs, and in a control group with half a CPU. One
 //! failure of one test is one too many. `quiet` runs the tests that are ignored otherwise, since what they look for can
 //! be drowned by noise; of those a few runs may fail. `peers` compares with other programs in miniature, which it installs.
+//! `sanitize` runs the tests of the crates that move bytes under AddressSanitizer, ThreadSanitizer and Miri.
 
 mod binaries;
+mod sanitize;
 
 use std::thread::available_parallelism;
 
@@ -17,6 +19,7 @@ use crate::group::Group;
 use crate::peers;
 use crate::steps::{self, Done, Step};
 use binaries::{Binary, Tests};
+use sanitize::{TOOLS, Tool};
 
 /// Endless loops beside the tests, a CPU.
 const LOOPS_A_CPU: usize = 2;
@@ -53,6 +56,18 @@ pub fn command() -> Command {
                 .arg(tests()),
         )
         .subcommand(
+            Command::new("sanitize")
+                .about("Tests of sys and traffic under AddressSanitizer, ThreadSanitizer and Miri (needs a nightly compiler)")
+                .arg(
+                    Arg::new("tool")
+                        .long("tool")
+                        .value_name("TOOL")
+                        .value_parser(TOOLS.iter().map(|tool| tool.name).collect::<Vec<_>>())
+                        .help("Only this tool"),
+                )
+                .arg(tests()),
+        )
+        .subcommand(
             Command::new("peers").about("The comparisons with other programs in miniature: do they still work?"),
         )
 }
@@ -86,9 +101,32 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("busy", given)) => steps::run(vec![step("busy", Some(given))?]),
         Some(("quota", given)) => steps::run(vec![step("quota", Some(given))?]),
         Some(("quiet", given)) => steps::run(vec![step("quiet", Some(given))?]),
+        Some(("sanitize", given)) => steps::run(sanitize_steps(
+            given.get_one::<String>("tool").map(String::as_str),
+            given.get_one::<String>("tests").cloned(),
+        )),
         Some(_) => steps::run(vec![peers_step()]),
-        None => steps::run(vec![peers_step(), step("quiet", None)?, step("quota", None)?, step("busy", None)?]),
+        None => {
+            let mut all = vec![peers_step()];
+            all.extend(sanitize_steps(None, None));
+            all.extend([step("quiet", None)?, step("quota", None)?, step("busy", None)?]);
+            steps::run(all)
+        }
     }
+}
+
+fn sanitize_steps(only: Option<&str>, tests: Option<String>) -> Vec<Step<'static>> {
+    let is_asked = |tool: &&'static Tool| only.is_none_or(|only| tool.name == only);
+    let step = |tool: &'static Tool| {
+        let tests = tests.clone();
+        let words = tests.as_ref().map_or_else(String::new, |tests| format!(" {tests}"));
+        Step {
+            name: tool.name,
+            repeat: format!("cargo xtask lab sanitize --tool {}{words}", tool.name),
+            work: Box::new(move || sanitize::run(tool, tests.as_deref())),
+        }
+    };
+    TOOLS.iter().filter(is_asked).map(step).collect()
 }
 
 fn peers_step() -> Step<'static> {
