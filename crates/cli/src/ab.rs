@@ -6,7 +6,7 @@ use bytegauge_harness::probe;
 use bytegauge_model::task::by_shell;
 use bytegauge_model::{Workload, factor};
 use bytegauge_plan::versus::AB;
-use bytegauge_plan::{Plan, Spec, resolve};
+use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
 use crate::exit::Failure;
@@ -108,7 +108,7 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     if let Some(name) = of_session {
         return Err(told(format!("--{name} is said of both at once: write it beside --a and --b")));
     }
-    let mut spec = Spec::named(AB, workload);
+    let mut spec = PlanSpec::named(AB, workload);
     // What is said of one side is said of its cell; what is said of the session, of both.
     spec.set_all(&args::factors(given, workload)?).map_err(|error| told(error.to_string()))?;
     spec.leave_one_level()?;
@@ -121,7 +121,7 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
 }
 
 /// Two programs, as the values of one factor.
-struct Programs(Spec);
+struct Programs(PlanSpec);
 
 impl Programs {
     fn plan(self, seed: u64, words: [&str; 2]) -> Result<Plan, Failure> {
@@ -143,7 +143,7 @@ fn programs(matches: &ArgMatches, words: [&str; 2], servers: bool) -> Result<Pro
         Some(server) if servers => server.by_value = by_value,
         _ => task.by_value = by_value,
     }
-    let mut spec = Spec::named(AB, Workload::Check);
+    let mut spec = PlanSpec::named(AB, Workload::Check);
     spec.task = Some(task);
     let mut flags = args::factors(matches, Workload::Check)?;
     flags.retain(|(factor, _)| factor.name != "value");

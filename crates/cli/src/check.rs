@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
-use bytegauge_plan::Spec;
+use bytegauge_plan::PlanSpec;
 use bytegauge_report::view::document::{CellView, UseRow};
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
@@ -28,7 +28,7 @@ const SESSIONS_MAX: usize = 50;
 
 /// `bytegauge check -- CMD … {value} …`.
 pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
-    let mut spec = Spec::named("check", Workload::Check);
+    let mut spec = PlanSpec::named("check", Workload::Check);
     let named = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
     if named("resume") && !named("command") && !named("load") {
         let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;

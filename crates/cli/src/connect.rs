@@ -1,14 +1,14 @@
 //! `--connect`, `--host` and `--relay-host`: names become addresses, and somebody must listen there, before anything is measured.
 
-use bytegauge_model::{Level, Levels, Place};
-use bytegauge_plan::{Plan, Spec};
+use bytegauge_model::{Level, Place};
+use bytegauge_plan::{Plan, PlanSpec};
 use bytegauge_traffic::place;
 
 use crate::exit::Failure;
 
 /// Looks up the names of servers that are not ours and of far hosts, once: a session measures one address, whatever a
 /// name comes to mean meanwhile.
-pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
+pub fn look_up(spec: &mut PlanSpec) -> Result<(), Failure> {
     for factor in ["connect", "host", "relay_host"] {
         for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut(factor)).flatten() {
             let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
@@ -22,11 +22,11 @@ pub fn look_up(spec: &mut Spec) -> Result<(), Failure> {
 
 /// Sees that every server that is not ours can be reached.
 pub fn reach(plan: &Plan) -> Result<(), Failure> {
-    let mut seen: Vec<Place> = Vec::new();
-    let reached = |levels: &Levels| Some((levels.foreign()?, levels.transport()?));
-    for (server, transport) in plan.cells.iter().filter_map(|cell| reached(&cell.factors)) {
+    let mut seen: Vec<&Place> = Vec::new();
+    for cell in &plan.cells {
+        let (Some(server), Some(transport)) = (cell.factors.connect(), cell.factors.transport()) else { continue };
         if !seen.contains(&server) {
-            place::reach(&server, &transport).map_err(|fault| Failure::failed(fault.to_string()))?;
+            place::reach(server, transport).map_err(|fault| Failure::failed(fault.to_string()))?;
             seen.push(server);
         }
     }

@@ -3,14 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::Nanos;
-use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, Spec};
+use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, PlanSpec};
 use clap::ArgMatches;
 
 use crate::args;
 use crate::exit::Failure;
 
 /// Puts them into a plan.
-pub fn apply(spec: &mut Spec, matches: &ArgMatches) -> Result<(), Failure> {
+pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
         if ns == 0 {
             return Err(Failure::usage("--budget: a session needs time: give for example 60s"));

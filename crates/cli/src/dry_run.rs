@@ -148,7 +148,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
 
 /// How long the trials of cells are: as they say themselves, or as the rest of their family.
 fn lengths(cells: &[&Cell], family: &Family) -> String {
-    let own = cells.iter().map(|cell| cell.factors.get("duration").number().unwrap_or(family.trial_ns));
+    let own = cells.iter().map(|cell| cell.factors.duration().unwrap_or(family.trial_ns));
     let lengths: BTreeSet<u64> = own.collect();
     lengths.into_iter().map(|ns| Nanos(ns).to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -44,7 +44,7 @@ pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
 pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure> {
     let missing = |levels: &Levels| {
         let place = levels.relay_host()?;
-        let link = links.iter().find(|link| Place::Ip(link.agent()) == place)?;
+        let link = links.iter().find(|link| Place::Ip(link.agent()) == *place)?;
         let facts = link.facts()?;
         let reason = facts.missing_relays.get(levels.get("relay").name()?)?;
         Some(format!("at {place}: {reason}"))
@@ -68,7 +68,7 @@ pub fn links(plan: &Plan, key: &Key, lasts_ns: u64) -> Result<Vec<Arc<Link>>, Fa
     let hosts = plan.cells.iter().filter_map(|cell| cell.factors.far()).map(|(place, _)| ("host", place));
     let relay_hosts = plan.cells.iter().filter_map(|cell| cell.factors.relay_host()).map(|place| ("relay-host", place));
     for (flag, place) in hosts.chain(relay_hosts) {
-        let Place::Ip(agent) = place else { continue };
+        let Place::Ip(agent) = *place else { continue };
         if links.iter().all(|link| link.agent() != agent) {
             let link =
                 Link::open(agent, key, lasts_ns).map_err(|error| Failure::failed(format!("--{flag}: {error}")))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{Plan, Spec, file, ready, resolve};
+use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
@@ -23,7 +23,7 @@ use crate::{
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(Spec::named(workload.row().name, workload), matches)
+    measure(PlanSpec::named(workload.row().name, workload), matches)
 }
 
 /// `bytegauge relay`: the ready plan of what goes through.
@@ -64,12 +64,12 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// The same with values that were settled already.
-pub fn measure_values(mut spec: Spec, matches: &ArgMatches, values: String) -> Result<u8, Failure> {
+pub fn measure_values(mut spec: PlanSpec, matches: &ArgMatches, values: String) -> Result<u8, Failure> {
     spec.set_all(&[(factor::named(spec.workload, "values")[0], values)])?;
     measure(spec, matches)
 }
 
-fn measure(mut spec: Spec, matches: &ArgMatches) -> Result<u8, Failure> {
+fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut given = args::factors(matches, spec.workload)?;
     // What a plan wants of its user the session has.
     if given.is_empty() && spec.task.is_none() && args::text(matches, "resume").is_some() {
@@ -204,7 +204,7 @@ pub fn execute(
 
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     // Ends that are processes run this program once more, and so do clients that compete.
-    let competes = |cell: &Cell| cell.factors.get("competing_flows").number().is_some_and(|flows| flows > 0);
+    let competes = |cell: &Cell| cell.factors.competing_flows().is_some_and(|flows| flows > 0);
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(_) if plan.ends == Ends::Threads && plan.task.is_none() && !plan.cells.iter().any(competes) => {

@@ -6,7 +6,7 @@
 
 use bytegauge_harness::{Ahead, RunError, Stand};
 use bytegauge_model::{Level, SessionId, Workload};
-use bytegauge_plan::{Plan, Spec, ready};
+use bytegauge_plan::{Plan, PlanSpec, ready};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -58,7 +58,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
             return Err(another(id, &factor.flag()));
         }
     }
-    let mut design = Spec::named(&plan.name, plan.workload);
+    let mut design = PlanSpec::named(&plan.name, plan.workload);
     design_flags::apply(&mut design, matches)?;
     let asked = Plan {
         budget_ns: design.budget_ns.unwrap_or(plan.budget_ns),

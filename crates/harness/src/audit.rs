@@ -89,7 +89,7 @@ impl Run<'_> {
     pub(crate) fn is_audited(&self, confirmed: &Confirmed) -> bool {
         let candidates = || confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
         let audit_ns = self.plan.design.audit_ns;
-        let is_long = |cell: &Cell| cell.factors.get("duration").number().is_some_and(|ns| ns >= audit_ns);
+        let is_long = |cell: &Cell| cell.factors.duration().is_some_and(|ns| ns >= audit_ns);
         self.plan.audit > 0.0
             && candidates().count() >= AUDIT_CELLS_MIN as usize
             && candidates().all(|cell| self.plan.design.audits(&cell.factors) && !is_long(cell))

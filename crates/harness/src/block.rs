@@ -108,7 +108,7 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let transport = cell.factors.transport();
         // Of an emulated link's networks nothing is seen in this one.
-        let seen = transport.as_ref().filter(|_| cell.factors.emulated_link().is_none());
+        let seen = transport.filter(|_| cell.factors.emulated_link().is_none());
         let counted = ProtocolCounts::read(seen);
         let stop = self.stop;
         // What settles is the path, at any rate: a closed loop calibrates.
@@ -191,7 +191,7 @@ impl Run<'_> {
     /// there were enough, at the limit, and where calls fail or the user fixed the duration.
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
-        let fixed = task.stage == Stage::Confirm && cell.factors.get("duration").number().is_some();
+        let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
         let enough = pace::calls_enough(&cell.factors)?;
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
@@ -215,7 +215,7 @@ impl Run<'_> {
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
         // A duration is what is reported: calibration and screening keep their own lengths.
-        let explicit_ns = cell.factors.get("duration").number().filter(|_| task.stage == Stage::Confirm);
+        let explicit_ns = cell.factors.duration().filter(|_| task.stage == Stage::Confirm);
         let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {
             // The null loop has nothing to warm up but its lap length and the CPU's clock.
             (CellKind::Floor, _) => (500_000, design.floor_ns),
@@ -227,7 +227,7 @@ impl Run<'_> {
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
-            let timeout_ns = cell.factors.get("run_timeout").number().unwrap_or(RUN_TIMEOUT_NS);
+            let timeout_ns = cell.factors.run_timeout().unwrap_or(RUN_TIMEOUT_NS);
             let run = TaskSetup::of(task, cell.factors.get("value"), timeout_ns)?;
             return Ok(Setup { cpus, ..Setup::to(Task::Check(run)) });
         }

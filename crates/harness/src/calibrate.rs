@@ -93,7 +93,7 @@ impl Run<'_> {
             }
             let found = fixed_warmup(&series, BIN_NS as f64);
             for group in &groups {
-                let explicit_ns = self.live_cells(group).find_map(|cell| cell.factors.get("duration").number());
+                let explicit_ns = self.live_cells(group).find_map(|cell| cell.factors.duration());
                 self.settle(group, &found, explicit_ns.unwrap_or(family.trial_ns))?;
             }
         }

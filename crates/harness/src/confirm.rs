@@ -307,7 +307,7 @@ impl Run<'_> {
                 continue;
             }
             let overhead_ns = self.run_ns(cell.subject()).unwrap_or(group_ns);
-            let explicit_ns = cell.factors.get("duration").number();
+            let explicit_ns = cell.factors.duration();
             let warmup_ns = self.warmup(&confirmed.group);
             let (warmup_ns, window_ns) = match explicit_ns {
                 Some(window_ns) => (warmup_ns, window_ns),

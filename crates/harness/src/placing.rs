@@ -14,7 +14,7 @@ use bytegauge_sys::topology::{Relation, Topology};
 /// One-ended sources have no placement: their one end is pinned, so that it does not wander. Clients that compete
 /// stand where the measured ones do.
 pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
-    let placement = factors.get("placement").parsed::<Placement>();
+    let placement = factors.placement();
     let Some(relation) = relation(placement.unwrap_or(Placement::SameCpu)) else { return BTreeMap::new() };
     let mut pairs = topology.pairs(relation);
     if swapped {
@@ -28,7 +28,7 @@ pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<En
     }
     let own = own_cpu(&pairs, topology);
     let (here, there): (Vec<usize>, Vec<usize>) = pairs.into_iter().unzip();
-    let relays = match factors.get("relay_placement").parsed() {
+    let relays = match factors.relay_placement() {
         Some(RelayPlacement::Own) => own.into_iter().collect(),
         Some(RelayPlacement::Client) => here.clone(),
         Some(RelayPlacement::Server) => there.clone(),

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
-use bytegauge_plan::{Catalog, Spec, emulated};
+use bytegauge_plan::{Catalog, PlanSpec, emulated};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::source;
@@ -15,7 +15,7 @@ use bytegauge_traffic::{emulator, engine, relay, ring};
 use crate::placing;
 
 /// Probes what the spec needs. Raises the soft limit of open files as a side effect.
-pub fn catalog(spec: &Spec) -> Catalog {
+pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
         open_files_max: limit::raise_open_files().ok().map(|limit| limit.soft),
@@ -52,7 +52,7 @@ pub fn catalog(spec: &Spec) -> Catalog {
 }
 
 /// Tries every ring of the spec: which set-ups a kernel knows, and which of them a library, it alone can say.
-fn probe_rings(catalog: &mut Catalog, spec: &Spec) {
+fn probe_rings(catalog: &mut Catalog, spec: &PlanSpec) {
     let levels = |part: &bytegauge_plan::Part, name: &str| {
         factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default()
     };

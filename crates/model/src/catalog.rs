@@ -6,6 +6,8 @@
 //! here once and nowhere else. Knows nothing of how a name is carried out: that is `traffic`'s part.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::mem;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -417,7 +419,33 @@ macro_rules! text_serde {
 }
 pub(crate) use text_serde;
 text_serde!(Work);
+
+// The nanoseconds of a byte are finite: nothing else parses.
+impl Eq for Work {}
+
+impl Hash for Work {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        mem::discriminant(self).hash(state);
+        if let Work::NsPerByte(ns) = self {
+            // Zero has two signs, which are equal.
+            (ns + 0.0).to_bits().hash(state);
+        }
+    }
+}
 text_serde!(Fill);
+
+// The nanoseconds of a byte are finite: nothing else parses.
+impl Eq for Fill {}
+
+impl Hash for Fill {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        mem::discriminant(self).hash(state);
+        if let Fill::NsPerByte(ns) = self {
+            // Zero has two signs, which are equal.
+            (ns + 0.0).to_bits().hash(state);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

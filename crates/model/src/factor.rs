@@ -14,13 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
 use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
-use crate::level::Kind;
+use crate::level::{Kind, Level};
 use crate::place::Place;
 use crate::program::{Age, Chosen, IAm};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
+use crate::spec::{Lens, Spec, lens};
 use crate::workload::{WORKLOADS, Workload};
 
 /// Whether the user may set a factor, or life imposes it.
@@ -95,6 +96,8 @@ const fn check(text: &'static str) -> Defaults {
 pub struct Factor {
     /// The key in JSON (`read_size`), and in TOML unless the flag differs.
     pub name: &'static str,
+    /// The field of a spec that holds its level.
+    pub lens: Lens,
     /// The flag, where it is not the name with dashes: another row has that name in another workload.
     pub flag: Option<&'static str>,
     /// Choice or condition.
@@ -170,6 +173,7 @@ const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
 pub const FACTORS: &[Factor] = &[
     Factor {
         name: "transport",
+        lens: lens!(transport),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Transport>().map(|t| t.to_string())),
@@ -181,6 +185,7 @@ pub const FACTORS: &[Factor] = &[
     // Before all that it may make a condition of: what the peer of a program decides.
     Factor {
         name: "i_am",
+        lens: lens!(i_am),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<IAm>().map(|i_am| i_am.to_string())),
@@ -191,6 +196,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "choose",
+        lens: lens!(choose),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Chosen>().map(|chosen| chosen.to_string())),
@@ -201,6 +207,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "age",
+        lens: lens!(age),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Age>().map(|age| age.to_string())),
@@ -211,6 +218,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "placement",
+        lens: lens!(placement),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Placement>().map(|p| p.to_string())),
@@ -222,6 +230,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "profile",
+        lens: lens!(profile),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| Ok(s.to_owned())),
@@ -232,6 +241,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "flows",
+        lens: lens!(flows),
         flag: None,
         role: Role::Condition,
         kind: Kind::Count { min: 1, max: FLOWS_MAX, auto: false },
@@ -242,6 +252,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "request",
+        lens: lens!(request),
         flag: None,
         role: Role::Condition,
         kind: BUFFER,
@@ -252,6 +263,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "response",
+        lens: lens!(response),
         flag: None,
         role: Role::Condition,
         kind: Kind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
@@ -262,6 +274,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "request_chunk",
+        lens: lens!(request_chunk),
         flag: None,
         role: Role::Condition,
         kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
@@ -272,6 +285,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "depth",
+        lens: lens!(depth),
         flag: None,
         role: Role::Condition,
         kind: Kind::Count { min: 1, max: 4096, auto: false },
@@ -282,6 +296,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "connect_per_call",
+        lens: lens!(connect_per_call),
         flag: None,
         role: Role::Condition,
         kind: Kind::Switch { auto: false },
@@ -293,6 +308,7 @@ pub const FACTORS: &[Factor] = &[
     // A condition: it is what a server does wrong, and nobody chooses it.
     Factor {
         name: "read_once",
+        lens: lens!(read_once),
         flag: None,
         role: Role::Condition,
         kind: Kind::Switch { auto: false },
@@ -304,6 +320,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "idle_flows",
+        lens: lens!(idle_flows),
         flag: None,
         role: Role::Condition,
         kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
@@ -314,6 +331,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "work",
+        lens: lens!(work),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Work>().map(|w| w.to_string())),
@@ -324,6 +342,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "walk",
+        lens: lens!(walk),
         flag: None,
         role: Role::Condition,
         kind: Kind::Size { min: 0, max: 1 << 30, auto: false },
@@ -334,6 +353,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "fill",
+        lens: lens!(fill),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Fill>().map(|w| w.to_string())),
@@ -344,6 +364,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "rate",
+        lens: lens!(rate),
         flag: None,
         role: Role::Condition,
         kind: Kind::Rate,
@@ -355,6 +376,7 @@ pub const FACTORS: &[Factor] = &[
     // Before the rate, the arrivals and the pause, which mean nothing beside it or only beside it.
     Factor {
         name: "slo",
+        lens: lens!(slo),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(slo_or_none),
@@ -365,6 +387,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "call_rate",
+        lens: lens!(call_rate),
         flag: Some("rate"),
         role: Role::Condition,
         kind: Kind::CallRate,
@@ -375,6 +398,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "arrivals",
+        lens: lens!(arrivals),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Arrivals>().map(|a| a.to_string())),
@@ -385,6 +409,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "think",
+        lens: lens!(think),
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
@@ -395,6 +420,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "timeout",
+        lens: lens!(timeout),
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
@@ -406,6 +432,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "competing_flows",
+        lens: lens!(competing_flows),
         flag: None,
         role: Role::Condition,
         kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
@@ -419,6 +446,7 @@ pub const FACTORS: &[Factor] = &[
     // groups, and how they differ shows what the instrument adds.
     Factor {
         name: "client_engine",
+        lens: lens!(client_engine),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(calling_engine),
@@ -429,6 +457,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "client_threads",
+        lens: lens!(client_threads),
         flag: None,
         role: Role::Condition,
         kind: THREADS,
@@ -439,6 +468,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "relay_placement",
+        lens: lens!(relay_placement),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<RelayPlacement>().map(|place| place.to_string())),
@@ -449,6 +479,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "relay_host",
+        lens: lens!(relay_host),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(place_or_auto),
@@ -459,6 +490,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "host",
+        lens: lens!(host),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(place_or_auto),
@@ -469,6 +501,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "direction",
+        lens: lens!(direction),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Direction>().map(|direction| direction.to_string())),
@@ -479,6 +512,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "link_delay",
+        lens: lens!(link_delay),
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
@@ -489,6 +523,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "link_loss",
+        lens: lens!(link_loss),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<LinkLoss>().map(|loss| loss.to_string())),
@@ -499,6 +534,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "link_rate",
+        lens: lens!(link_rate),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<LinkRate>().map(|rate| rate.to_string())),
@@ -509,6 +545,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "duration",
+        lens: lens!(duration),
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
@@ -519,6 +556,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "engine",
+        lens: lens!(engine),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
@@ -530,6 +568,7 @@ pub const FACTORS: &[Factor] = &[
     // A choice: whose servers are given are compared. Before the others of the server, which mean nothing beside it.
     Factor {
         name: "connect",
+        lens: lens!(connect),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(place_or_auto),
@@ -541,6 +580,7 @@ pub const FACTORS: &[Factor] = &[
     // Whoever writes a relay chooses how it passes bytes on.
     Factor {
         name: "relay",
+        lens: lens!(relay),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(relay_name),
@@ -551,6 +591,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "relay_threads",
+        lens: lens!(relay_threads),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<RelayThreads>().map(|threads| threads.to_string())),
@@ -561,6 +602,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "relay_buffer",
+        lens: lens!(relay_buffer),
         flag: None,
         role: Role::Choice,
         kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
@@ -571,6 +613,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "relay_pipe",
+        lens: lens!(relay_pipe),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -581,6 +624,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "server_engine",
+        lens: lens!(server_engine),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(calling_engine),
@@ -591,6 +635,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "server_threads",
+        lens: lens!(server_threads),
         flag: None,
         role: Role::Choice,
         kind: THREADS,
@@ -601,6 +646,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "read_size",
+        lens: lens!(read_size),
         flag: None,
         role: Role::Choice,
         kind: BUFFER,
@@ -611,6 +657,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "write_size",
+        lens: lens!(write_size),
         flag: None,
         role: Role::Choice,
         kind: BUFFER,
@@ -621,6 +668,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "batch",
+        lens: lens!(batch),
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: 1024, auto: true },
@@ -631,6 +679,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "outstanding",
+        lens: lens!(outstanding),
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: 4096, auto: false },
@@ -641,6 +690,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "sndbuf",
+        lens: lens!(sndbuf),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -651,6 +701,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "rcvbuf",
+        lens: lens!(rcvbuf),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -661,6 +712,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "rcvbuf_on",
+        lens: lens!(rcvbuf_on),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<RcvbufOn>().map(|on| on.to_string())),
@@ -671,6 +723,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "rcvlowat",
+        lens: lens!(rcvlowat),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -681,6 +734,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "nodelay",
+        lens: lens!(nodelay),
         flag: None,
         role: Role::Choice,
         kind: Kind::Switch { auto: true },
@@ -691,6 +745,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "congestion",
+        lens: lens!(congestion),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| Ok(s.to_owned())),
@@ -701,6 +756,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "linger",
+        lens: lens!(linger),
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 0, max: 3600, auto: true },
@@ -711,6 +767,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "backlog",
+        lens: lens!(backlog),
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: 65_535, auto: true },
@@ -721,6 +778,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "reuseport",
+        lens: lens!(reuseport),
         flag: None,
         role: Role::Choice,
         kind: Kind::Switch { auto: false },
@@ -731,6 +789,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "busy_poll",
+        lens: lens!(busy_poll),
         flag: None,
         role: Role::Choice,
         kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
@@ -741,6 +800,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "quickack",
+        lens: lens!(quickack),
         flag: None,
         role: Role::Choice,
         kind: Kind::Switch { auto: true },
@@ -751,6 +811,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "notsent_lowat",
+        lens: lens!(notsent_lowat),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -761,6 +822,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "cork",
+        lens: lens!(cork),
         flag: None,
         role: Role::Choice,
         kind: Kind::Switch { auto: true },
@@ -771,6 +833,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "pipe_size",
+        lens: lens!(pipe_size),
         flag: None,
         role: Role::Choice,
         kind: SOCKET_BUFFER,
@@ -783,6 +846,7 @@ pub const FACTORS: &[Factor] = &[
     // looks at all. How large the ring is, how it is made and who drives it can be chosen.
     Factor {
         name: "mode",
+        lens: lens!(mode),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Mode>().map(|mode| mode.to_string())),
@@ -793,6 +857,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "user_data",
+        lens: lens!(user_data),
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<UserData>().map(|data| data.to_string())),
@@ -803,6 +868,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "entries",
+        lens: lens!(entries),
         flag: None,
         role: Role::Choice,
         kind: Kind::PowerOfTwo { max: ENTRIES_MAX },
@@ -813,6 +879,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "submit_batch",
+        lens: lens!(submit_batch),
         flag: None,
         role: Role::Choice,
         kind: Kind::Count { min: 1, max: ENTRIES_MAX, auto: true },
@@ -823,6 +890,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "implementation",
+        lens: lens!(implementation),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<Implementation>().map(|name| name.to_string())),
@@ -833,6 +901,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "setup",
+        lens: lens!(setup),
         flag: None,
         role: Role::Choice,
         kind: Kind::Name(|s| s.parse::<RingFlags>().map(|setup| setup.to_string())),
@@ -843,6 +912,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "run_timeout",
+        lens: lens!(run_timeout),
         flag: Some("timeout"),
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 10_000_000, max_ns: 3_600_000_000_000, auto: false },
@@ -853,6 +923,7 @@ pub const FACTORS: &[Factor] = &[
     },
     Factor {
         name: "value",
+        lens: lens!(value),
         flag: Some("values"),
         role: Role::Choice,
         kind: Kind::Value,
@@ -909,9 +980,37 @@ pub fn flags(workload: Workload) -> Vec<String> {
     of(workload).map(Factor::flag).chain(both_ends).collect()
 }
 
+impl Spec {
+    /// The workload whose cell or group this is.
+    pub fn workload(&self) -> Workload {
+        self.stated_workload().unwrap_or_else(|| self.inferred())
+    }
+
+    /// The workload of levels that do not state it, such as those of an imported table: the first in which all of them have a
+    /// meaning.
+    fn inferred(&self) -> Workload {
+        let has_meaning = |workload: &Workload| self.present().all(|(factor, _)| factor.is_in(*workload));
+        WORKLOADS.iter().map(|row| row.value).find(has_meaning).unwrap_or_default()
+    }
+
+    /// Factors and levels in the order of the factor table, the absent ones left out.
+    pub fn present(&self) -> impl Iterator<Item = (&'static Factor, &Level)> {
+        FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| **level != Level::Absent)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_workload_of_levels_that_do_not_state_it_is_inferred() {
+        let of = |text: &str| serde_json::from_str::<Spec>(text).unwrap();
+        assert_eq!(of(r#"{"read_size":4096}"#).workload(), Workload::Stream);
+        assert_eq!(of(r#"{"request":512}"#).workload(), Workload::Call);
+        assert_eq!(of(r#"{"mode":"checked"}"#).workload(), Workload::Ring);
+        assert_eq!(of(r#"{"request":512}"#).said_of(Workload::Call), of(r#"{"request":512,"workload":"call"}"#));
+    }
 
     #[test]
     fn the_table_is_sound() {

@@ -7,11 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Levels;
+use crate::catalog::RcvbufOn;
 use crate::end::{EndRole, Side};
-use crate::factor::{Factor, Role};
+use crate::factor::{self, Factor, Role};
 use crate::level::Level;
 use crate::program::{Chosen, IAm};
+use crate::spec::Spec;
 use crate::workload::Workload;
 
 /// Which end of a path a socket belongs to, by what the end does.
@@ -63,7 +64,7 @@ pub struct OptionRow {
     /// The kernel's name for it, by which `sys` finds it.
     pub name: &'static str,
     /// Who sets it and when, beside the levels of the cell's other options.
-    pub sites: fn(&Levels) -> Sites,
+    pub sites: fn(&Spec) -> Sites,
     /// One of the kernel's units, in those of the level: 1000 where the kernel counts µs and the level ns.
     pub unit: u64,
     /// Whether the kernel doubles what it is asked for, to make room for its own structures (socket(7)).
@@ -164,24 +165,24 @@ pub const OPTIONS: &[OptionRow] = &[
 const RCVBUF_ON: &str = "rcvbuf_on";
 
 /// Where the receive buffer is set decides whether it binds: the window scale is settled in the handshake (tcp(7)).
-fn rcvbuf_sites(levels: &Levels) -> Sites {
-    match levels.get(RCVBUF_ON).name() {
-        Some("client") => (&[Setter::Client], When::Early),
-        Some("accepted") => (&[Setter::Server], When::Accepted),
+fn rcvbuf_sites(spec: &Spec) -> Sites {
+    match spec.rcvbuf_on() {
+        Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
+        Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
         _ => (&[Setter::Sink, Setter::Server], When::Early),
     }
 }
 
 /// Of a cell's levels those that ask for an option, and what says where it is set.
-pub fn requested(levels: &Levels) -> Levels {
-    let mut asked = Levels::default();
+pub fn requested(levels: &Spec) -> Spec {
+    let mut asked = Spec::default();
     for name in OPTIONS.iter().map(|row| row.factor).chain([RCVBUF_ON]) {
         let level = levels.get(name);
         if *level != Level::Absent && !level.is_auto() {
             asked.set(name, level.clone());
         }
     }
-    if levels.foreign().is_some() {
+    if levels.connect().is_some() {
         // No other socket is ours.
         asked.set(RCVBUF_ON, Level::Name("client".into()));
     }
@@ -220,6 +221,22 @@ pub fn role_of(i_am: IAm, chosen: Chosen, factor: &Factor) -> Role {
     }
 }
 
+impl Spec {
+    /// Whether a factor, by its name, is a choice or a condition here. A factor of an imported table that the product does not
+    /// know is a condition: it separates groups.
+    pub fn role_of(&self, name: &str) -> Role {
+        let (i_am, chosen) = (self.i_am().unwrap_or_default(), self.choose().unwrap_or_default());
+        factor::find(name).map_or(Role::Condition, |factor| role_of(i_am, chosen, factor))
+    }
+
+    /// The levels of one role only: a group's conditions, or what is chosen within it.
+    pub fn of_role(&self, role: Role) -> Spec {
+        let mut kept = self.clone();
+        kept.retain(|name, _| self.role_of(name) == role);
+        kept
+    }
+}
+
 /// The end of a stream at which a factor is set, where it is one of them alone.
 fn owner(factor: &str) -> Option<IAm> {
     match factor {
@@ -238,9 +255,8 @@ fn owner(factor: &str) -> Option<IAm> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::factor;
 
-    fn levels(given: &[(&str, &str)]) -> Levels {
+    fn levels(given: &[(&str, &str)]) -> Spec {
         given.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 
@@ -250,7 +266,7 @@ mod tests {
             let factor = factor::find(row.factor).unwrap_or_else(|| panic!("no factor {}", row.factor));
             assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
             assert!(factor.summary.contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
-            assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Levels::default()).0.is_empty());
+            assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Spec::default()).0.is_empty());
         }
     }
 

@@ -16,7 +16,7 @@ const UNIX: &str = "unix:";
 const EXPECTED: &str = "a place: use HOST:PORT such as 127.0.0.1:7000, or unix:/path";
 
 /// A place where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// TCP, or UDP.
     Ip(SocketAddr),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::catalog::{NameError, Row, lookup, name_of, named};
 
 /// Which end of a stream the program controls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IAm {
     /// The end that reads: the peer's writes are what they are.
     Reader,
@@ -36,7 +36,7 @@ pub const PROGRAMS: &[Row<IAm>] = &[
 
 /// What is compared although life imposes it on most programs: a program that may open several connections, or place its
 /// threads, chooses how many and where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Chosen {
     /// Nothing: conditions separate questions.
     #[default]
@@ -62,7 +62,7 @@ pub const CHOSEN: &[Row<Chosen>] = &[
 ];
 
 /// How old a connection is when it is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Age {
     /// A few milliseconds: its windows, and its place among the CPU's caches, are still being found.
     Fresh,

@@ -21,7 +21,7 @@ const EXPECTED: &str = "a relay that runs already: write addr:LISTEN=UPSTREAM, s
      @PID behind them where the owner of its port is not to be charged";
 
 /// A relay that runs already.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RunningRelay {
     /// Where it listens.
     pub listen: SocketAddr,

@@ -3,6 +3,7 @@
 //! Pure: what a probe needs and what it saw. Who searches is the harness's business, and how is that of `stats`.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,15 @@ impl Slo {
         let calls_ns = self.calls_min() as f64 * AMPLE / per_second.max(f64::MIN_POSITIVE) * 1e9;
         // A float beyond 64 bits becomes the largest of them.
         window_ns.max(calls_ns as u64).max(self.limit_ns * LIMITS_A_PROBE)
+    }
+}
+
+// The share is one of the table's.
+impl Eq for Slo {}
+
+impl Hash for Slo {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.percentile, self.limit_ns).hash(state);
     }
 }
 

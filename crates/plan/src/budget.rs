@@ -59,7 +59,7 @@ impl Plan {
             }
             for group in live {
                 let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
-                let explicit = cells.iter().find_map(|cell| cell.factors.get("duration").number());
+                let explicit = cells.iter().find_map(|cell| cell.factors.duration());
                 let (conditions, overhead_ns, pace) = of(group);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let warmup_ns = design.confirm_warmup_ns(conditions, None);
@@ -228,7 +228,7 @@ mod tests {
     use crate::file::parse;
     use crate::plan::SeenPace;
     use crate::resolve::resolve;
-    use crate::spec::Spec;
+    use crate::spec::PlanSpec;
 
     fn schedule(text: &str) -> Schedule {
         let unix = if text.contains("transport") { "" } else { "transport = \"unix\"\nwrite-size = \"64K\"\n" };
@@ -339,7 +339,7 @@ mod tests {
             let text = format!("transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"4K,64K\"\n{text}");
             let spec = parse("t", &text).unwrap();
             let steady = resolve(&spec, &Catalog::default(), 1).unwrap().schedule();
-            let gentle = resolve(&Spec { gentle: true, ..spec }, &Catalog::default(), 1).unwrap();
+            let gentle = resolve(&PlanSpec { gentle: true, ..spec }, &Catalog::default(), 1).unwrap();
             let budget_ns = gentle.budget_ns;
             let gentle = gentle.schedule();
             assert_eq!(gentle.confirm_round_ns, 2 * steady.confirm_round_ns, "{text}");

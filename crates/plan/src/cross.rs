@@ -9,7 +9,7 @@ use bytegauge_model::{Level, Levels, Transport, Workload};
 use crate::engines::suits;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
-use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
+use crate::spec::{Part, PlanError, PlanSpec, SET_BY_PROFILES};
 use crate::{emulated, far, foreign};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
@@ -119,7 +119,7 @@ fn sets_by_hand(part: &Part) -> bool {
 }
 
 /// Replaces a profile's name by its name and the levels it sets.
-pub(crate) fn apply_profile(spec: &Spec, part: &Part, mut conditions: Levels) -> Result<Levels, PlanError> {
+pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Levels) -> Result<Levels, PlanError> {
     let Some(name) = conditions.get("profile").name().map(str::to_owned) else { return Ok(conditions) };
     for (factor, level) in spec.profile(&name)? {
         if part.levels.contains_key(factor) {

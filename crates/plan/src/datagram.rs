@@ -2,7 +2,7 @@
 //! nothing fills.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{LINK_MTU, Levels, Transport, Workload};
+use bytegauge_model::{Engine, LINK_MTU, Levels, Transport, Workload};
 
 use crate::catalog::Catalog;
 
@@ -18,8 +18,8 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
             "a datagram of {size} B is over the limit of {transport}, {most} B: use a smaller --{flag}"
         ));
     }
-    let size = levels.get("write_size").number()?;
-    let engine = levels.engine("engine").filter(|engine| engine.can().batches == Batches::Cuts)?;
+    let size = levels.write_size()?;
+    let engine = levels.engine().filter(|engine| engine.can().batches == Batches::Cuts)?;
     // Two headers a datagram, of IP and of UDP; the interface's MTU counts the IP packet.
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     if let Some((whose, mtu)) = mtu(levels, catalog).filter(|(_, mtu)| size + headers > *mtu) {
@@ -28,7 +28,7 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
              of {mtu} B (UDP_SEGMENT): use a smaller --write-size, or --engine mmsg"
         ));
     }
-    let batch = levels.get("batch").number()?;
+    let batch = levels.batch()?;
     if batch > SEGMENTS_MAX {
         return Some(format!(
             "engine {engine} cuts one send into at most {SEGMENTS_MAX} datagrams, not {batch}: use a smaller --batch, or auto"
@@ -45,20 +45,20 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
 /// no two wait for it at once. Measured, such a cell would be `plain` under another name.
 pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
     let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    let batching = |end: &str| levels.engine(end).filter(|engine| engine.can().batches == Batches::Calls);
-    if levels.workload() != Workload::Call || levels.get("batch").number() == Some(1) {
+    let batching = |engine: Option<Engine>| engine.filter(|engine| engine.can().batches == Batches::Calls);
+    if levels.workload() != Workload::Call || levels.batch() == Some(1) {
         return None;
     }
     let depth = number("depth").max(1);
     let requests = (number("flows").max(1) + number("competing_flows")) * depth;
-    if let Some(engine) = batching("server_engine").filter(|_| requests == 1) {
+    if let Some(engine) = batching(levels.server_engine()).filter(|_| requests == 1) {
         return Some(format!(
             "engine {engine} of the server has nothing to move at once where one flow keeps one call outstanding: use more \
              --flows, a larger --depth, or --server-engine plain"
         ));
     }
     // A client's system call is one flow's.
-    let engine = batching("client_engine").filter(|_| depth == 1)?;
+    let engine = batching(levels.client_engine()).filter(|_| depth == 1)?;
     Some(format!(
         "engine {engine} of the client has nothing to move at once where a flow keeps one call outstanding: use a larger \
          --depth, or --client-engine plain"

@@ -219,7 +219,7 @@ impl Design {
 impl Design {
     /// Lengths on paths of the age that is asked about: over a link they are counted in its round trips, too.
     pub fn lengths(&self, conditions: &Levels) -> Lengths {
-        let lengths = match conditions.age() {
+        let lengths = match conditions.age().unwrap_or(Age::Fresh) {
             Age::Fresh => self.fresh,
             Age::Steady => self.steady,
         };
@@ -227,7 +227,7 @@ impl Design {
         // While its queue is half full, where that takes longer.
         let trip_ns = link.delay_ns.max(link.passing_ns(link.queue_bytes()) / 2);
         let least = |ns: u64, trips: u64| ns.max(trips * trip_ns);
-        let is_steady = conditions.age() == Age::Steady;
+        let is_steady = conditions.age() == Some(Age::Steady);
         let warmup = |ns| if is_steady { least(ns, TRIPS_UNTIL_STEADY) } else { ns };
         Lengths {
             warmup_ns: warmup(lengths.warmup_ns),
@@ -241,7 +241,7 @@ impl Design {
 
     /// Whether calibration looks for the warm-up: paths that are measured late have one that outlasts what it finds.
     pub fn calibrates(&self, conditions: &Levels) -> bool {
-        conditions.age() == Age::Fresh
+        conditions.age().unwrap_or(Age::Fresh) == Age::Fresh
     }
 
     /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.
@@ -266,7 +266,7 @@ impl Design {
     /// searches for nothing.
     pub fn audits(&self, conditions: &Levels) -> bool {
         let is_path = conditions.transport().is_some_and(|transport| transport.two_ended());
-        let explicit_ns = conditions.get("duration").number();
+        let explicit_ns = conditions.duration();
         let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
         is_path && !is_long && conditions.slo().is_none()
     }

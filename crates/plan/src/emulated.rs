@@ -3,7 +3,7 @@
 use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
 
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError, PlanSpec};
 
 /// Every factor of a link, and its flag.
 const OF_LINKS: [(&str, &str); 3] =
@@ -15,7 +15,7 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
 }
 
 /// Whether any part of a spec asks for a link.
-pub fn is_wanted(spec: &Spec) -> bool {
+pub fn is_wanted(spec: &PlanSpec) -> bool {
     spec.parts.iter().any(|part| named_by(part).is_some())
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use bytegauge_model::{LinkLoss, LinkRate, factor};
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = Spec::named("a test", workload);
+        let mut spec = PlanSpec::named("a test", workload);
         let sizes = [("read_size", "64K"), ("write_size", "64K"), ("profile", "drain")];
         let sizes = sizes.iter().filter(|_| workload == Workload::Stream);
         let flags = flags.iter().chain(sizes).map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned()));

@@ -6,13 +6,13 @@ use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Engine, Level, Transport};
 
 use crate::plan::Plan;
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError, PlanSpec};
 
 /// The factors that name an engine.
 pub(crate) const NAMING: &[&str] = &["engine", "server_engine", "client_engine"];
 
 /// An engine that was named and suits none of the transports, or a transport that none of them suits, is an error.
-pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_suits_nothing(spec: &PlanSpec) -> Result<(), PlanError> {
     for part in &spec.parts {
         let transports = part.transports(spec.workload);
         for (name, levels) in named(part) {
@@ -30,7 +30,7 @@ pub(crate) fn refuse_what_suits_nothing(spec: &Spec) -> Result<(), PlanError> {
 }
 
 /// Says which engines that were named are left out where.
-pub(crate) fn note_left_out(plan: &mut Plan, spec: &Spec) {
+pub(crate) fn note_left_out(plan: &mut Plan, spec: &PlanSpec) {
     for part in &spec.parts {
         for transport in part.transports(spec.workload) {
             for (name, levels) in named(part) {

@@ -8,7 +8,7 @@ use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
-use crate::spec::{Part, PlanError, ProfileSpec, Spec, parse as parse_levels};
+use crate::spec::{Part, PlanError, PlanSpec, ProfileSpec, parse as parse_levels};
 
 /// Keys of a plan beside the factors.
 const PLAN_KEYS: &[&str] = &[
@@ -23,7 +23,7 @@ const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
 ///
 /// # Errors
 /// With the place, the key, and what would be right.
-pub fn parse(place: &str, text: &str) -> Result<Spec, PlanError> {
+pub fn parse(place: &str, text: &str) -> Result<PlanSpec, PlanError> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| PlanError::NotToml {
         place: place.into(),
         error: error.to_string().trim_end().replace('\n', "\n  "),
@@ -42,9 +42,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn plan(&self, table: &Table) -> Result<Spec, PlanError> {
+    fn plan(&self, table: &Table) -> Result<PlanSpec, PlanError> {
         let stem = self.place.rsplit('/').next().unwrap_or(self.place).trim_end_matches(".toml");
-        let mut spec = Spec::named(stem, self.workload);
+        let mut spec = PlanSpec::named(stem, self.workload);
         let mut top = Part::default();
         for (key, value) in table {
             match dashed(key).as_str() {

@@ -65,8 +65,8 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Resul
 
 /// Says what cannot be seen.
 pub(crate) fn note(plan: &mut Plan) {
-    let mut places: Vec<Place> = Vec::new();
-    for place in plan.cells.iter().filter_map(|cell| cell.factors.foreign()) {
+    let mut places: Vec<&Place> = Vec::new();
+    for place in plan.cells.iter().filter_map(|cell| cell.factors.connect()) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -75,12 +75,14 @@ pub(crate) fn note(plan: &mut Plan) {
         Workload::Stream => "; what counts is what its kernel acknowledged, or took, not what it has read",
         Workload::Call | Workload::Ring | Workload::Check => "",
     };
-    plan.notes.extend(places.iter().map(|place| {
+    let notes = places.iter().map(|place| {
         format!(
             "the server at {place} is not ours and is measured from outside: its CPU time, its socket options, its \
              queues and where it runs cannot be seen, so nothing is said of them{counted}"
         )
-    }));
+    });
+    let notes: Vec<String> = notes.collect();
+    plan.notes.extend(notes);
 }
 
 /// An address says which transport reaches it, but not whether by connections or by datagrams: those are asked for.
@@ -150,7 +152,7 @@ fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, Spec, resolve};
+    use crate::{Catalog, PlanSpec, resolve};
     use bytegauge_model::factor;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     fn plan_of(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = Spec::named("a test", workload);
+        let mut spec = PlanSpec::named("a test", workload);
         let flags: Vec<_> =
             flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
         spec.set_all(&flags).unwrap();

@@ -2,20 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, GroupId, Levels, Workload};
+use bytegauge_model::{Cell, CellId, GroupId, Spec, Workload};
 
 use crate::plan::Plan;
 
 /// A plan by its groups.
 pub(crate) struct Index<'a> {
-    pub(crate) conditions: HashMap<&'a GroupId, &'a Levels>,
+    pub(crate) conditions: HashMap<&'a GroupId, &'a Spec>,
     /// Those that can be measured.
     pub(crate) cells: HashMap<&'a GroupId, Vec<&'a Cell>>,
     pub(crate) artefacts: HashMap<&'a GroupId, u64>,
 }
 
 /// Of a group that the plan does not have.
-pub(crate) static NO_LEVELS: Levels = Levels::of(Workload::Stream);
+pub(crate) static NO_LEVELS: Spec = Spec::of(Workload::Stream);
 
 impl Index<'_> {
     pub(crate) fn of(plan: &Plan) -> Index<'_> {

@@ -34,5 +34,5 @@ pub use catalog::Catalog;
 pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, Schedule};
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
-pub use spec::{Part, PlanError, ProfileSpec, Spec};
+pub use spec::{Part, PlanError, PlanSpec, ProfileSpec};
 pub use task::RunTime;

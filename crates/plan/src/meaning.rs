@@ -7,7 +7,7 @@ use bytegauge_model::{Engine, Level, Levels, RelayMethod, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
-use crate::spec::{Part, PlanError, Spec};
+use crate::spec::{Part, PlanError, PlanSpec};
 
 /// A factor that means something only beside certain levels of others.
 struct Dependent {
@@ -31,7 +31,7 @@ const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "read_once",
         beside: &["connect_per_call"],
-        when: |levels| *levels.get("connect_per_call") == Level::Switch(true),
+        when: |levels| levels.connect_per_call() == Some(true),
         needs: Needs::Said("--connect-per-call on"),
     },
     Dependent { factor: "call_rate", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
@@ -45,19 +45,19 @@ const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "rcvbuf_on",
         beside: &["rcvbuf"],
-        when: |levels| levels.get("rcvbuf").number().is_some(),
+        when: |levels| levels.rcvbuf().is_some(),
         needs: Needs::Said("a size in --rcvbuf"),
     },
     Dependent {
         factor: "server_threads",
         beside: &["server_engine"],
-        when: |levels| has_threads(levels, "server_engine"),
+        when: |levels| has_threads(levels.server_engine()),
         needs: Needs::Said("another --server-engine"),
     },
     Dependent {
         factor: "client_threads",
         beside: &["client_engine"],
-        when: |levels| has_threads(levels, "client_engine"),
+        when: |levels| has_threads(levels.client_engine()),
         needs: Needs::Said("another --client-engine"),
     },
     Dependent { factor: "direction", beside: &[], when: |_| true, needs: Needs::Said("--host HOST:PORT") },
@@ -102,12 +102,12 @@ fn offers_its_own(levels: &Levels) -> bool {
 }
 
 fn offers(levels: &Levels) -> bool {
-    levels.slo().is_some() || levels.get("call_rate").number().is_some()
+    levels.slo().is_some() || levels.call_rate().is_some()
 }
 
 /// Whether the engine of a stream, or of the server of a call, can do something.
 fn served_by(levels: &Levels, can: fn(&Abilities) -> bool) -> bool {
-    ["engine", "server_engine"].into_iter().any(|name| levels.engine(name).is_some_and(|engine| can(engine.can())))
+    [levels.engine(), levels.server_engine()].into_iter().flatten().any(|engine| can(engine.can()))
 }
 
 fn has_batches(can: &Abilities) -> bool {
@@ -119,8 +119,8 @@ fn keeps_receives(can: &Abilities) -> bool {
 }
 
 /// Whether the number of threads is not that of the flows already.
-fn has_threads(levels: &Levels, name: &str) -> bool {
-    !levels.engine(name).is_some_and(Engine::has_thread_a_flow)
+fn has_threads(engine: Option<Engine>) -> bool {
+    !engine.is_some_and(Engine::has_thread_a_flow)
 }
 
 impl Needs {
@@ -153,7 +153,7 @@ pub(crate) fn decides(factor: &Factor) -> bool {
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.
-pub(crate) fn refuse_what_is_elsewhere(spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError> {
     let workload = spec.workload;
     for part in &spec.parts {
         let named = part.levels.keys().filter_map(|name| factor::find(name));
@@ -170,7 +170,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &Spec) -> Result<(), PlanError> {
 }
 
 /// A factor that was named but means nothing beside the levels of any cell is an error.
-pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError> {
     let named = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
     let moot = |name: &str| plan.cells.iter().all(|cell| *cell.factors.get(name) == Level::Absent);
     match DEPENDENT.iter().find(|rule| named(rule.factor) && moot(rule.factor)) {
@@ -183,7 +183,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &Spec) -> Result<(), PlanEr
 }
 
 /// A factor that was named but fits no transport at all is an error.
-pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_fits_nothing(spec: &PlanSpec) -> Result<(), PlanError> {
     if !spec.workload.has_path() {
         return Ok(());
     }
@@ -203,7 +203,7 @@ pub(crate) fn refuse_what_fits_nothing(spec: &Spec) -> Result<(), PlanError> {
 }
 
 /// Says where a named factor with several levels was collapsed to nothing.
-pub(crate) fn note_collapsed(plan: &mut Plan, spec: &Spec) {
+pub(crate) fn note_collapsed(plan: &mut Plan, spec: &PlanSpec) {
     for factor in FACTORS {
         for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
             for transport in part.transports(spec.workload).into_iter().filter(|transport| !(factor.fits)(transport)) {

@@ -1,7 +1,7 @@
 //! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{Bytes, Cell, Ends, Levels, Outcome, Placement, Workload};
+use bytegauge_model::{Bytes, Cell, Ends, Engine, Levels, Outcome, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
@@ -35,7 +35,7 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     }
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
     let sent = plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id));
-    let note = |cell: &Cell| datagram::note(&cell.factors, &cell.factors.transport()?, catalog);
+    let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
     let notes: Vec<String> = sent.filter_map(note).collect();
     notes.into_iter().for_each(|note| plan.note(note));
 }
@@ -64,12 +64,12 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
         return catalog.lacks_ring(name("implementation"), name("setup")).map(str::to_owned);
     }
-    let placement = cell.factors.get("placement").parsed::<Placement>();
+    let placement = cell.factors.placement();
     if cell.factors.workload() == Workload::Check {
         return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
     }
     let transport = cell.factors.transport()?;
-    if let Some(reason) = catalog.lacks_transport(&transport) {
+    if let Some(reason) = catalog.lacks_transport(transport) {
         return Some(reason.to_owned());
     }
     if let Some(reason) = catalog.missing_link.as_ref().filter(|_| cell.factors.emulated_link().is_some()) {
@@ -88,7 +88,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
         return Some(reason.to_owned());
     }
-    let unfit = datagram::unsendable(&cell.factors, &transport, catalog);
+    let unfit = datagram::unsendable(&cell.factors, transport, catalog);
     if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
         return Some(reason);
     }
@@ -139,7 +139,7 @@ fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
     if levels.relay_host().is_some() {
         return None;
     }
-    let threads = levels.get("relay_threads").parsed().unwrap_or_default();
+    let threads = levels.relay_threads().unwrap_or_default();
     let (all, each) = (connections(levels), method.holds(threads).descriptors);
     let needed = all * each + FILES_BESIDE;
     (needed > limit).then(|| {
@@ -164,8 +164,8 @@ fn memory(levels: &Levels) -> u64 {
         Workload::Stream => {
             // Engines of datagrams have a buffer for each that they hand to the kernel at once; of a buffer only what
             // a datagram fills is touched.
-            let at_once = match levels.engine("engine").map(|engine| engine.can().batches) {
-                Some(Batches::Calls) => levels.get("batch").number().unwrap_or(DATAGRAMS_AT_ONCE),
+            let at_once = match levels.engine().map(|engine| engine.can().batches) {
+                Some(Batches::Calls) => levels.batch().unwrap_or(DATAGRAMS_AT_ONCE),
                 _ => number("outstanding").max(1),
             };
             let read =
@@ -178,12 +178,12 @@ fn memory(levels: &Levels) -> u64 {
         Workload::Call => {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
-            let end = |engine: &str| match levels.engine(engine) {
+            let end = |engine: Option<Engine>| match engine {
                 Some(engine) if engine.has_thread_a_flow() => number("read_size") + (64 << 10),
                 _ => 4 << 10,
             };
-            let messages = number("request") + levels.get("response").number().unwrap_or(number("request"));
-            flows * (end("server_engine") + end("client_engine") + 2 * messages * number("depth").max(1))
+            let messages = number("request") + levels.response().unwrap_or(number("request"));
+            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * number("depth").max(1))
                 + number("walk")
         }
     }

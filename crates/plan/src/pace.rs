@@ -1,7 +1,7 @@
 //! How long a trial of calls must be, by how fast calls are. Never reads the clock: a plan assumes a pace, and a session
 //! says which one it saw.
 
-use bytegauge_model::{Level, Levels, Workload};
+use bytegauge_model::{Levels, Workload};
 
 /// Fewer completed calls a flow than this are mostly its first ones, and tell no rate. Where load is offered, so many calls in
 /// all are enough: how seldom a flow calls is what was asked for.
@@ -22,7 +22,7 @@ const ASSUMED_CONNECTING: f64 = 5_000.0;
 /// Calls per second of which a plan is sure enough while none were seen.
 pub fn assumed(conditions: &Levels) -> f64 {
     let number = |name: &str| conditions.get(name).number().unwrap_or(0) as f64;
-    let alone = if *conditions.get("connect_per_call") == Level::Switch(true) { ASSUMED_CONNECTING } else { ASSUMED };
+    let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
     let flows = number("flows").max(1.0);
     // Others that load the same server have their share of it.
     let shared = alone * flows / (flows + number("competing_flows"));
@@ -34,13 +34,13 @@ pub fn assumed(conditions: &Levels) -> f64 {
 /// Calls without which a trial tells no rate; `None` where none are made, or a search settles how many.
 pub fn calls_enough(conditions: &Levels) -> Option<u64> {
     let is_call = conditions.workload() == Workload::Call && conditions.slo().is_none();
-    let flows = conditions.get("flows").number().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
+    let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
     is_call.then_some(CALLS_FEW * flows)
 }
 
 /// Warm-up and window in which enough calls are completed at so many per second, no shorter than those given.
 pub fn lengths_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), per_second: f64) -> (u64, u64) {
-    let explicit = conditions.get("duration").number().is_some();
+    let explicit = conditions.duration().is_some();
     let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
     // A float beyond 64 bits becomes the largest of them.
     let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
@@ -63,6 +63,8 @@ pub fn lengthened_ns((warmup_ns, window_ns): (u64, u64), needed_ns: u64) -> (u64
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::Level;
+
     use super::*;
 
     fn conditions(levels: &[(&'static str, Level)]) -> Levels {

@@ -3,7 +3,7 @@
 use bytegauge_model::{factor, suggest};
 
 use crate::file;
-use crate::spec::{PlanError, Spec};
+use crate::spec::{PlanError, PlanSpec};
 
 /// Name and text of every ready plan.
 pub const PLANS: &[(&str, &str)] = &[
@@ -34,7 +34,7 @@ pub fn full_grid(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// As [`find`].
-pub fn shown(name: &str) -> Result<Spec, PlanError> {
+pub fn shown(name: &str) -> Result<PlanSpec, PlanError> {
     let mut spec = find(name)?;
     let examples: Vec<_> = spec
         .wants
@@ -52,7 +52,7 @@ const EXAMPLE_HOST: &str = "192.0.2.1:7300";
 ///
 /// # Errors
 /// [`PlanError::UnknownPlan`] with what may have been meant.
-pub fn find(name: &str) -> Result<Spec, PlanError> {
+pub fn find(name: &str) -> Result<PlanSpec, PlanError> {
     match PLANS.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => file::parse(name, text),
         None => Err(PlanError::UnknownPlan {

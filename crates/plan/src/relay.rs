@@ -52,7 +52,7 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     }
     if let Some(relay) = RunningRelay::of(name) {
         let transport = relay.transport();
-        if levels.transport().as_ref() != Some(&transport) {
+        if levels.transport() != Some(&transport) {
             return Some(format!("--relay {relay} is connected to over {transport}: use --transport {transport}"));
         }
         let stays = "runs already, and stays where it is: use --relay-placement unpinned (and taskset -p)";
@@ -69,8 +69,8 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     {
         return Some(format!("--relay {method} is for TCP alone: use --transport tcp, or another --relay"));
     }
-    let place: RelayPlacement = levels.get("relay_placement").parsed()?;
-    let ends: Placement = levels.get("placement").parsed()?;
+    let place: RelayPlacement = levels.relay_placement()?;
+    let ends: Placement = levels.placement()?;
     let goes = || has(levels, RelayMethod::has_threads) && levels.get("relay_threads").name() == Some("direction");
     match (place, ends) {
         (RelayPlacement::Follows, _) if !goes() => Some(
@@ -187,14 +187,10 @@ mod tests {
     #[test]
     fn a_program_that_is_a_relay_asks_for_its_buffer() {
         let asked = plan_with_peers("i-am = \"relay\"").unwrap();
-        let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.get("relay_buffer").number()).collect();
+        let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
         assert!(asked.cells.iter().all(|cell| cell.factors.get("relay").name() == Some("read-write")));
-        assert_eq!(
-            asked.groups[0].factors.get("read_size").number(),
-            Some(64 << 10),
-            "its peers' sizes are conditions"
-        );
+        assert_eq!(asked.groups[0].factors.read_size(), Some(64 << 10), "its peers' sizes are conditions");
         let named = plan_with_peers("i-am = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
         assert_eq!(named.cells.len(), 2);
         let refused = |text: &str| plan_with_peers(text).unwrap_err().to_string();
@@ -309,7 +305,7 @@ mod tests {
             // What all parts of the plan agree in holds, and the peers' sizes are conditions.
             let said = ["i_am", "profile", "placement"].map(|name| levels.get(name).name());
             assert_eq!(said, [Some("relay"), Some("sum"), Some("cross-core")]);
-            assert_eq!(levels.get("read_size").number(), Some(64 << 10));
+            assert_eq!(levels.read_size(), Some(64 << 10));
         }
         let whole = resolve(&ready::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
         let of = |plan: &Plan, who: &str| {

@@ -17,7 +17,7 @@ use crate::plan::{Family, Plan, SeenPace};
 use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
 use crate::search;
-use crate::spec::{Part, PlanError, SET_BY_PROFILES, Spec};
+use crate::spec::{Part, PlanError, PlanSpec, SET_BY_PROFILES};
 use crate::task::refuse_what_no_task_can;
 use crate::{emulated, far, foreign};
 
@@ -31,7 +31,7 @@ const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill",
 ///
 /// # Errors
 /// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
-pub fn resolve(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
+pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
     let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
         return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
@@ -126,7 +126,7 @@ impl Plan {
 }
 
 /// Counts the cells before any is made: ranges multiply, and so does the memory for what they make.
-fn refuse_too_many(spec: &Spec) -> Result<(), PlanError> {
+fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
     let workload = spec.workload;
     let cells_of = |part: &Part| {
         let counted = |role, joint: Option<&Transport>| count(workload, part, role, joint, CELLS_MAX);
@@ -152,7 +152,7 @@ const ASKED_BEFORE: &str = "a [[part]] asks again, with other choices, what an e
 type Asked = HashMap<Levels, Vec<Levels>>;
 
 /// Crosses one part's levels and adds its groups, families and cells, but for groups that an earlier part asked for.
-fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
+fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
     let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
@@ -178,7 +178,7 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Res
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             for choice in &choices {
                 let mut factors = conditions.clone();
-                factors.by_name.extend(choice.by_name.clone());
+                factors.extend(choice);
                 let id = CellId(format!("c{}", plan.cells.len() + 1));
                 plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
             }
@@ -188,12 +188,12 @@ fn add_part(plan: &mut Plan, spec: &Spec, part: &Part, asked: &mut Asked) -> Res
                     continue;
                 }
                 let mut factors = conditions.clone();
-                factors.by_name.extend(choice.by_name.clone());
+                factors.extend(choice);
                 let id = CellId(format!("a{}", plan.artefacts.len() + 1));
                 plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors });
             }
             let mut key = conditions.clone();
-            key.by_name.retain(|name, _| !WITHIN_FAMILY.contains(&name.as_str()));
+            key.retain(|name, _| !WITHIN_FAMILY.contains(&name));
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
                 Family {
@@ -242,9 +242,9 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
-        let levels = part.levels(workload, factor, Some(&transport));
+        let levels = part.levels(workload, factor, Some(transport));
         let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
-        let set_by_profile = *conditions.get("profile") != Level::Absent && by_profiles;
+        let set_by_profile = conditions.profile().is_some() && by_profiles;
         set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
     })
 }
@@ -380,12 +380,12 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (2, 4, 1));
         let profiles: Vec<_> = plan.groups.iter().map(|group| group.factors.get("profile").to_string()).collect();
         assert_eq!(profiles, ["rpc", "many-idle"]);
-        assert_eq!(plan.groups[1].factors.get("idle_flows").number(), Some(1000));
+        assert_eq!(plan.groups[1].factors.idle_flows(), Some(1000));
         assert_eq!(plan.families[0].trial_ns, 50_000_000);
         let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get("server_threads").clone()).collect();
         assert_eq!(threads, [Level::Absent, Level::Number(1), Level::Absent, Level::Number(1)]);
         assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Call));
-        assert!(plan.cells.iter().all(|cell| !cell.factors.by_name.contains_key("write_size")));
+        assert!(plan.cells.iter().all(|cell| !cell.factors.states("write_size")));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use bytegauge_model::{CellKind, Implementation, Level, Levels, Workload, factor};
 
 use crate::plan::Plan;
-use crate::spec::{PlanError, Spec};
+use crate::spec::{PlanError, PlanSpec};
 
 /// Whether a batch does not fit the ring that a combination makes.
 pub(crate) fn is_too_large(combination: &Levels) -> bool {
@@ -14,7 +14,7 @@ pub(crate) fn is_too_large(combination: &Levels) -> bool {
 
 /// Whether a combination is only shown beside the others.
 pub(crate) fn is_artefact(combination: &Levels) -> bool {
-    let implementation = combination.get("implementation").parsed::<Implementation>();
+    let implementation = combination.implementation();
     implementation.is_some_and(Implementation::is_artefact)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn note_artefacts(plan: &mut Plan) {
 }
 
 /// A batch that fits no ring of its part, and bytes that are to be compared where none move.
-pub(crate) fn refuse_what_no_ring_can(spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_no_ring_can(spec: &PlanSpec) -> Result<(), PlanError> {
     if spec.workload != Workload::Ring {
         return Ok(());
     }

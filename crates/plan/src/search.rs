@@ -4,7 +4,7 @@ use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
 use bytegauge_model::{Level, Levels};
 
 use crate::pace;
-use crate::spec::Spec;
+use crate::spec::PlanSpec;
 
 /// How long a trial takes under these conditions, nanoseconds: a warm-up, a window and what is beside them, long enough for the
 /// calls without which it tells nothing; or as many of them as a search usually makes, each as long as its percentile needs.
@@ -20,7 +20,7 @@ pub fn trial_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), overhea
 }
 
 /// Whether some part of a spec searches.
-pub(crate) fn is_wanted(spec: &Spec) -> bool {
+pub(crate) fn is_wanted(spec: &PlanSpec) -> bool {
     let mut named = spec.parts.iter().filter_map(|part| part.levels.get("slo")).flatten();
     named.any(|level| level.name() != Some("none") && *level != Level::Absent)
 }

@@ -270,7 +270,7 @@ pub struct Part {
 
 /// Everything the user asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
+pub struct PlanSpec {
     /// The plan's name.
     pub name: String,
     /// A line about it.
@@ -306,10 +306,10 @@ pub struct Spec {
 /// "Within 5 % of the best" unless the user says otherwise.
 pub const MARGIN: f64 = 0.05;
 
-impl Spec {
+impl PlanSpec {
     /// A spec with one empty part: every factor at its default.
-    pub fn named(name: &str, workload: Workload) -> Spec {
-        Spec {
+    pub fn named(name: &str, workload: Workload) -> PlanSpec {
+        PlanSpec {
             name: name.into(),
             summary: String::new(),
             workload,

@@ -1,7 +1,7 @@
 //! A survey: the ready plans in small, one after another. Which ones, what each is asked, and how much of the time it gets.
 
 use crate::ready;
-use crate::spec::{PlanError, Spec, parse};
+use crate::spec::{PlanError, PlanSpec, parse};
 use bytegauge_model::factor;
 
 /// Time of a survey unless the user says otherwise.
@@ -52,7 +52,7 @@ impl SurveyStep {
     ///
     /// # Errors
     /// When the ready plan does not take the levels, which the test of the table excludes.
-    pub fn spec(&self, steps: &[SurveyStep], budget_ns: u64) -> Result<Spec, PlanError> {
+    pub fn spec(&self, steps: &[SurveyStep], budget_ns: u64) -> Result<PlanSpec, PlanError> {
         let mut spec = ready::find(self.plan)?;
         for (name, text) in self.levels {
             let Some(factor) = factor::find(name) else { continue };

@@ -7,7 +7,7 @@ use bytegauge_model::{Level, Nanos, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design};
 use crate::plan::{Family, Plan};
-use crate::spec::{PlanError, Spec};
+use crate::spec::{PlanError, PlanSpec};
 
 /// What goes around a run is told from this share of the whole on.
 const AROUND: f64 = 0.1;
@@ -19,7 +19,7 @@ pub(crate) const VALUE: &str = "value";
 const SPARE: f64 = 1.25;
 
 /// A task without values that fit it, or a workload without its task.
-pub(crate) fn refuse_what_no_task_can(spec: &Spec) -> Result<(), PlanError> {
+pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
     let task = match (&spec.task, spec.workload) {
         (Some(task), Workload::Check) => task,
         (None, Workload::Check) => return Err(PlanError::NoTask),
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
     use crate::{Catalog, resolve};
 
-    fn spec(words: &[&str], flags: &[(&str, &str)]) -> Spec {
-        let mut spec = Spec::named("check", Workload::Check);
+    fn spec(words: &[&str], flags: &[(&str, &str)]) -> PlanSpec {
+        let mut spec = PlanSpec::named("check", Workload::Check);
         spec.task = Some(ProgramTask {
             command: words.iter().map(|word| (*word).to_owned()).collect(),
             by_value: Default::default(),

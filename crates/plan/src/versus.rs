@@ -9,7 +9,7 @@ use bytegauge_model::{CellId, Factor, Levels, Versus, VersusSide, Workload, fact
 use crate::design::Finalists;
 use crate::foreign;
 use crate::plan::Plan;
-use crate::spec::{PlanError, SET_BY_PROFILES, Spec, parse};
+use crate::spec::{PlanError, PlanSpec, SET_BY_PROFILES, parse};
 
 /// The name of a session of two.
 pub const AB: &str = "ab";
@@ -30,7 +30,7 @@ const USUAL: &[(Workload, &str, &str)] = &[
 /// What decides which cost is compared, and for how long: alike on both sides.
 const ALIKE: &[&str] = &["rate", "call_rate", "think", "slo", "duration"];
 
-impl Spec {
+impl PlanSpec {
     /// Leaves one level of every factor that was not named.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
 /// Conditions that both have.
 fn shared(a: &Levels, b: &Levels) -> Levels {
     let mut shared = a.clone();
-    shared.by_name.retain(|name, level| b.get(name) == level);
+    shared.retain(|name, level| b.get(name) == level);
     shared
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use crate::{Catalog, resolve};
 
     fn side(workload: Workload, flags: &[(&str, &str)]) -> Plan {
-        let mut spec = Spec::named(AB, workload);
+        let mut spec = PlanSpec::named(AB, workload);
         let flags: Vec<_> =
             flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
         spec.set_all(&flags).unwrap();

@@ -3,7 +3,7 @@
 //! A pure function of what the client counted and of what the cell was set to. Claims no cause that these do not
 //! show: where two are possible it names both.
 
-use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Level, Levels};
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Levels};
 
 /// What of a cell bears on the cause of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,9 +28,9 @@ impl Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
             datagrams: levels.transport().is_some_and(|transport| transport.is_datagram()),
-            linger_zero: levels.get("linger").number() == Some(0),
-            connect_per_call: *levels.get("connect_per_call") == Level::Switch(true),
-            foreign: levels.foreign().is_some(),
+            linger_zero: levels.linger() == Some(0),
+            connect_per_call: levels.connect_per_call() == Some(true),
+            foreign: levels.connect().is_some(),
             listen_overflows,
         }
     }

@@ -45,7 +45,7 @@ fn ends_joined(levels: &Levels) -> String {
         Some(Transport::Pipe) => "Pipes".into(),
         Some(Transport::Udp) => "UDP over loopback".into(),
         Some(Transport::Udp6) => "UDP over loopback (IPv6)".into(),
-        Some(Transport::Source(path)) => path,
+        Some(Transport::Source(path)) => path.clone(),
         // An import may name a transport that this version does not know.
         None => levels.get("transport").name().map_or("An unnamed transport".into(), str::to_owned),
     }
@@ -135,30 +135,29 @@ fn ring(conditions: &Levels) -> Vec<String> {
 /// What is called, and how.
 fn call(conditions: &Levels) -> Vec<String> {
     let shown = |name: &str| level(name, conditions.get(name));
-    let Some(request) = conditions.get("request").number().map(|_| shown("request")) else { return Vec::new() };
-    let response = match conditions.get("response").number() {
+    let Some(request) = conditions.request().map(|_| shown("request")) else { return Vec::new() };
+    let response = match conditions.response() {
         Some(_) => format!("calls of {request} answered by {}", shown("response")),
         None => format!("calls of {request}"),
     };
-    let chunk =
-        conditions.get("request_chunk").number().map(|_| format!("written in pieces of {}", shown("request_chunk")));
-    let depth = conditions.get("depth").number().filter(|depth| *depth > 1).map(|depth| format!("{depth} outstanding"));
-    let per_call = *conditions.get("connect_per_call") == Level::Switch(true);
+    let chunk = conditions.request_chunk().map(|_| format!("written in pieces of {}", shown("request_chunk")));
+    let depth = conditions.depth().filter(|depth| *depth > 1).map(|depth| format!("{depth} outstanding"));
+    let per_call = conditions.connect_per_call() == Some(true);
     let per_call = per_call.then(|| "a connection for every call".to_owned());
-    let read_once = *conditions.get("read_once") == Level::Switch(true);
+    let read_once = conditions.read_once() == Some(true);
     let read_once = read_once.then(|| "to a server that takes its first read for the request".to_owned());
-    let competing = conditions.get("competing_flows").number().filter(|flows| *flows > 0);
+    let competing = conditions.competing_flows().filter(|flows| *flows > 0);
     let competing = competing.map(|flows| format!("beside {flows} competing flows"));
     [Some(response), chunk, depth, per_call, read_once, competing].into_iter().flatten().collect()
 }
 
 /// Conditions that are no factor of ours.
-fn foreign(conditions: &Levels) -> impl Iterator<Item = (&String, &Level)> {
-    conditions.by_name.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
+fn foreign(conditions: &Levels) -> impl Iterator<Item = (&str, &Level)> {
+    conditions.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
 }
 
 fn flows(conditions: &Levels) -> Option<String> {
-    conditions.get("flows").number().filter(|flows| *flows > 1).map(|flows| format!("{flows} flows"))
+    conditions.flows().filter(|flows| *flows > 1).map(|flows| format!("{flows} flows"))
 }
 
 fn load(conditions: &Levels) -> Vec<String> {
@@ -166,7 +165,7 @@ fn load(conditions: &Levels) -> Vec<String> {
     let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
     let is_stream = conditions.workload() == Workload::Stream;
     let (who, what) = if is_stream { ("the writer", "writes") } else { ("each client", "calls") };
-    let think = conditions.get("think").number().filter(|ns| *ns > 0);
+    let think = conditions.think().filter(|ns| *ns > 0);
     let think = think.map(|_| format!("{who} pausing {} between {what}", shown("think")));
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
@@ -218,7 +217,7 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
 
 fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
     let workload = conditions.workload();
-    let default = factor.default_over(workload, conditions.transport().as_ref());
+    let default = factor.default_over(workload, conditions.transport());
     default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
 }
 

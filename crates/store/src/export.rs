@@ -154,8 +154,8 @@ impl Store {
 
 /// Levels that an import brought along under names of its own, such as `machine`.
 fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
-    let names = rows.iter().flat_map(|row| row.cell.factors.by_name.keys());
-    names.map(String::as_str).filter(|name| factor::find(name).is_none()).collect()
+    let names = rows.iter().flat_map(|row| row.cell.factors.iter().map(|(name, _)| name));
+    names.filter(|name| factor::find(name).is_none()).collect()
 }
 
 fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {

@@ -52,11 +52,12 @@ impl PathSetup {
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
     pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
         let number = |name: &str| levels.get(name).number();
-        let foreign = levels.foreign().map(|at| Address::of(&at)).transpose()?;
+        let foreign = levels.connect().map(Address::of).transpose()?;
         let relay = Between::of(levels)?;
         Ok(PathSetup {
             transport: levels
                 .transport()
+                .cloned()
                 .ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?,
             flows: number("flows").unwrap_or(1) as usize,
             read_size,
@@ -123,8 +124,8 @@ impl FarPath {
     }
 
     fn of(levels: &Levels, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
-        let agent = |place: Place| match place {
-            Place::Ip(agent) => Ok(agent),
+        let agent = |place: &Place| match place {
+            Place::Ip(agent) => Ok(*agent),
             place => Err(Fault::Impossible(format!("{place} was never looked up"))),
         };
         let end = levels.far().map(|(place, way)| agent(place).map(|agent| (agent, way.far_side()))).transpose()?;

@@ -55,7 +55,7 @@ fn panel(session: &Session) -> Result<Panel> {
     let mut panel = Panel::new();
     for (cell, trial) in session.confirmed() {
         let name = |factor: &str| cell.factors.get(factor).to_string();
-        let entries = cell.factors.get("entries").number().context("a ring without entries")?;
+        let entries = cell.factors.entries().context("a ring without entries")?;
         let Some(rate) = trial.rate() else { continue };
         panel.entry((name("mode"), entries, name("implementation"))).or_default().insert(trial.block, rate);
     }

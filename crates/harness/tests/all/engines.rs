@@ -4,7 +4,7 @@
 use crate::support::{in_mode, run_until};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::{EndReport, Outcome, Transport, Workload, factor};
-use bytegauge_plan::{Catalog, Spec, resolve};
+use bytegauge_plan::{Catalog, PlanSpec, resolve};
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::engine::lacks;
 
@@ -41,7 +41,7 @@ fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'sta
 /// The path of the only cell that such a plan has; why there is none.
 fn planned(end: EngineEnd, transport: &str, engine: &str) -> Result<Setup, String> {
     let (workload, flags) = flags(end, transport, engine);
-    let mut spec = Spec::named("a walk", workload);
+    let mut spec = PlanSpec::named("a walk", workload);
     let fits = |name: &str| (factor::find(name).unwrap().fits)(&transport.parse().unwrap());
     let flags: Vec<_> = flags
         .into_iter()

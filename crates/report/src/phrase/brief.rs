@@ -139,10 +139,10 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
         }),
         "request" => Some(calls_of(&level(name, value))),
         "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
-        "read_size" | "write_size" if *conditions.get("i_am") != Level::Absent => None,
+        "read_size" | "write_size" if conditions.i_am().is_some() => None,
         _ => {
             let factor = factor::find(name)?;
-            let default = factor.default_over(conditions.workload(), conditions.transport().as_ref())?;
+            let default = factor.default_over(conditions.workload(), conditions.transport())?;
             let is_default = factor.kind.parse(default).is_ok_and(|default| default == *value);
             (!is_default).then(|| one(name, value)).flatten()
         }
@@ -173,7 +173,7 @@ pub fn who(conditions: &Levels) -> Option<&'static str> {
         "reader" => "your program reads",
         "writer" => "your program writes",
         "relay" => "your program is the relay",
-        _ if conditions.foreign().is_some() => "the server is not yours",
+        _ if conditions.connect().is_some() => "the server is not yours",
         _ => "both ends are yours",
     })
 }
@@ -185,7 +185,7 @@ pub fn profile_brief(conditions: &Levels) -> String {
     match phrase {
         Some(phrase) if phrase.len() <= PROFILE_MAX => phrase.to_owned(),
         // The mode of a ring is part of its question.
-        _ if name == "unstated" || *conditions.get("mode") != Level::Absent => String::new(),
+        _ if name == "unstated" || conditions.mode().is_some() => String::new(),
         _ => name,
     }
 }

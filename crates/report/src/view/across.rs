@@ -196,7 +196,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     };
     let factors = &group.row.group.factors;
     let mut conditions = factors.clone().said_of(factors.workload());
-    conditions.by_name.retain(|_, level| *level != Level::Absent);
+    conditions.retain(|_, level| *level != Level::Absent);
     Asked {
         answer,
         conditions,
@@ -210,7 +210,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
 fn choices(levels: &Levels) -> Levels {
     // Older sessions do not say their workload.
     let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
-    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels.retain(|_, level| *level != Level::Absent);
     levels
 }
 

@@ -198,7 +198,7 @@ fn too_little(
     }
     let unseen = |at: &usize| {
         let levels = &conditions.settled[*at].cell.factors;
-        levels.foreign().is_some() && levels.offers_load()
+        levels.connect().is_some() && levels.offers_load()
     };
     if confirmed.is_empty()
         && real.iter().all(unseen)

@@ -72,7 +72,7 @@ fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
 /// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.
 pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
     let all = conditions.audit.filter(|all| all.finding == Finding::Contradicts);
-    confirmed.iter().filter(|group| group.row.group.factors.age() == Age::Steady).find_map(|group| {
+    confirmed.iter().filter(|group| group.row.group.factors.age() == Some(Age::Steady)).find_map(|group| {
         let audit = of_choice(group, choice, conditions.margin)?;
         let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
         match (audit.finding, audit.strongest(), all) {

@@ -187,7 +187,7 @@ fn places(factor: &str, choices: &[Levels], levels: &[&Level]) -> Vec<Place> {
         let mut others = choice.clone();
         let level = levels.binary_search(&choice.get(factor)).ok();
         if level.is_some() {
-            others.by_name.remove(factor);
+            others.retain(|name, _| name != factor);
         }
         let next = columns.len();
         let column = *columns.entry(others).or_insert(next);

@@ -20,7 +20,7 @@ pub fn listen_overflows(settled: &Settled) -> Option<u64> {
 }
 
 fn listens_here(levels: &Levels) -> bool {
-    match levels.foreign() {
+    match levels.connect() {
         None => true,
         Some(Place::Ip(address)) => address.ip().is_loopback(),
         Some(Place::Named { .. } | Place::Path(_)) => false,

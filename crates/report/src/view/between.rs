@@ -189,7 +189,7 @@ fn present(levels: &Levels, role: Option<Role>) -> Levels {
     let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
     let workload = levels.workload();
     let mut levels = levels.said_of(workload);
-    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels.retain(|_, level| *level != Level::Absent);
     levels
 }
 
@@ -199,7 +199,7 @@ fn agree(one: &Levels, other: &Levels, stated_only: bool) -> bool {
         return one == other;
     }
     one.workload() == other.workload()
-        && one.by_name.iter().all(|(name, level)| other.by_name.get(name).is_none_or(|stated| stated == level))
+        && one.iter().all(|(name, level)| !other.states(name) || other.get(name) == level)
 }
 
 /// The groups that ask the same, those of the earliest session first; only where two sessions or more do.

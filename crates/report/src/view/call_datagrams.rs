@@ -55,7 +55,7 @@ fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
 
 /// Bytes of a reply.
 fn response(levels: &Levels) -> Option<u64> {
-    levels.get("response").number().or_else(|| levels.get("request").number())
+    levels.response().or_else(|| levels.request())
 }
 
 /// Where datagrams died, and what came otherwise than it should, in words; `None` if all came once and in order.

@@ -39,7 +39,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     Some(CallView {
         timing: if levels.offered_rate().is_some() || levels.slo().is_some() { OPEN } else { CLOSED },
-        offered_per_second: levels.get("call_rate").number().map(|rate| rate as f64),
+        offered_per_second: levels.call_rate().map(|rate| rate as f64),
         knee: knee(settled),
         mean_per_second: mean,
         sd_per_second: sd,
@@ -68,7 +68,7 @@ const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     // A client whose writes never follow each other before a reply waits for nothing but the server.
     let levels = &settled.cell.factors;
-    let pieces = levels.get("request_chunk").number().is_some() || levels.get("depth").number() > Some(1);
+    let pieces = levels.request_chunk().is_some() || levels.depth() > Some(1);
     let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks).sum();
     if acks == 0 || !pieces {
         return None;

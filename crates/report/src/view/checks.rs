@@ -57,7 +57,7 @@ pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> O
 /// A call moves no more than it was given room for, so the rate is at most that of the reads times their size. Medians
 /// keep the order that every honest trial has.
 fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
-    let size = levels.get("read_size").number().filter(|size| *size > 0)? as f64;
+    let size = levels.read_size().filter(|size| *size > 0)? as f64;
     let middle = |of: &dyn Fn(&Trial) -> Option<f64>| {
         median(&trials.iter().filter_map(|trial| of(trial)).filter(|value| value.is_finite()).collect::<Vec<_>>())
     };

@@ -155,7 +155,7 @@ fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
 
 fn shared_conditions(conditions: &Levels) -> Levels {
     let mut shared = conditions.of_role(Role::Condition);
-    shared.by_name.retain(|name, level| !PROFILE_FACTORS.contains(&name.as_str()) && *level != Level::Absent);
+    shared.retain(|name, level| !PROFILE_FACTORS.contains(&name) && *level != Level::Absent);
     shared
 }
 
@@ -173,7 +173,7 @@ type Choice = (Levels, usize);
 
 fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
     let mut levels = settled.cell.factors.of_role(Role::Choice);
-    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels.retain(|_, level| *level != Level::Absent);
     let nth = seen.entry(levels.clone()).or_insert(0);
     *nth += 1;
     (levels, *nth)

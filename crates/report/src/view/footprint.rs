@@ -12,12 +12,12 @@ pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Optio
         Workload::Call => return of_calls(levels, trials, varied),
         // What a program does with its value is its own business; the smaller of two sizes that are as good is taken.
         Workload::Check => return levels.get("value").number(),
-        Workload::Ring => return levels.get("entries").number().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
+        Workload::Ring => return levels.entries().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
     }
-    let flows = levels.get("flows").number().unwrap_or(1);
-    let mut each = levels.get("read_size").number()?;
+    let flows = levels.flows().unwrap_or(1);
+    let mut each = levels.read_size()?;
     // One-ended sources have no writer; a two-ended import may not tell its writer's size.
-    each = each.saturating_add(levels.get("write_size").number().unwrap_or(0));
+    each = each.saturating_add(levels.write_size().unwrap_or(0));
     for buffer in BUFFERS {
         if varied.iter().any(|name| name == buffer.factor) && buffer.applies(levels) {
             each = each.saturating_add(buffer.size(levels, trials)?);
@@ -44,7 +44,7 @@ fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64
         add(buffer.size(levels, trials)?, connections);
     }
     if varies("read_size") {
-        let thread_a_flow = levels.engine("server_engine").is_some_and(Engine::has_thread_a_flow);
+        let thread_a_flow = levels.server_engine().is_some_and(Engine::has_thread_a_flow);
         add(number("read_size"), if thread_a_flow { connections } else { number("server_threads").max(1) });
     }
     bytes

@@ -1,6 +1,6 @@
 //! One group: its best set, its twin, its recommendation and its cost model.
 
-use bytegauge_model::{CellId, Level, Stage, Trial};
+use bytegauge_model::{CellId, Stage, Trial};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
@@ -162,8 +162,7 @@ pub fn are_apart(one: (u64, u64), other: (u64, u64)) -> bool {
 /// Whether there is a connection, and not one a call.
 fn has_an_age(cell: &Settled) -> bool {
     let factors = &cell.cell.factors;
-    factors.transport().is_some_and(|transport| transport.two_ended())
-        && *factors.get("connect_per_call") != Level::Switch(true)
+    factors.transport().is_some_and(|transport| transport.two_ended()) && factors.connect_per_call() != Some(true)
 }
 
 fn age_of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<(u64, u64)> {

@@ -126,7 +126,7 @@ struct Named {
 fn key(levels: &Levels) -> Levels {
     // Older sessions do not say their workload.
     let mut levels = levels.clone().said_of(levels.workload());
-    levels.by_name.retain(|_, level| *level != Level::Absent);
+    levels.retain(|_, level| *level != Level::Absent);
     levels
 }
 

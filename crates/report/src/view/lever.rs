@@ -94,8 +94,8 @@ fn choice_of(group: &Judged) -> Option<usize> {
 /// The one condition in which two groups differ, if it is one that could be set otherwise.
 fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
     let (one, other) = (&a.row.group.factors, &b.row.group.factors);
-    let names = one.by_name.keys().chain(other.by_name.keys());
-    let mut differing: Vec<&str> = names.map(String::as_str).filter(|name| one.get(name) != other.get(name)).collect();
+    let names = one.iter().chain(other.iter()).map(|(name, _)| name);
+    let mut differing: Vec<&str> = names.filter(|name| one.get(name) != other.get(name)).collect();
     differing.sort_unstable();
     differing.dedup();
     // What exists over one transport alone differs along with it.

@@ -47,7 +47,7 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
         return None;
     }
     // A server that loses requests teaches when connections are reset, not which size is good.
-    if groups.iter().all(|group| *group.row.group.factors.get("read_once") == Level::Switch(true)) {
+    if groups.iter().all(|group| group.row.group.factors.read_once() == Some(true)) {
         return failures(&sweeps);
     }
     let autos: Vec<&Size> = sweeps.iter().filter_map(|sweep| sweep.iter().find(|size| size.level.is_auto())).collect();
@@ -76,7 +76,7 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
 /// Whether the choice that the verdict names sets a size.
 fn names_a_size(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> bool {
     let named = groups.iter().find_map(|group| group.cell(choice));
-    named.is_some_and(|at| conditions.settled[at].cell.factors.get("rcvbuf").number().is_some())
+    named.is_some_and(|at| conditions.settled[at].cell.factors.rcvbuf().is_some())
 }
 
 /// The sizes of one group that agree in every other choice with the one that is named, or with the leader; `None`
@@ -84,7 +84,7 @@ fn names_a_size(groups: &[&Judged], choice: Option<usize>, conditions: &Conditio
 fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Conditions) -> Option<Vec<Size<'a>>> {
     if group.verdict.present.len() < 2
         || !group.varied.iter().any(|name| name == "rcvbuf")
-        || *group.row.group.factors.get("request") == Level::Absent
+        || group.row.group.factors.request().is_none()
     {
         return None;
     }
@@ -100,7 +100,7 @@ fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Condition
 
 fn others(levels: &Levels) -> Levels {
     let mut levels = levels.of_role(Role::Choice);
-    levels.by_name.retain(|name, _| !matches!(name.as_str(), "rcvbuf" | "rcvbuf_on"));
+    levels.retain(|name, _| !matches!(name, "rcvbuf" | "rcvbuf_on"));
     levels
 }
 

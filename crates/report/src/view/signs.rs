@@ -205,7 +205,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
         offered_rate: levels.offered_rate().map(|rate| rate as f64),
         objective: call.knee.as_ref().and_then(objective),
         rate: known.rate,
-        think_share: levels.get("think").number().zip(known.rate).map(|(ns, rate)| {
+        think_share: levels.think().zip(known.rate).map(|(ns, rate)| {
             let per_flow = rate / flows(levels) as f64;
             ns as f64 / 1e9 * per_flow
         }),
@@ -241,7 +241,7 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
 }
 
 fn think_share(end: &EndSums, levels: &Levels) -> Option<f64> {
-    let think_ns = levels.get("think").number().filter(|ns| *ns > 0)? as f64;
+    let think_ns = levels.think().filter(|ns| *ns > 0)? as f64;
     (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64))
 }
 
@@ -261,7 +261,7 @@ pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static
                 && *levels.get(buffer.factor) != Level::Absent
             {
                 let mut others = levels.of_role(Role::Choice);
-                others.by_name.remove(buffer.factor);
+                others.retain(|name, _| name != buffer.factor);
                 families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
             }
         }

@@ -5,27 +5,32 @@ use bytegauge_model::{Engine, Levels, Workload};
 /// Threads of the end that connects, and of the one that is connected to.
 pub fn threads(levels: &Levels) -> [u64; 2] {
     match levels.workload() {
-        Workload::Call => [threads_of_calls(levels, "client"), threads_of_calls(levels, "server")],
+        Workload::Call => [
+            threads_of_calls(levels, levels.client_engine(), levels.client_threads(), 0),
+            threads_of_calls(
+                levels,
+                levels.server_engine(),
+                levels.server_threads(),
+                levels.competing_flows().unwrap_or(0),
+            ),
+        ],
         Workload::Stream => [threads_of_stream(levels); 2],
         Workload::Ring | Workload::Check => [1; 2],
     }
 }
 
 /// One for each connection that has something to say where the end is blocking: a server has those of competing clients too.
-fn threads_of_calls(levels: &Levels, end: &str) -> u64 {
-    match levels.engine(&format!("{end}_engine")) {
-        Some(engine) if engine.has_thread_a_flow() => {
-            let others = if end == "server" { levels.get("competing_flows").number().unwrap_or(0) } else { 0 };
-            flows(levels).saturating_add(others)
-        }
-        _ => levels.get(&format!("{end}_threads")).number().unwrap_or(1).max(1),
+fn threads_of_calls(levels: &Levels, engine: Option<Engine>, threads: Option<u64>, competing: u64) -> u64 {
+    match engine {
+        Some(engine) if engine.has_thread_a_flow() => flows(levels).saturating_add(competing),
+        _ => threads.unwrap_or(1).max(1),
     }
 }
 
 /// One for each flow, or each way where the engine carries many connections a thread.
 fn threads_of_stream(levels: &Levels) -> u64 {
     let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
-    match levels.engine("engine") {
+    match levels.engine() {
         Some(engine) if !lossy && engine != Engine::Null && !engine.has_thread_a_flow() => ways(levels),
         _ => flows(levels),
     }
@@ -39,7 +44,7 @@ pub fn lanes(levels: &Levels) -> u64 {
 
 /// Parallel flows of a cell; of both ways each.
 pub fn flows(levels: &Levels) -> u64 {
-    levels.get("flows").number().unwrap_or(1).max(1).saturating_mul(ways(levels))
+    levels.flows().unwrap_or(1).max(1).saturating_mul(ways(levels))
 }
 
 /// Directions that bytes go in at once.

@@ -167,7 +167,7 @@ fn placement(
 ) -> Option<Placement> {
     let rest = |family: &Family| {
         let mut rest = family.conditions.clone();
-        rest.by_name.remove("placement");
+        rest.retain(|name, _| name != "placement");
         rest
     };
     let others = families.iter().filter(|other| {

@@ -145,7 +145,7 @@ fn medians_that_move_have_no_interval_beside_a_relay() {
         let first = confirmed(&data)[0];
         let cell = data.cells.iter().find(|row| row.cell.kind == CellKind::Candidate).expect("a cell").cell.id.clone();
         data.cells.iter_mut().for_each(|row| {
-            let name = if row.cell.factors.get("read_size").number() == Some(1024) { "tokio" } else { "splice" };
+            let name = if row.cell.factors.read_size() == Some(1024) { "tokio" } else { "splice" };
             row.cell.factors.set("relay", Level::Name(name.into()));
         });
         for trial in &mut data.trials {
@@ -209,7 +209,7 @@ fn congestion_control_over_loopback_is_no_advice_for_a_network() {
     for (transport, expected) in [("tcp", true), ("unix", false)] {
         let mut data = session(&Plan { transports: vec![transport], ..reads(0.01) });
         for row in &mut data.cells {
-            let name = if row.cell.factors.get("read_size").number() == Some(1024) { "bbr" } else { "cubic" };
+            let name = if row.cell.factors.read_size() == Some(1024) { "bbr" } else { "cubic" };
             if expected {
                 row.cell.factors.set("congestion", Level::Name(name.into()));
             }

@@ -53,7 +53,7 @@ fn planted(age: &str, profiles: &[&'static str]) -> SessionData {
 }
 
 fn is_large(cell: &Cell) -> bool {
-    cell.factors.get("read_size").number() == Some(1 << 20)
+    cell.factors.read_size() == Some(1 << 20)
 }
 
 /// In long trials large reads cost so many times what small ones do.

@@ -102,7 +102,7 @@ fn whether_a_choice_travels_is_asked_of_the_other_sessions_own_blocks() {
     let mut without = on(NEW, 2, 1.0);
     without.trials.retain(|trial| {
         let row = without.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-        row.cell.factors.get("write_size").number() != Some(64 << 10)
+        row.cell.factors.write_size() != Some(64 << 10)
     });
     assert_eq!(finding(without).finding, "absent");
 }
@@ -116,7 +116,9 @@ fn a_published_table_is_compared_by_what_it_states() {
     table.record.machine = Value::Null;
     let states = |name: &str| ["transport", "read_size", "write_size"].contains(&name);
     let forget = |levels: &mut bytegauge_model::Levels| {
-        levels.by_name.iter_mut().filter(|(name, _)| !states(name)).for_each(|(_, level)| *level = Level::Absent);
+        let unstated: Vec<String> =
+            levels.iter().map(|(name, _)| name.to_owned()).filter(|name| !states(name)).collect();
+        unstated.iter().for_each(|name| levels.set(name, Level::Absent));
     };
     table.cells.iter_mut().for_each(|row| forget(&mut row.cell.factors));
     table.groups.iter_mut().for_each(|row| forget(&mut row.group.factors));

@@ -86,7 +86,7 @@ fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: b
         errors: (resets > 0).then_some(error).into_iter().collect(),
         ..CallReport::default()
     };
-    let rcvbuf = cell.factors.get("rcvbuf").number().map_or(131_072, |asked| asked * 2);
+    let rcvbuf = cell.factors.rcvbuf().map_or(131_072, |asked| asked * 2);
     let client = EndReport { call: Some(report.clone()), ..end(calls, 0.7, rcvbuf) };
     Trial {
         cell: cell.id.clone(),
@@ -123,12 +123,12 @@ fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
     for (index, own) in conditions.iter().enumerate() {
         let factors = levels(&[&common[..], own].concat());
         let id = GroupId(format!("g{}", index + 1));
-        let competing = factors.get("competing_flows").number().is_some_and(|flows| flows > 0);
+        let competing = factors.competing_flows().is_some_and(|flows| flows > 0);
         let cells: Vec<Cell> = planted
             .iter()
             .map(|planted| {
                 let mut factors = factors.clone();
-                factors.by_name.extend(levels(planted.choices).by_name);
+                factors.extend(&levels(planted.choices));
                 let id = CellId(format!("c{}", data.cells.len() + 1));
                 let cell = Cell {
                     id,
@@ -383,8 +383,8 @@ fn an_engine_is_recommended_in_a_sentence() {
 fn offered(rate: &str) -> SessionData {
     let mut data = engines();
     let rate = support::levels(&[("call_rate", rate.to_owned())]);
-    data.groups.iter_mut().for_each(|row| row.group.factors.by_name.extend(rate.by_name.clone()));
-    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(rate.by_name.clone()));
+    data.groups.iter_mut().for_each(|row| row.group.factors.extend(&rate));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&rate));
     for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
         trial.ends.get_mut(EndRole::Server).expect("a server").cpu_ns /= 10;
     }
@@ -465,7 +465,7 @@ fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>
     let choices: &[_] = &[("server_engine", "epoll")];
     let mut data = session(&[&conditions], &[Planted { choices, calls_per_second: 20_000.0, reset_share: 0.2 }]);
     let transport = support::levels(&[("transport", transport.to_owned())]);
-    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(transport.by_name.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&transport));
     for trial in &mut data.trials {
         let client = trial.ends.get_mut(EndRole::Client);
         let errors = client.and_then(|client| client.call.as_mut()).into_iter().flat_map(|call| &mut call.errors);
@@ -496,8 +496,8 @@ fn only_a_full_backlog_is_called_one() {
 fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     let mut data = engines();
     let udp = support::levels(&[("transport", "udp".to_owned())]);
-    data.groups.iter_mut().for_each(|row| row.group.factors.by_name.extend(udp.by_name.clone()));
-    data.cells.iter_mut().for_each(|row| row.cell.factors.by_name.extend(udp.by_name.clone()));
+    data.groups.iter_mut().for_each(|row| row.group.factors.extend(&udp));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&udp));
     for trial in &mut data.trials {
         let seen = CallDatagrams { sent: 1000, received: 940, late: 2, ..CallDatagrams::default() };
         let server = CallDatagrams { sent: 950, received: 950, dropped: 40, ..CallDatagrams::default() };

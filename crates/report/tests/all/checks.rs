@@ -125,7 +125,7 @@ fn a_rate_beyond_an_emulated_link_fails_the_cell() {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
         let link = crate::support::levels(&[("link_loss", "0%".into()), ("link_rate", "1Gbit".into())]);
         let place = |levels: &mut bytegauge_model::Levels| {
-            levels.by_name.extend(link.by_name.clone());
+            levels.extend(&link);
             levels.set("link_delay", bytegauge_model::Level::Number(20_000_000));
         };
         data.groups.iter_mut().for_each(|row| place(&mut row.group.factors));

@@ -333,7 +333,7 @@ fn what_the_system_chooses_lies_between_no_two_sizes() {
     let mut data = session(&Plan { seed: 5, ..reads(0.4) });
     for row in &mut data.cells {
         let factors = &mut row.cell.factors;
-        let auto = factors.get("read_size").number() == Some(1 << 20);
+        let auto = factors.read_size() == Some(1 << 20);
         factors.set("rcvbuf", if auto { Level::auto() } else { factors.get("read_size").clone() });
         factors.set("read_size", Level::Number(64 << 10));
     }
@@ -349,7 +349,7 @@ fn whoever_is_told_to_set_two_things_is_told_which_of_them_may_be_left_alone() {
     let mut data = session(&Plan { seed: 5, ..reads(0.4) });
     for row in &mut data.cells {
         let factors = &mut row.cell.factors;
-        let auto = factors.get("read_size").number() == Some(1 << 20);
+        let auto = factors.read_size() == Some(1 << 20);
         factors.set("rcvbuf", if auto { Level::auto() } else { Level::Number(64 << 10) });
     }
     let view = view(&data);

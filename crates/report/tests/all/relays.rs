@@ -169,7 +169,7 @@ fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
         let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], noise: 0.01, ..sizes.clone() });
         for row in &mut data.cells {
             let levels = &mut row.cell.factors;
-            let slow = levels.get("read_size").number() == Some(4 << 10);
+            let slow = levels.read_size() == Some(4 << 10);
             levels.set("relay", Level::Name(if slow { "tokio" } else { "splice" }.into()));
             if !sizes_vary {
                 levels.set("read_size", Level::Number(256 << 10));
@@ -192,7 +192,7 @@ fn what_a_relay_does_not_have_is_no_lever() {
         let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], noise: 0.01, ..sizes.clone() });
         for row in &mut data.cells {
             let levels = &mut row.cell.factors;
-            let slow = levels.get("read_size").number() == Some(4 << 10);
+            let slow = levels.read_size() == Some(4 << 10);
             levels.set("relay", Level::Name(if slow { "tokio" } else { "splice" }.into()));
             levels.set("read_size", Level::Number(256 << 10));
             let threads = if slow { threads_of_tokio } else { Some("cpus") };

@@ -540,7 +540,7 @@ fn what_an_earlier_look_showed_and_this_one_does_not_is_said() {
     assert!(view.groups[0].recommendation.proven && view.groups[0].once_proven.is_empty());
     let proven = view.groups[0].recommendation.cell.clone().expect("a choice");
     // Since the second look began all others are slower than it.
-    let cell = data.cells.iter().find(|row| row.cell.factors.get("read_size").number() == Some(16_384));
+    let cell = data.cells.iter().find(|row| row.cell.factors.read_size() == Some(16_384));
     let cell = cell.expect("a cell").cell.id.clone();
     let later = data.blocks.iter().filter(|block| block.stage == Stage::Confirm).nth(8).expect("a block").index;
     for trial in data.trials.iter_mut().filter(|trial| trial.cell != cell && trial.block >= later) {
@@ -610,7 +610,7 @@ fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
         let plan = Plan { seed, transports: vec!["tcp"], read_sizes: vec![16_384, 65_536], ..noisy(0.01) };
         let mut data = session(&plan);
         for row in &mut data.cells {
-            let asked = row.cell.factors.get("read_size").number() == Some(16_384);
+            let asked = row.cell.factors.read_size() == Some(16_384);
             row.cell.factors.set("rcvbuf", if asked { Level::Number(65_536) } else { Level::auto() });
             row.cell.factors.set("read_size", Level::Number(65_536));
         }

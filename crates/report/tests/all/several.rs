@@ -23,7 +23,7 @@ pub fn one_of_several(number: u64, confirm_blocks: u64) -> Plan {
 pub fn slow_large_reads(data: &mut SessionData, times: u64) {
     for at in 0..data.trials.len() {
         let row = data.cells.iter().find(|row| row.cell.id == data.trials[at].cell);
-        if row.is_some_and(|row| row.cell.factors.get("read_size").number() == Some(1 << 20)) {
+        if row.is_some_and(|row| row.cell.factors.read_size() == Some(1 << 20)) {
             data.trials[at].bytes /= times;
         }
     }

@@ -67,7 +67,7 @@ fn where_profiles_disagree_the_boundary_is_said() {
     let hurt: Vec<_> = data
         .cells
         .iter()
-        .filter(|row| row.cell.group.0 == "g1" && row.cell.factors.get("read_size").number() == Some(1 << 20))
+        .filter(|row| row.cell.group.0 == "g1" && row.cell.factors.read_size() == Some(1 << 20))
         .map(|row| row.cell.id.clone())
         .collect();
     data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= 3);
@@ -586,7 +586,7 @@ fn along_a_curve(slower_at: u64, times: u64) -> SessionData {
     let mut data = session(&plan);
     for trial in &mut data.trials {
         let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-        let size = row.cell.factors.get("read_size").number().expect("a size");
+        let size = row.cell.factors.read_size().expect("a size");
         let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         let preempted = trial.block % 2;
         (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
@@ -647,7 +647,7 @@ fn the_plain_fit_finds_the_planted_line() {
         else {
             continue;
         };
-        let size = cell.cell.factors.get("read_size").number().expect("a size");
+        let size = cell.cell.factors.read_size().expect("a size");
         let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
         sink.window_ns = 160_000_000 + 22_000 * size;
@@ -678,7 +678,7 @@ fn no_break_is_read_off_sizes_that_nobody_asked_for() {
         for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
             let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
             // Short reads: what calls move differs from trial to trial.
-            let size = row.cell.factors.get("read_size").number().expect("a size") * (8 - trial.block % 4) / 8;
+            let size = row.cell.factors.read_size().expect("a size") * (8 - trial.block % 4) / 8;
             let ns = 160 + size / 16 + if size > 65_536 { (size - 65_536) / 2 } else { 0 };
             let ns = ns * (100 + trial.block % 3) / 100;
             (trial.bytes, trial.wall_ns) = (1_000_000 * size, 1_000_000 * ns);
@@ -705,7 +705,7 @@ fn a_size_beyond_the_fit_changes_no_cost() {
         let mut data = session(&plan);
         for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
             let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-            let size = row.cell.factors.get("read_size").number().expect("a size");
+            let size = row.cell.factors.read_size().expect("a size");
             let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
             (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
             sink.window_ns = (160_000_000 + 22_000 * size) * if size > 4096 { beyond } else { 1 };

@@ -77,7 +77,7 @@ impl Shelf {
             return Ok(Rc::clone(known));
         }
         let mut factors = key.0.clone();
-        let transport = factors.transport().ok_or("it has no transport")?;
+        let transport = factors.transport().cloned().ok_or("it has no transport")?;
         if let Some(touches) = touches {
             fill_touches(&mut factors, touches);
         }
@@ -284,7 +284,7 @@ impl Fields {
         let Printed { bytes_per_second, half_digit } = self.rate?;
         let seconds = wall_ns as f64 / 1e9;
         let [_, calls, short, ..] = self.ends[Side::Sink as usize];
-        let counted = match (calls, short, factors.get("read_size").number()) {
+        let counted = match (calls, short, factors.read_size()) {
             (Some(calls), Some(0), Some(size)) => calls.checked_mul(size),
             _ => None,
         };

@@ -109,13 +109,7 @@ fn text_tables() {
     let sink = desk.store.trials(imported.session).unwrap()[1].end(EndRole::Sink).cloned().unwrap();
     assert_eq!((sink.calls, sink.short_calls, sink.window_ns), (1_500_000, 9_000, 742_017_215));
     let cells = desk.store.cells(imported.session).unwrap();
-    assert!(
-        cells.iter().all(|row| factor::of(Workload::Stream).all(|factor| row
-            .cell
-            .factors
-            .by_name
-            .contains_key(factor.name)))
-    );
+    assert!(cells.iter().all(|row| factor::of(Workload::Stream).all(|factor| row.cell.factors.states(factor.name))));
     assert_eq!(*cells[0].cell.factors.get("fill"), Level::Name("none".into()));
     assert_eq!(*cells[4].cell.factors.get("fill"), Level::Absent, "nobody writes to a device");
     let session = desk.store.session(imported.session).unwrap();
@@ -243,7 +237,7 @@ fn published_calls_need_what_they_do_not_say_and_no_more() {
     let imported = desk.import(text, &[("transport", "=tcp"), ("request", "=512")]).unwrap();
     assert!(imported.warnings.iter().any(|warning| warning.contains("how long a trial was")), "{imported:?}");
     let cells = desk.store.cells(imported.session).unwrap();
-    let rcvbuf: Vec<_> = cells.iter().map(|row| row.cell.factors.get("rcvbuf").number()).collect();
+    let rcvbuf: Vec<_> = cells.iter().map(|row| row.cell.factors.rcvbuf()).collect();
     assert_eq!(rcvbuf, [Some(2000), Some(5000), Some(100_000)]);
     let trials = desk.store.trials(imported.session).unwrap();
     let rates: Vec<_> = trials.iter().map(|trial| (trial.workload, trial.rate())).collect();

@@ -59,7 +59,7 @@ impl StreamSetup {
             batch: number("batch"),
             outstanding: number("outstanding").unwrap_or(OUTSTANDING),
             fill: parsed(levels, "fill")?.unwrap_or_default(),
-            rate: levels.get("rate").number(),
+            rate: levels.rate(),
             both: levels.goes_both_ways() && engine != Engine::Null,
             path,
         })

@@ -35,7 +35,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         // Which server is called is a choice, and no condition of a group.
         let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
         let is_foreign =
-            candidates.peek().is_some() && candidates.all(|cell| levels(&cell.factors).foreign().is_some());
+            candidates.peek().is_some() && candidates.all(|cell| levels(&cell.factors).connect().is_some());
         let said = common.filter_map(|(factor, _)| match factor.name {
             "i_am" if is_foreign => Some("the server is not yours".to_owned()),
             "i_am" if peers_differ => phrase::who(&conditions).map(str::to_owned),
@@ -125,7 +125,7 @@ fn not_asked(view: &View) -> Vec<String> {
         });
     }
     if view.plan.ends.as_deref() == Some("threads")
-        && groups.iter().any(|levels| *levels.get("placement") != Level::Absent && levels.workload().has_path())
+        && groups.iter().any(|levels| levels.placement().is_some() && levels.workload().has_path())
     {
         said.push("processes (--ends)".into());
     }

@@ -38,8 +38,8 @@ fn advised(rows: &[UseRow]) -> impl Iterator<Item = &UseRow> {
 /// What the largest buffer that a row advises comes to with many connections.
 fn asked_for(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
     let connects = |group: &GroupView| {
-        let transport = levels(&group.factors).transport();
-        transport.is_some_and(|transport| transport.two_ended()) && view.plan.workload != "check"
+        let levels = levels(&group.factors);
+        levels.transport().is_some_and(|transport| transport.two_ended()) && view.plan.workload != "check"
     };
     if !view.groups.iter().any(connects) {
         return None;

@@ -81,7 +81,7 @@ impl Questions {
         };
         let known = bytegauge_model::FACTORS.iter().map(|factor| factor.name.to_owned());
         // A condition that only an import knows separates groups as well.
-        let foreign = conditions.iter().flat_map(|levels| levels.by_name.keys().cloned());
+        let foreign = conditions.iter().flat_map(|levels| levels.iter().map(|(name, _)| name.to_owned()));
         let mut names: Vec<String> = known.collect();
         names.extend(foreign);
         let mut varying: Vec<String> = Vec::new();

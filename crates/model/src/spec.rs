@@ -1,0 +1,493 @@
+//! One combination of factor levels, typed: it is planned, stored, sent to the ends and reported.
+//!
+//! Text becomes a [`Spec`] once. Code then reads fields; only parsers and importers look a factor up by its name. A spec may
+//! hold the conditions of a group alone, so every field is optional. Its stored form is a map from names to levels.
+//!
+//! Knows no table of factors: each row of that table names the field that holds its level, by a [`Lens`].
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Arrivals, Engine, Fill, Placement, RcvbufOn, Transport, Work};
+use crate::emulated::{EmulatedLink, LinkLoss, LinkRate};
+use crate::far::Direction;
+use crate::level::Level;
+use crate::place::Place;
+use crate::program::{Age, Chosen, IAm};
+use crate::relay::{RelayPlacement, RelayThreads};
+use crate::relay_choice::RelayChoice;
+use crate::ring::{Implementation, Mode, RingFlags, UserData};
+use crate::slo::Slo;
+use crate::value::{FactorValue, OrAuto, OrMax, OrNone, OrSame};
+use crate::workload::Workload;
+
+/// How one factor's level is read from a [`Spec`] and written to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lens {
+    /// The factor's name, which is the field's.
+    pub name: &'static str,
+    slot: Slot,
+    get: fn(&Spec) -> Level,
+    set: fn(&mut Spec, &Level) -> bool,
+    copy: fn(&Spec, &mut Spec),
+}
+
+/// Declares the fields, the slot that numbers each, the method that reads it, and the lenses.
+macro_rules! spec {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty,)+) => {
+        /// The level of every factor; a factor that does not apply has none.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(from = "BTreeMap<String, Level>", into = "BTreeMap<String, Level>")]
+        pub struct Spec {
+            workload: Option<Workload>,
+            $($(#[doc = $doc])+ $name: Option<$type>,)+
+            /// The levels.
+            by_name: BTreeMap<String, Level>,
+        }
+
+        /// Numbers the fields in their order, which is that of the table of factors.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(non_camel_case_types, reason = "a slot has the name of its field")]
+        #[repr(u8)]
+        pub(crate) enum Slot { $($name,)+ }
+
+        /// The lens of every field, in their order.
+        pub(crate) const LENSES: &[Lens] = &[$(Lens {
+            name: stringify!($name),
+            slot: Slot::$name,
+            get: |spec| spec.$name.as_ref().map_or(Level::Absent, FactorValue::to_level),
+            set: |spec, level| {
+                spec.$name = FactorValue::from_level(level);
+                spec.$name.is_some()
+            },
+            copy: |from, to| to.$name.clone_from(&from.$name),
+        },)+];
+
+        impl Spec {
+            /// No level yet, of a workload.
+            pub const fn of(workload: Workload) -> Spec {
+                Spec { workload: Some(workload), $($name: None,)+ by_name: BTreeMap::new() }
+            }
+
+            $($(#[doc = $doc])+ /// `None` where it is absent, and where it is left to the system.
+            pub fn $name(&self) -> Option<<$type as FactorValue>::Read<'_>> {
+                self.$name.as_ref().and_then(FactorValue::read)
+            })+
+        }
+
+        fn slot_of(name: &str) -> Option<Slot> {
+            match name {
+                $(stringify!($name) => Some(Slot::$name),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+spec! {
+    /// How the ends are joined.
+    transport: Transport,
+    /// The end that the program controls which is asked about.
+    i_am: IAm,
+    /// The condition whose levels are compared.
+    choose: Chosen,
+    /// How old a path is when it is measured.
+    age: Age,
+    /// Where the ends run.
+    placement: Placement,
+    /// The named set of conditions.
+    profile: Arc<str>,
+    /// Parallel flows.
+    flows: u64,
+    /// Bytes of a request.
+    request: u64,
+    /// Bytes of a response, where it has another size than the request.
+    response: OrSame<u64>,
+    /// Most bytes of one write of a request.
+    request_chunk: OrAuto<u64>,
+    /// Requests outstanding per flow.
+    depth: u64,
+    /// Whether every call opens a connection of its own.
+    connect_per_call: bool,
+    /// Whether the server takes its first read for the whole request.
+    read_once: bool,
+    /// Connections that the server holds and that never call.
+    idle_flows: u64,
+    /// What the reader does per read, the server per request.
+    work: Work,
+    /// Bytes of private state that the reader touches per read, the server per request.
+    walk: u64,
+    /// What the writer does per write.
+    fill: Fill,
+    /// Offered load of all flows of a stream, bytes per second.
+    rate: OrMax<u64>,
+    /// The latency objective whose knee is searched for.
+    slo: OrNone<Slo>,
+    /// Offered load of all flows, calls per second.
+    call_rate: OrMax<u64>,
+    /// How offered calls are spread.
+    arrivals: Arrivals,
+    /// Pause between two writes, or two calls, nanoseconds.
+    think: u64,
+    /// How long a call may take, nanoseconds.
+    timeout: u64,
+    /// Flows of a second group of clients against the same server.
+    competing_flows: u64,
+    /// The engine of the client.
+    client_engine: Engine,
+    /// Threads of the client.
+    client_threads: u64,
+    /// Where the relay runs.
+    relay_placement: RelayPlacement,
+    /// The agent on whose host the relays run, where that is not this one.
+    relay_host: OrAuto<Place>,
+    /// The agent on whose host one end runs, where that is not this one.
+    host: OrAuto<Place>,
+    /// Which way bytes or calls go between two hosts.
+    direction: Direction,
+    /// The round trip that an emulated link adds, nanoseconds.
+    link_delay: u64,
+    /// What an emulated link loses.
+    link_loss: LinkLoss,
+    /// What an emulated link carries.
+    link_rate: LinkRate,
+    /// Measured time of one trial, nanoseconds.
+    duration: OrAuto<u64>,
+    /// The engine of both ends of a stream.
+    engine: Engine,
+    /// An external server, which is called or written to instead of ours.
+    connect: OrAuto<Place>,
+    /// How a relay between the ends passes bytes on.
+    relay: RelayChoice,
+    /// The threads of a relay.
+    relay_threads: RelayThreads,
+    /// Bytes of the buffer of each direction of a relay.
+    relay_buffer: OrAuto<u64>,
+    /// Capacity of each pipe of a relay, bytes.
+    relay_pipe: OrAuto<u64>,
+    /// The engine of the server.
+    server_engine: Engine,
+    /// Threads of the server.
+    server_threads: u64,
+    /// Most bytes of one receive.
+    read_size: u64,
+    /// Bytes of one write.
+    write_size: u64,
+    /// Datagrams of one call, or segments of one send.
+    batch: OrAuto<u64>,
+    /// Receives of datagrams that an io_uring keeps in flight.
+    outstanding: u64,
+    /// `SO_SNDBUF`, bytes.
+    sndbuf: OrAuto<u64>,
+    /// `SO_RCVBUF`, bytes.
+    rcvbuf: OrAuto<u64>,
+    /// The socket whose `SO_RCVBUF` is set.
+    rcvbuf_on: RcvbufOn,
+    /// `SO_RCVLOWAT`, bytes.
+    rcvlowat: OrAuto<u64>,
+    /// `TCP_NODELAY`.
+    nodelay: OrAuto<bool>,
+    /// TCP congestion control of the writer.
+    congestion: OrAuto<Arc<str>>,
+    /// `SO_LINGER` of accepted connections, seconds.
+    linger: OrAuto<u64>,
+    /// Connections that may wait to be accepted.
+    backlog: OrAuto<u64>,
+    /// Whether each thread of the server has a listening socket of its own.
+    reuseport: bool,
+    /// `SO_BUSY_POLL`, nanoseconds.
+    busy_poll: OrAuto<u64>,
+    /// `TCP_QUICKACK`.
+    quickack: OrAuto<bool>,
+    /// `TCP_NOTSENT_LOWAT`, bytes.
+    notsent_lowat: OrAuto<u64>,
+    /// `TCP_CORK`.
+    cork: OrAuto<bool>,
+    /// Capacity of the pipe, bytes.
+    pipe_size: OrAuto<u64>,
+    /// What is asked of the loop of a ring.
+    mode: Mode,
+    /// What goes out with each operation of a ring.
+    user_data: UserData,
+    /// Submissions that fit a ring.
+    entries: u64,
+    /// Operations of one submission.
+    submit_batch: OrAuto<u64>,
+    /// The implementation that drives a ring.
+    implementation: Implementation,
+    /// How a ring is made.
+    setup: RingFlags,
+    /// How long a run of a program may take, nanoseconds.
+    run_timeout: u64,
+    /// The value that is put into the words of a program.
+    value: Level,
+}
+
+/// The name under which the workload is stored next to the levels.
+const WORKLOAD: &str = "workload";
+
+impl From<BTreeMap<String, Level>> for Spec {
+    fn from(by_name: BTreeMap<String, Level>) -> Spec {
+        let mut spec = Spec::default();
+        for (name, level) in by_name {
+            match level.parsed().filter(|_| name == WORKLOAD) {
+                Some(workload) => spec.workload = Some(workload),
+                None => spec.set(&name, level),
+            }
+        }
+        spec
+    }
+}
+
+impl<'a> FromIterator<(&'a str, Level)> for Spec {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Level)>>(pairs: I) -> Spec {
+        Spec::from(pairs.into_iter().map(|(name, level)| (name.to_owned(), level)).collect::<BTreeMap<_, _>>())
+    }
+}
+
+impl<const N: usize> From<[(&str, Level); N]> for Spec {
+    fn from(pairs: [(&str, Level); N]) -> Spec {
+        pairs.into_iter().collect()
+    }
+}
+
+impl From<Spec> for BTreeMap<String, Level> {
+    fn from(spec: Spec) -> BTreeMap<String, Level> {
+        let Spec { workload, mut by_name, .. } = spec;
+        if let Some(workload) = workload {
+            by_name.insert(WORKLOAD.into(), Level::Name(workload.to_string()));
+        }
+        by_name
+    }
+}
+
+/// In the order of the stored maps.
+impl Ord for Spec {
+    fn cmp(&self, other: &Spec) -> Ordering {
+        (self.workload, &self.by_name).cmp(&(other.workload, &other.by_name))
+    }
+}
+
+impl PartialOrd for Spec {
+    fn partial_cmp(&self, other: &Spec) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Spec {
+    /// The same levels, said to be of a workload.
+    #[must_use]
+    pub fn said_of(self, workload: Workload) -> Spec {
+        Spec { workload: Some(workload), ..self }
+    }
+
+    /// The workload, where the spec states it.
+    pub(crate) fn stated_workload(&self) -> Option<Workload> {
+        self.workload
+    }
+
+    /// The level of a factor, by its name; absent if it was never set.
+    pub fn get(&self, name: &str) -> &Level {
+        self.by_name.get(name).unwrap_or(&Level::Absent)
+    }
+
+    /// Sets the level of a factor, by its name. A level of another kind than the factor's is kept as it is.
+    pub fn set(&mut self, name: &str, level: Level) {
+        if let Some(slot) = slot_of(name) {
+            (LENSES[slot as usize].set)(self, &level);
+        }
+        self.by_name.insert(name.to_owned(), level);
+    }
+
+    /// Names and levels in the order of the names, absent levels included.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Level)> {
+        self.by_name.iter().map(|(name, level)| (name.as_str(), level))
+    }
+
+    /// Whether it states a level of the factor, were it that there is none.
+    pub fn states(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Forgets the levels that are not to be kept.
+    pub fn retain(&mut self, keep: impl Fn(&str, &Level) -> bool) {
+        let gone: Vec<String> =
+            self.by_name.iter().filter(|(name, level)| !keep(name, level)).map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            self.set(&name, Level::Absent);
+            self.by_name.remove(&name);
+        }
+    }
+
+    /// Takes over the levels that another spec states.
+    pub fn extend(&mut self, other: &Spec) {
+        for (name, level) in &other.by_name {
+            if let Some(slot) = slot_of(name) {
+                (LENSES[slot as usize].copy)(other, self);
+            }
+            self.by_name.insert(name.clone(), level.clone());
+        }
+    }
+
+    /// The agent of the other host, where one end runs, and the direction; `None` where both ends are here.
+    pub fn far(&self) -> Option<(&Place, Direction)> {
+        Some((self.host()?, self.direction().unwrap_or_default()))
+    }
+
+    /// Whether bytes go both ways at once.
+    pub fn goes_both_ways(&self) -> bool {
+        self.direction() == Some(Direction::Both)
+    }
+
+    /// Whether an end or a relay is on another host, whose CPUs are none of this one's.
+    pub fn spans_hosts(&self) -> bool {
+        self.host().is_some() || self.relay_host().is_some()
+    }
+
+    /// The emulated link between the two ends; `None` where they are joined as they are.
+    pub fn emulated_link(&self) -> Option<EmulatedLink> {
+        Some(EmulatedLink { delay_ns: self.link_delay()?, loss: self.link_loss()?, rate: self.link_rate()? })
+    }
+
+    /// Whether a load below the maximum is offered. Then every option reaches the same rate, and the CPU time that it takes
+    /// is compared.
+    pub fn offers_load(&self) -> bool {
+        self.offered_rate().is_some() || self.think().is_some_and(|ns| ns > 0)
+    }
+
+    /// The load that is offered, in bytes or calls per second; `None` where it is as much as goes.
+    pub fn offered_rate(&self) -> Option<u64> {
+        self.rate().or(self.call_rate())
+    }
+}
+
+impl Lens {
+    /// The factor's level.
+    pub fn get(&self, spec: &Spec) -> Level {
+        (self.get)(spec)
+    }
+
+    /// Sets the factor's level; `false` where the level is absent or of another kind: then the factor has none.
+    pub fn set(&self, spec: &mut Spec, level: &Level) -> bool {
+        (self.set)(spec, level)
+    }
+
+    /// The position of the factor in the table of factors.
+    pub fn index(&self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// The lens of a field, by the field's name.
+macro_rules! lens {
+    ($name:ident) => {
+        crate::spec::LENSES[crate::spec::Slot::$name as usize]
+    };
+}
+pub(crate) use lens;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::factor::FACTORS;
+
+    /// Texts of which each factor accepts some.
+    const TEXTS: &[&str] = &[
+        "auto",
+        "max",
+        "same",
+        "none",
+        "0.5ns",
+        "sum",
+        "touch",
+        "reader",
+        "flows",
+        "steady",
+        "on",
+        "off",
+        "p99=2ms",
+        "127.0.0.1:7",
+        "unix:/x",
+        "0.1%",
+        "10Mbit",
+        "bbr",
+        "haproxy",
+        "uring:zc",
+        "/dev/zero",
+        "1",
+        "2",
+        "1024",
+        "64K",
+        "15ms",
+    ];
+
+    /// Any level that the factor accepts.
+    fn level(index: usize) -> impl Strategy<Value = Level> {
+        let factor = &FACTORS[index];
+        let names = crate::meaning::of(factor.name).into_iter().map(|(name, _)| name);
+        let levels = names.chain(TEXTS.iter().copied()).filter_map(|text| factor.kind.parse(text).ok());
+        prop::sample::select(levels.collect::<Vec<_>>())
+    }
+
+    fn any_level() -> impl Strategy<Value = (usize, Level)> {
+        (0..FACTORS.len()).prop_flat_map(|index| (Just(index), level(index)))
+    }
+
+    #[test]
+    fn rows_and_fields_have_one_order() {
+        let rows: Vec<_> = FACTORS.iter().map(|factor| (factor.name, factor.lens.name)).collect();
+        let fields: Vec<_> = LENSES.iter().map(|lens| (lens.name, lens.name)).collect();
+        assert_eq!(rows, fields);
+        assert!(LENSES.iter().enumerate().all(|(index, lens)| lens.index() == index));
+    }
+
+    proptest! {
+        #[test]
+        fn a_level_is_read_as_it_was_set((index, level) in any_level()) {
+            let lens = &FACTORS[index].lens;
+            let mut spec = Spec::default();
+            prop_assert!(lens.set(&mut spec, &level), "{} {level:?}", lens.name);
+            prop_assert_eq!(lens.get(&spec), level);
+        }
+
+        #[test]
+        fn a_spec_survives_its_stored_form(
+            given in prop::collection::vec(any_level(), 0..20),
+            unknown in prop::collection::btree_map("[a-z]{3}-[a-z]", any::<u64>(), 0..3),
+        ) {
+            let mut map: BTreeMap<String, Level> = BTreeMap::new();
+            map.extend(given.into_iter().map(|(index, level)| (FACTORS[index].name.to_owned(), level)));
+            map.extend(unknown.into_iter().map(|(name, number)| (name, Level::Number(number))));
+            map.insert("fill".into(), Level::Absent);
+            let spec = Spec::from(map.clone());
+            prop_assert_eq!(BTreeMap::from(spec.clone()), map);
+            let text = serde_json::to_string(&spec).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn a_level_of_another_kind_is_kept_and_not_read() {
+        let mut spec = Spec::from([("flows", "many".into()), ("engine", "from-a-newer-version".into())]);
+        assert_eq!((spec.flows(), spec.engine()), (None, None));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"engine":"from-a-newer-version","flows":"many"}"#);
+        spec.set("flows", 2.into());
+        assert_eq!((spec.flows(), spec.get("flows")), (Some(2), &Level::Number(2)));
+    }
+
+    #[test]
+    fn the_workload_is_stored_next_to_the_levels() {
+        let mut spec = Spec::of(Workload::Call);
+        spec.set("depth", Level::Number(2));
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(text, r#"{"depth":2,"workload":"call"}"#);
+        let read: Spec = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.workload(), &read), (Workload::Call, &spec));
+        assert_eq!(read.of_role(crate::Role::Choice).workload(), Workload::Call);
+    }
+}
