@@ -3,6 +3,7 @@
 //! `stream` and `call` have the flags of their workload. `run` learns the workload from the plan, so it has the flags
 //! of all, and what one means is settled when the plan is known ([`crate::args::factors`]).
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use bytegauge_model::catalog::ENDS;
@@ -218,7 +219,8 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("end")
                 .about("Serve one end of a path on standard input and output")
-                .arg(Arg::new("role").value_name("ROLE").help("What it does, for whoever looks at the processes"))
+                .arg(Arg::new("role").value_name("ROLE").help("Its task, shown in lists of processes"))
+                .arg(Arg::new("words").num_args(0..).last(true).value_parser(value_parser!(OsString)))
                 .hide(true),
         )
 }

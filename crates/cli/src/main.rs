@@ -18,6 +18,7 @@ mod far;
 mod flamegraph;
 mod history;
 mod interrupt;
+mod leftovers;
 mod live;
 mod look;
 mod measure;
@@ -34,9 +35,10 @@ mod survey;
 mod terminal;
 mod watch;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use bytegauge_traffic::emulator;
+use bytegauge_traffic::{emulator, keeper};
 use clap::ArgMatches;
 
 use exit::Failure;
@@ -102,12 +104,15 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("completions", matches)) => completions::completions(matches),
         Some(("man", _)) => completions::man(),
         Some(("end", matches)) => {
-            let serve = match args::text(matches, "role") {
-                Some(emulator::ROLE) => emulator::serve_stdio,
-                _ => bytegauge_traffic::end::serve_stdio,
+            let served = match args::text(matches, "role") {
+                Some(emulator::ROLE) => emulator::serve_stdio().map(|()| exit::DONE),
+                Some(keeper::ROLE) => {
+                    let words = matches.get_many::<OsString>("words").unwrap_or_default();
+                    keeper::keep(&words.cloned().collect::<Vec<_>>())
+                }
+                _ => bytegauge_traffic::end::serve_stdio().map(|()| exit::DONE),
             };
-            serve().map_err(|error| Failure::failed(format!("this end: {error}")))?;
-            Ok(exit::DONE)
+            served.map_err(|error| Failure::failed(format!("this end: {error}")))
         }
         Some((name, matches)) => match name.parse() {
             Ok(workload) => measure::workload(workload, matches),

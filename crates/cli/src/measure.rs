@@ -18,7 +18,8 @@ use crate::flamegraph::Flames;
 use crate::live::JsonLines;
 use crate::progress::Bar;
 use crate::{
-    args, connect, design_flags, dry_run, far, history, interrupt, look, page, print, resume, stored, terminal,
+    args, connect, design_flags, dry_run, far, history, interrupt, leftovers, look, page, print, resume, stored,
+    terminal,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -181,6 +182,7 @@ pub fn execute(
     stop: &AtomicBool,
     (quiet, lines): (bool, &mut Option<JsonLines>),
 ) -> Result<(SessionId, Ended), Failure> {
+    leftovers::remove(quiet || lines.is_some());
     let mut bar = None;
     let mut silent = Silent;
     let observer: &mut dyn Observer = if let Some(lines) = lines {

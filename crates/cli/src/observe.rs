@@ -14,7 +14,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, check, interrupt, terminal};
+use crate::{args, check, interrupt, leftovers, terminal};
 
 /// Looks no longer than this unless the user says otherwise.
 const TIME_NS: u64 = 5_000_000_000;
@@ -59,9 +59,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         (None, false) => {
             check::must_be_there(&words)?;
-            let started = Started::start(&words)
+            leftovers::remove(false);
+            let started = std::env::current_exe()
+                .and_then(|program| Started::start(&program, &words))
                 .map_err(|error| Failure::failed(format!("starting `{}`: {error}", words.join(" "))))?;
-            (started.pid, Some(started))
+            (started.pid(), Some(started))
         }
     };
     let stop = interrupt::stop_on_signals()?;

@@ -1,18 +1,19 @@
-//! Programs of somebody else's that are run, waited for, and ended with everything that they started.
+//! External programs: how they are started, waited for and signalled.
 //!
-//! Whoever runs them is a process of its own that adopts orphans ([`adopt_orphans`]): a program that forks and leaves
-//! leaves its children to it, so that "all children of this process" is "all that was started", and nobody is looked for
-//! by name. Such a process has no other children, since it waits for any.
+//! The process that runs them is a [`Supervisor`](crate::supervisor::Supervisor), which adopts orphans. So "all children of
+//! this process" means "everything that was started", and no process is looked up by name.
 //!
 //! Never decides how long to wait.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use crate::{descendants, outcome};
+use crate::process::die_with_parent;
+use crate::{descendants, outcome, supervisor};
 
 /// What a process and those of its children that it waited for have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,17 +63,6 @@ pub enum Reaped {
     Nobody,
 }
 
-/// Makes orphaned descendants children of the calling process instead of the system's first one (prctl(2),
-/// `PR_SET_CHILD_SUBREAPER`).
-///
-/// # Errors
-///
-/// Whatever prctl(2) returns; in practice only a seccomp filter's error.
-pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)
-}
-
 /// Makes the child that `command` will start the leader of a session of its own: it has a group to be signalled, and no
 /// terminal that it could ask or that could interrupt it (setsid(2)).
 ///
@@ -84,24 +74,63 @@ pub fn lead_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(|| outcome::of(libc::setsid()).map(drop)) }
 }
 
-/// Makes the child that `command` will start [the leader of a session of its own](lead_session). It is killed when the calling
-/// *thread* ends, and runs on the given CPUs, or wherever it likes where there are none.
+/// Makes the child that `command` will start [the leader of a session of its own](lead_session). The kernel kills it when the
+/// calling *thread* ends. It runs on the given CPUs, or on any if none are given. Its environment names its supervisor.
 pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
     let mask = (!cpus.is_empty()).then(|| mask(cpus));
-    let parent = std::process::id();
     lead_session(command);
+    supervisor::mark(command);
+    die_with_parent(command);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes bare system calls on
     // memory that was prepared before and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
-        command.pre_exec(move || {
-            if let Some(mask) = &mask {
-                outcome::of(libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()))?;
+        command.pre_exec(move || match &mask {
+            None => Ok(()),
+            Some(mask) => {
+                let bytes = size_of_val(mask.as_slice());
+                outcome::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
             }
-            crate::process::set_parent_death_signal()?;
-            // The parent may have ended before the call above; then nobody would signal.
-            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         });
     }
+}
+
+/// Lets the child that `command` will start keep a descriptor, under the number that is returned. It is the child's argument
+/// for [`passed`].
+pub fn pass(command: &mut Command, descriptor: OwnedFd) -> RawFd {
+    let number = descriptor.as_raw_fd();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call on a descriptor
+    // that the closure keeps open.
+    unsafe { command.pre_exec(move || outcome::of(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0)).map(drop)) };
+    number
+}
+
+/// Takes over a descriptor that the parent [passed](pass). Programs that this process starts do not get it. Call it once.
+///
+/// # Errors
+///
+/// `EBADF` if it is not open.
+pub fn passed(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: passes integers and no memory.
+    outcome::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and it is above the standard descriptors: the parent put it there for the caller alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Connects standard input, output and error of the calling process to `/dev/null`.
+///
+/// # Errors
+///
+/// If `/dev/null` cannot be opened.
+pub fn close_standard_streams() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: passes integers and no memory. The standard streams stay open, as another file.
+        outcome::of(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
+    }
+    Ok(())
 }
 
 /// The CPUs as sched_setaffinity(2) takes them.

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use crate::descendants::TreeUse;
 use crate::environment::own_group;
+use crate::owner::{self, OwnerProcess};
 
-/// What the names of all of them begin with; the number of the process that made it follows.
+/// The start of every name. The [`OwnerProcess`] follows.
 const NAME: &str = "bytegauge-";
 
 /// How long processes that have been waited for may take to leave, in steps.
@@ -43,8 +44,7 @@ impl ControlGroup {
         if controllers.split_whitespace().any(|controller| controller == "cpu") {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        remove_abandoned(&above);
-        let folder = above.join(format!("{NAME}{}", std::process::id()));
+        let folder = above.join(format!("{NAME}{}", OwnerProcess::this()));
         // The last one's processes may have left late.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder)?;
@@ -78,14 +78,19 @@ impl Drop for ControlGroup {
         if own_group().is_some_and(|group| group == self.folder) {
             let _ = enter(&self.above);
         }
-        // It is busy as long as a process is on its way out; what stays then goes with the next one.
-        for _ in 0..LEAVE_STEPS {
-            if fs::remove_dir(&self.folder).is_ok() {
-                return;
-            }
-            thread::sleep(LEAVE_STEP);
-        }
+        remove(&self.folder);
     }
+}
+
+/// Removes a group. It is busy as long as a process is on its way out; the next start removes what stays.
+fn remove(folder: &Path) -> bool {
+    for _ in 0..LEAVE_STEPS {
+        if fs::remove_dir(folder).is_ok() {
+            return true;
+        }
+        thread::sleep(LEAVE_STEP);
+    }
+    false
 }
 
 /// Moves the calling process (cgroups(7): 0 stands for it).
@@ -93,15 +98,15 @@ fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), "0")
 }
 
-/// Groups whose makers were killed.
-fn remove_abandoned(above: &Path) {
-    for entry in fs::read_dir(above).into_iter().flatten().flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // One with processes in it stays.
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
+/// Kills everything in groups whose owners are dead, and removes these groups. Returns the number of groups removed.
+pub fn end_abandoned() -> u64 {
+    let Some(above) = own_group() else { return 0 };
+    let end = |folder: &PathBuf| {
+        // Linux 5.14 (Documentation/admin-guide/cgroup-v2.rst, `cgroup.kill`). Before, a group with processes stays.
+        let _ = fs::write(folder.join("cgroup.kill"), "1");
+        remove(folder)
+    };
+    owner::abandoned(&above, NAME).iter().filter(|folder| end(folder)).count() as u64
 }
 
 fn parse(stat: &str) -> Option<TreeUse> {
@@ -150,6 +155,33 @@ mod tests {
         assert!(own_group() != before);
         drop(group);
         assert!(own_group() == before && !folder.exists());
+    }
+
+    #[test]
+    fn group_of_a_dead_owner_is_ended() {
+        if let Err(error) = ControlGroup::make() {
+            eprintln!("SKIPPED: no control group can be made here: {error}");
+            return;
+        }
+        let folder = own_group().unwrap().join(format!("{NAME}{}-1", std::process::id()));
+        let mut orphan = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
+        // Another program on this machine may remove the group before the orphan is in it.
+        while fs::create_dir(&folder)
+            .and_then(|()| fs::write(folder.join("cgroup.procs"), orphan.id().to_string()))
+            .is_err()
+        {
+            let _ = fs::remove_dir(&folder);
+        }
+        let can_kill = folder.join("cgroup.kill").exists();
+        if !can_kill {
+            orphan.kill().unwrap();
+        }
+        // A killed process stays in its group until it is waited for.
+        let waits = thread::spawn(move || orphan.wait());
+        while folder.exists() {
+            end_abandoned();
+        }
+        assert!(!waits.join().unwrap().unwrap().success());
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Processes around a trial: children that must not outlive us, and what a process has used.
 //!
-//! External relays run as children. If we are killed, nobody would end them, and the next session
-//! would measure beside a busy orphan; hence the parent-death signal.
+//! Children of ours are killed with us by the kernel. External programs may have children of their own: see
+//! `supervisor`.
 //!
-//! Waits for no child but in [`ended_within`] and [`ended_unless`].
+//! Waits for no child but in [`ended_within`].
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,18 +22,13 @@ pub fn unmade_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Makes the kernel kill the *calling* process when its parent ends (prctl(2),
-/// `PR_SET_PDEATHSIG`).
+/// Sets the signal that the calling process receives when its parent ends, 0 for none (prctl(2), `PR_SET_PDEATHSIG`).
 ///
-/// "Parent" means the *thread* that created this process. It has no effect if that thread has
-/// ended already; [`die_with_parent`] closes that gap for children of ours.
-///
-/// # Errors
-///
-/// Whatever prctl(2) returns; in practice only a seccomp filter's error.
-pub fn set_parent_death_signal() -> io::Result<()> {
+/// "Parent" means the *thread* that created this process. It has no effect if that thread has ended already;
+/// [`die_with_parent`] closes that gap.
+pub(crate) fn set_death_signal(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+    outcome::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
 /// Enters the kernel and comes back: what every system call costs, whatever it does (getppid(2), which no library answers
@@ -56,8 +50,8 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     // no lock.
     unsafe {
         command.pre_exec(move || {
-            set_parent_death_signal()?;
-            // The parent may have ended before the call above; then nobody would signal.
+            set_death_signal(libc::SIGKILL)?;
+            // The parent may have ended before the call above. Then no signal comes.
             if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         })
     }
@@ -65,16 +59,11 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
 
 /// Waits for a child to end by itself, and looks as often as `every`; `None` if it had to be killed, or cannot be waited for.
 pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
-    ended_unless(&AtomicBool::new(false), child, patience, every)
-}
-
-/// The same, until `stop` is set: then it is killed at once.
-pub fn ended_unless(stop: &AtomicBool, child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + patience;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < until && !stop.load(Ordering::Relaxed) => thread::sleep(every),
+            Ok(None) if Instant::now() < until => thread::sleep(every),
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -193,8 +182,6 @@ mod tests {
         assert_eq!(ended_within(&mut child, Duration::from_secs(60), often).and_then(|status| status.code()), Some(3));
         let mut child = sleeper().spawn().unwrap();
         assert_eq!(ended_within(&mut child, Duration::ZERO, often), None);
-        let (mut other, stop) = (sleeper().spawn().unwrap(), AtomicBool::new(true));
-        assert_eq!(ended_unless(&stop, &mut other, Duration::from_secs(3600), often), None);
         // It has been waited for: nothing is left of it.
         assert!(child.try_wait().unwrap().is_some());
     }

@@ -5,7 +5,6 @@
 
 mod fold;
 mod perf;
-mod scratch;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,11 +17,14 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, CellKind, Level};
 use bytegauge_plan::Plan;
 use bytegauge_report::View;
+use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::flamegraph::scratch::Scratch;
 use crate::terminal;
+
+/// The start of the name of a folder for perf's data.
+const SCRATCH: &str = ".bytegauge-perf-";
 
 /// Who samples, and where to.
 pub struct Flames {
@@ -54,10 +56,10 @@ impl Flames {
             Failure::usage(format!("--flamegraph {}: {error}: name a folder that can be written", folder.display()))
         };
         fs::create_dir_all(folder).map_err(unwritten)?;
-        scratch::remove_abandoned(folder);
-        // The data of a trial lies there for a moment, too.
-        let scratch = Scratch::within(folder).map_err(unwritten)?;
-        match perf::tried(scratch.path()) {
+        remove_abandoned_folders(folder, SCRATCH);
+        // The data of a trial is there for a moment, too: in the user's folder, since it may be large.
+        let scratch = OwnedFolder::create_in(folder, SCRATCH).map_err(unwritten)?;
+        match perf::tried(program, scratch.path()) {
             Ok(()) => {
                 let quiet = matches.get_flag("quiet");
                 Ok(Some(Flames { folder: folder.clone(), program: program.to_owned(), quiet }))
@@ -92,12 +94,12 @@ impl Flames {
 
     /// One relay's. The picture's path.
     fn one(&self, plan: &Plan, cell: &Cell, name: &str, stop: &AtomicBool) -> Result<PathBuf, String> {
-        let scratch = Scratch::within(&self.folder).map_err(|error| error.to_string())?;
+        let scratch = OwnedFolder::create_in(&self.folder, SCRATCH).map_err(|error| error.to_string())?;
         let data = scratch.path().join("perf.data");
-        let sample = |pids: &[u32]| perf::Sampling::of(pids, &data, stop);
+        let sample = |pids: &[u32]| perf::Sampling::of(&self.program, pids, &data, stop);
         sampled::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
             .map_err(|error| error.to_string())?;
-        let folded = fold::folded(&perf::script(&data, stop)?)?;
+        let folded = fold::folded(&perf::script(&self.program, &data, stop)?)?;
         let picture = fold::drawn(&folded, &title(cell))?;
         let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));
         let write = |path: PathBuf, bytes: &[u8]| {

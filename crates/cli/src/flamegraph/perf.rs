@@ -3,16 +3,17 @@
 //! perf begins a command only once it samples the processes that it was told, and ends with it: so a command that says that it
 //! has begun, and waits for the end of its input, is how to know the first and to ask for the second.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::process::{die_with_parent, ended_unless};
+use bytegauge_traffic::keeper::Kept;
 
 const PERF: &str = "perf";
 
@@ -28,39 +29,43 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is asked whether it has ended.
 const ASK: Duration = Duration::from_millis(5);
 
-/// A perf that samples, until it is told to end or the user wants to stop.
+/// A perf that samples, until it is finished or the user wants to stop.
 pub struct Sampling<'a> {
-    child: Child,
+    /// Closing it ends the command that perf runs, and perf with it. It is dropped before perf is.
+    input: Option<ChildStdin>,
+    perf: Kept,
     stop: &'a AtomicBool,
     /// Where its errors go.
     errors: PathBuf,
 }
 
-/// Whether perf is here, and may sample.
+/// Whether perf is here, and may sample. `program` is this program's own file.
 ///
 /// # Errors
 /// Why not, and what to do.
-pub fn tried(folder: &Path) -> Result<(), String> {
-    Sampling::of(&[std::process::id()], &folder.join("tried"), &AtomicBool::new(false))?.finish()
+pub fn tried(program: &Path, folder: &Path) -> Result<(), String> {
+    Sampling::of(program, &[std::process::id()], &folder.join("tried"), &AtomicBool::new(false))?.finish()
 }
 
 impl Sampling<'_> {
-    /// Samples processes, and all that they start, from when this returns; what is seen goes to a file.
+    /// Samples processes and everything that they start, from when this returns. The samples go to the file `data`.
+    /// `program` is this program's own file.
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub fn of<'a>(pids: &[u32], data: &Path, stop: &'a AtomicBool) -> Result<Sampling<'a>, String> {
+    pub fn of<'a>(program: &Path, pids: &[u32], data: &Path, stop: &'a AtomicBool) -> Result<Sampling<'a>, String> {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let errors = data.with_extension("errors");
-        let mut command = Command::new(PERF);
-        command.args(["record", "-e", "cpu-clock", "-F", FREQUENCY, "-g", "-p", &pids.join(","), "-o"]).arg(data);
-        command.args(["--", "sh", "-c", UNTIL_TOLD]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut sampling = Sampling { child: spawned(&mut command, &errors)?, stop, errors };
+        let mut words = words(&["record", "-e", "cpu-clock", "-F", FREQUENCY, "-g", "-p", &pids.join(","), "-o"]);
+        words.push(data.into());
+        words.extend(["--", "sh", "-c", UNTIL_TOLD].map(OsString::from));
+        let mut perf = started(program, &words, (Stdio::piped(), Stdio::piped()), &errors)?;
+        let (input, said) = (perf.stdin(), perf.stdout());
+        let mut sampling = Sampling { perf, input, stop, errors };
         let (tell, told) = mpsc::channel();
-        let said = sampling.child.stdout.take();
         thread::spawn(move || {
             let lines = said.into_iter().flat_map(|said| BufReader::new(said).lines().map_while(Result::ok));
-            // All are read, so that nobody finds the pipe closed.
+            // All are read, so that the writer never finds the pipe closed.
             lines.for_each(|line| drop(tell.send(line)));
         });
         let until = Instant::now() + PATIENCE;
@@ -68,7 +73,10 @@ impl Sampling<'_> {
             match told.recv_timeout(ASK) {
                 Ok(_) => return Ok(sampling),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until && !stop.load(Ordering::Relaxed) => {}
-                Err(_) => return Err(sampling.complaint()),
+                Err(_) => {
+                    sampling.input = None;
+                    return Err(complaint("record", &sampling.errors, stop));
+                }
             }
         }
     }
@@ -76,52 +84,40 @@ impl Sampling<'_> {
     /// Ends it, and waits until all is written.
     ///
     /// # Errors
-    /// What it says is wrong.
-    pub fn finish(mut self) -> Result<(), String> {
-        drop(self.child.stdin.take());
-        match ended(&mut self.child, self.stop) {
-            Some(status) if status.success() => Ok(()),
-            _ => Err(self.complaint()),
+    /// The problem that perf reported.
+    pub fn finish(self) -> Result<(), String> {
+        let Sampling { perf, input, stop, errors } = self;
+        drop(input);
+        match succeeded(perf, stop) {
+            true => Ok(()),
+            false => Err(complaint("record", &errors, stop)),
         }
     }
-
-    /// What it said of what went wrong.
-    fn complaint(&mut self) -> String {
-        // It has ended, or does not answer.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        complaint("record", &self.errors, self.stop)
-    }
 }
 
-impl Drop for Sampling<'_> {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = ended(&mut self.child, self.stop);
-    }
-}
-
-/// What perf prints of a file of samples: a stack for each.
+/// What perf prints of a file of samples: a stack for each. `program` is this program's own file.
 ///
 /// # Errors
-/// What it says is wrong.
-pub fn script(data: &Path, stop: &AtomicBool) -> Result<Vec<u8>, String> {
+/// The problem that perf reported.
+pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>, String> {
     let (printed, errors) = (data.with_extension("script"), data.with_extension("errors"));
     let out = File::create(&printed).map_err(|error| format!("{}: {error}", printed.display()))?;
-    let mut command = Command::new(PERF);
     // Lines of source would take minutes.
-    command.args(["script", "--no-inline", "-i"]).arg(data).stdin(Stdio::null()).stdout(out);
-    match ended(&mut spawned(&mut command, &errors)?, stop) {
-        Some(status) if status.success() => {
-            fs::read(&printed).map_err(|error| format!("{}: {error}", printed.display()))
-        }
-        _ => Err(complaint("script", &errors, stop)),
+    let mut words = words(&["script", "--no-inline", "-i"]);
+    words.push(data.into());
+    match succeeded(started(program, &words, (Stdio::null(), out.into()), &errors)?, stop) {
+        true => fs::read(&printed).map_err(|error| format!("{}: {error}", printed.display())),
+        false => Err(complaint("script", &errors, stop)),
     }
 }
 
-fn spawned(command: &mut Command, errors: &Path) -> Result<Child, String> {
+fn words(words: &[&str]) -> Vec<OsString> {
+    [PERF].iter().chain(words).map(OsString::from).collect()
+}
+
+fn started(program: &Path, words: &[OsString], (input, output): (Stdio, Stdio), errors: &Path) -> Result<Kept, String> {
     let to = File::create(errors).map_err(|error| format!("{}: {error}", errors.display()))?;
-    die_with_parent(command.stderr(to)).spawn().map_err(|error| match error.kind() {
+    Kept::start(program, words, [input, output, to.into()]).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             "perf is not installed: install it (Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic)".into()
         }
@@ -129,9 +125,17 @@ fn spawned(command: &mut Command, errors: &Path) -> Result<Child, String> {
     })
 }
 
-/// How it ended; `None` if it had to be killed.
-fn ended(child: &mut Child, stop: &AtomicBool) -> Option<ExitStatus> {
-    ended_unless(stop, child, PATIENCE, ASK)
+/// Waits for perf to end by itself, and says whether it succeeded. It is ended when its time is over or `stop` is set.
+fn succeeded(mut perf: Kept, stop: &AtomicBool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+        match perf.ends_within(ASK) {
+            Ok(true) => return perf.finish().is_ok_and(|status| status.success()),
+            Ok(false) => {}
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// What perf said last, and what usually helps.

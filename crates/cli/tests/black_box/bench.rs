@@ -339,7 +339,7 @@ pub fn children(parent: u32) -> Vec<u32> {
     processes().filter(|id| parent_of(*id) == Some(parent)).collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").expect("Linux").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

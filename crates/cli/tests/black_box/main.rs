@@ -51,5 +51,6 @@ mod selftest;
 mod serve;
 mod store_faults;
 mod stored;
+mod supervision;
 mod survey;
 mod watch;

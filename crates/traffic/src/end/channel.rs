@@ -10,10 +10,11 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Outcome};
 use bytegauge_sys::children::lead_session;
+use bytegauge_sys::descendants;
 use bytegauge_sys::process::{die_with_parent, unmade_advice};
 use thiserror::Error;
 
@@ -28,6 +29,12 @@ use crate::path::FarPath;
 
 /// How long an end may take to say hello: a process has to start.
 const GREETING: Duration = Duration::from_secs(30);
+
+/// How long an idle end may take to leave.
+const LEAVE: Duration = Duration::from_millis(200);
+
+/// How long an end may take that has programs to end.
+const LEAVE_WITH_PROGRAMS: Duration = Duration::from_secs(15);
 
 /// Why an end does not answer.
 #[derive(Debug, Error)]
@@ -223,11 +230,9 @@ impl Channel {
         // An interrupt at the terminal reaches us, and we let the trial end; and it competes for CPUs as programs of others do
         // that it is compared with.
         lead_session(&mut command);
-        // Killed without a chance to tidy up, we must not leave a process behind that spins on a socket. Who runs a
-        // program learns it by its input, and ends that first.
-        if role != EndRole::Command {
-            die_with_parent(&mut command);
-        }
+        // If we are killed, no process may stay behind and spin on a socket. An end that runs a program switches the signal
+        // off while it does (`sys::supervisor`): it notices the end of its input, and ends the program first.
+        die_with_parent(&mut command);
         if let Some(emulator) = emulator {
             emulator.place(&mut command, role.side());
         }
@@ -371,7 +376,7 @@ impl Drop for Channel {
             Line::Far { link, end } => link.finish(*end),
             Line::Process { child, input, listener } => {
                 hang_up(input);
-                if !leaves(child, self.role) {
+                if !leaves(child) {
                     let _ = child.kill();
                 }
                 let _ = child.wait();
@@ -391,16 +396,18 @@ fn hang_up(input: &mut Option<UnixStream>) {
     }
 }
 
-/// Gives an idle process a moment to leave of its own accord, and one that has to end a program first some more.
-fn leaves(child: &mut Child, role: EndRole) -> bool {
-    let moments = if role == EndRole::Command { 5_000 } else { 200 };
-    for _ in 0..moments {
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-            _ => return true,
+/// Waits until a process has left by itself: a moment if it is idle, longer while it ends the programs that it runs.
+fn leaves(child: &mut Child) -> bool {
+    let began = Instant::now();
+    let has_programs = |pid| descendants::tree(pid).is_ok_and(|tree| tree.len() > 1);
+    while let Ok(None) = child.try_wait() {
+        let waited = began.elapsed();
+        if waited > LEAVE && (waited > LEAVE_WITH_PROGRAMS || !has_programs(child.id())) {
+            return false;
         }
+        std::thread::sleep(Duration::from_millis(1));
     }
-    false
+    true
 }
 
 struct Local {

@@ -16,6 +16,7 @@ use bytegauge_model::{EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, Rela
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::control_group::ControlGroup;
 use bytegauge_sys::descendants::TreeUse;
+use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
@@ -23,12 +24,13 @@ use crate::end::duty::Ended;
 use crate::end::peer::{Body, Peer};
 use crate::end::relay_charge::{Used, charged, reading};
 use crate::fault::Fault;
+use crate::leftovers;
 use crate::message::{Command, Reply};
 use crate::path::PathSetup;
 use crate::relay;
 use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
-use crate::task::{SETTLE, ask, stop, sweep};
+use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 
 /// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
 /// nobody takes one between our look at it and the program's.
@@ -48,13 +50,10 @@ pub(super) fn carry(
     let Some(Address::Ip(upstream)) = upstream else {
         return Err(Fault::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
     };
-    children::adopt_orphans().map_err(Fault::io("adopting the children of programs"))?;
-    // Removed when nobody is left.
+    // Declared before the supervisor, so that the group is empty when it is removed.
     let group = ControlGroup::make().ok();
-    let carried = run(peer, setup, program, (listen(path)?, *upstream), group.as_ref());
-    // Also where something went wrong.
-    sweep(Duration::ZERO)?;
-    carried
+    let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
+    run(peer, setup, program, (listen(path)?, *upstream), (&supervisor, group.as_ref()))
 }
 
 fn run(
@@ -62,10 +61,9 @@ fn run(
     setup: &Setup,
     program: &RelayProgram,
     (listen, upstream): (SocketAddr, SocketAddr),
-    group: Option<&ControlGroup>,
+    (supervisor, group): (&Supervisor, Option<&ControlGroup>),
 ) -> Result<Option<Ended>, Fault> {
-    let folder = tempfile::Builder::new().prefix("bytegauge-relay-").tempdir();
-    let folder = folder.map_err(Fault::io("making a folder for the relay's files"))?;
+    let folder = leftovers::folder().map_err(Fault::io("making a folder for the relay's files"))?;
     let config = folder.path().join("relay.conf");
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
     let version = relay::version(program);
@@ -80,7 +78,7 @@ fn run(
     }
     let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd(), || reading(group)))?;
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
-    let left = sweep(SETTLE)?;
+    let left = sweep(supervisor, SETTLE)?;
     // Who calls it off asks what went wrong: nothing here.
     let Some((used, by)) = used.map(charged) else { return Ok(Some(Ended::default())) };
     let (left_behind, charged) = (left.processes, Some(by));

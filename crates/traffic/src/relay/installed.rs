@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytegauge_model::relay_program::RelayConfig;
 use bytegauge_model::{RelayPlaces, RelayProgram};
+use bytegauge_sys::children::in_own_session;
 use bytegauge_sys::process::ended_within;
 
 use crate::fault::Fault;
@@ -69,7 +70,7 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let (first, rest) = program.version.split_first()?;
     let mut command = Command::new(found(first)?);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    bytegauge_sys::process::die_with_parent(&mut command);
+    in_own_session(&mut command, &[]);
     let mut child = command.spawn().ok()?;
     let ended = ended_within(&mut child, VERSION_TIME, Duration::from_millis(1)).is_some_and(|status| status.success());
     let text = |stream: &mut dyn Read| {

@@ -2,8 +2,8 @@
 //! that it started.
 //!
 //! Time runs from before the program is made until the kernel says that it has ended; output is read meanwhile, so that
-//! a full pipe stops nobody. Whatever goes wrong, nothing is left running: processes are ended by their numbers, since
-//! this process adopts every orphan (`sys::children`).
+//! a full pipe stops nobody. Whatever goes wrong, nothing is left running: this process is a supervisor
+//! (`sys::supervisor`).
 //!
 //! Never looks at what a program does but for its exit, its output and what the kernel charged for it.
 
@@ -19,6 +19,7 @@ use bytegauge_sys::children::{self, Used};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
+use bytegauge_sys::supervisor::{Supervisor, Swept};
 
 pub(crate) use setup::SETTLE;
 pub use setup::TaskSetup;
@@ -28,6 +29,9 @@ use crate::setup::Setup;
 use output::number;
 use program::{Event, Program, Waited, attend};
 use setup::{LEAVE, RELEASE};
+
+/// What fails where a process cannot become a supervisor.
+pub(crate) const SUPERVISING: &str = "supervising programs";
 
 /// How often it is asked whether a server listens.
 const ASK_READY: Duration = Duration::from_millis(2);
@@ -50,17 +54,16 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
 /// # Errors
 /// What went wrong; everything that was started is gone by then as well.
 pub fn run(setup: &Setup<TaskSetup>, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
-    children::adopt_orphans().map_err(Fault::io("adopting the children of programs"))?;
+    let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
-    let run = Run { setup: &setup.task, cpus: cpus(EndRole::Command), server_cpus: cpus(EndRole::Server), told };
-    let report = run.all();
-    // Also where nothing went wrong: there is nobody left then, which costs a system call.
-    sweep(Duration::ZERO)?;
-    report
+    let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
+    let run = Run { setup: &setup.task, supervisor: &supervisor, cpus: command_cpus, server_cpus, told };
+    run.all()
 }
 
 struct Run<'a> {
     setup: &'a TaskSetup,
+    supervisor: &'a Supervisor,
     /// The CPU of the command; none leaves it to the scheduler.
     cpus: Vec<usize>,
     server_cpus: Vec<usize>,
@@ -74,7 +77,7 @@ impl Run<'_> {
         let counter = self.counter()?;
         let Some(task) = &self.setup.server else {
             let mut report = self.measure(None, counter.as_ref())?;
-            let left = sweep(Duration::ZERO)?;
+            let left = sweep(self.supervisor, Duration::ZERO)?;
             // What they used after the window is not the window's; that they were there is said.
             report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
             return Ok(report);
@@ -82,7 +85,7 @@ impl Run<'_> {
         let mut server = self.start(task)?;
         let mut report = self.measure(Some(&mut server), counter.as_ref())?;
         let (used, by_force) = stop(server, task.stop, self.told)?;
-        let left = sweep(SETTLE)?;
+        let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
             let used = used.plus(left.used);
             task.server_cpu_ns = Some(used.user_ns + used.system_ns);
@@ -272,34 +275,9 @@ fn charge(report: &mut EndReport, used: Used) {
     report.involuntary_switches += used.involuntary_switches;
 }
 
-/// Who was still there, and what they have used.
-#[derive(Default)]
-pub(crate) struct Swept {
-    pub(crate) processes: u64,
-    used: Used,
-}
-
-/// Ends every child that is left, adopted ones included, after a moment in which they may go of their own accord.
-pub(crate) fn sweep(moment: Duration) -> Result<Swept, Fault> {
-    let failed = |doing: &str| Fault::io(doing.to_owned());
-    let mut left = Swept::default();
-    let until = Instant::now() + moment;
-    // Every round ends those that are children then; their own become children by it.
-    loop {
-        match children::reap(None).map_err(failed("waiting for what programs left behind"))? {
-            children::Reaped::Nobody => return Ok(left),
-            children::Reaped::Ended(ended) => left.used = left.used.plus(ended.used),
-            children::Reaped::Alive => {
-                let now = Instant::now();
-                if now >= until {
-                    let found = children::children().map_err(failed("looking for what programs left behind"))?;
-                    left.processes += found.len() as u64;
-                    found.into_iter().for_each(children::kill);
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
+/// Ends everything that programs left behind, after a time in which it may end by itself.
+pub(crate) fn sweep(supervisor: &Supervisor, grace: Duration) -> Result<Swept, Fault> {
+    supervisor.sweep(grace).map_err(Fault::io("ending what programs left behind"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! A pipe. It is made as a named one, so that two processes can meet, and loses its name at once.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::io::set_nonblocking;
+use bytegauge_sys::owner::OwnedFolder;
 use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
 use crate::address::Address;
 use crate::fault::Fault;
+use crate::leftovers;
 use crate::path::PathSetup;
 use crate::transport::options::Moment;
 use crate::transport::{Joint, Listening, set_options};
@@ -20,20 +21,18 @@ use bytegauge_model::Side;
 pub struct Pipe;
 
 struct Fifos {
-    directory: PathBuf,
+    /// Removed with this value: nothing depends on the names any more.
+    folder: OwnedFolder,
     paths: Vec<PathBuf>,
     readers: Vec<OwnedFd>,
 }
 
 impl Joint for Pipe {
     fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir(&directory).map_err(Fault::io(format!("making {}", directory.display())))?;
-        let mut fifos = Fifos { directory, paths: Vec::new(), readers: Vec::new() };
+        let folder = leftovers::folder().map_err(Fault::io("making a folder for pipes"))?;
+        let mut fifos = Fifos { folder, paths: Vec::new(), readers: Vec::new() };
         for flow in 0..setup.flows {
-            let path = fifos.directory.join(flow.to_string());
+            let path = fifos.folder.path().join(flow.to_string());
             make_fifo(&path).map_err(Fault::io(format!("making the pipe {}", path.display())))?;
             // Opening for reading without a writer waits, unless non-blocking (fifo(7)).
             fifos.readers.push(open(&path, OpenOptions::new().read(true))?);
@@ -71,13 +70,6 @@ impl Listening for Fifos {
             set_nonblocking(reader.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
         }
         Ok(readers)
-    }
-}
-
-impl Drop for Fifos {
-    fn drop(&mut self) {
-        // A name that cannot be removed is left in the temporary directory; nothing depends on it.
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
