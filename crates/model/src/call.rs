@@ -187,6 +187,12 @@ pub struct EngineReport {
     pub zero_copy: u64,
     /// Part of them of which the kernel says that it copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
     pub zero_copy_copied: u64,
+    /// Bytes that the engine copied from one place of the program's memory to another, since it could not send or hand
+    /// over from where they were. 0 where messages fit a read.
+    pub copied_bytes: u64,
+    /// Bytes of memory that data was sent from or received into, of all connections; 0 where the engine does not count
+    /// it.
+    pub buffer_bytes: u64,
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
     /// where it cannot be told.
     pub kernel_threads_ns: Option<u64>,
@@ -208,6 +214,8 @@ impl EngineReport {
             bundled: self.bundled + other.bundled,
             zero_copy: self.zero_copy + other.zero_copy,
             zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
+            copied_bytes: self.copied_bytes + other.copied_bytes,
+            buffer_bytes: self.buffer_bytes + other.buffer_bytes,
             kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {
                 (Some(ours), Some(theirs)) => Some(ours + theirs),
                 (ours, theirs) => ours.or(theirs),

@@ -3,15 +3,17 @@
 //! A flow says what it wants next and is told what happened. It does no I/O and reads no clock, so that
 //! every engine can carry every workload: W workloads + E engines, not W × E.
 
+use std::ops::Range;
+
 /// What a flow wants to happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Send what [`Flow::outgoing`] holds.
+    /// Send the rest of the message that is being sent, or else the next one.
     Send,
     /// Receive into the engine's buffer.
     Receive,
     /// Send and receive, whichever the connection is ready for first. Bytes may arrive while a send is under
-    /// way: between [`Flow::outgoing`] and the [`Flow::sent`] that tells of it.
+    /// way: between [`Flow::compose`] and the [`Flow::sent`] that reports it.
     Both,
     /// Receive; ask again at this moment of the monotonic clock, nanoseconds, if nothing came.
     ReceiveUntil(u64),
@@ -72,19 +74,45 @@ pub trait Flow {
     /// What to do next. Asked before every call.
     fn want(&mut self, now_ns: u64) -> Want;
 
-    /// The bytes to send next. Never empty while the flow wants to send.
-    fn outgoing(&mut self) -> &[u8];
-
-    /// Whether the bytes to send are those of the last time: an engine that keeps a copy need not make another.
-    fn repeats(&self) -> bool {
-        false
+    /// Bytes of memory that the flow composes messages in: those of its longest one. 0 if it only receives.
+    fn room(&self) -> usize {
+        0
     }
 
-    /// `n` bytes of what was outgoing were taken.
-    fn sent(&mut self, n: usize, now_ns: u64);
+    /// Writes the next message to the front of `room`, and returns its length: at least 1, at most that of the room.
+    ///
+    /// Called once a message. The room is [`room`](Flow::room) bytes of the memory that the engine sends from. The engine
+    /// sends the message whole, in as many parts as the socket takes, before it asks for the next one; it drops the rest
+    /// only with the connection. The room keeps its bytes from message to message, so a flow writes only what differs,
+    /// unless the room `is_new`: then it holds anything. A flow has one room, or several where the kernel may still read
+    /// the last one.
+    fn compose(&mut self, _room: &mut [u8], _is_new: bool) -> usize {
+        0
+    }
+
+    /// Most bytes of one send: a longer message goes in parts of this length.
+    fn chunk(&self) -> usize {
+        usize::MAX
+    }
+
+    /// `n` bytes of the message were taken, behind those that were taken before.
+    fn sent(&mut self, _n: usize, _now_ns: u64) {}
 
     /// These bytes arrived. `false` ends the flow: something is wrong with them.
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
+
+    /// Whether the flow sends back what it received. The engine then keeps what arrives, in order and if it can where it
+    /// is, until the flow [returns](Flow::returns) it. Never changes.
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    /// Which of the bytes that were kept are to be sent back, counted from the first of them. Those before this range are
+    /// not needed any more. A flow that wants to send sends these first, then what it composes; [`sent`](Flow::sent)
+    /// reports both.
+    fn returns(&self) -> Range<usize> {
+        0..0
+    }
 
     /// Until when the flow waits for room to send or for a connection, nanoseconds of the monotonic clock. A
     /// connection attempt that takes longer ends with `ETIMEDOUT`; a flow that cannot send is asked again, and

@@ -64,9 +64,9 @@ pub enum Event {
     Sent {
         /// How many.
         moved: Result<usize, Errno>,
-        /// From how many buffers of a pool; 0 if it took none.
+        /// From how many pieces of a queue; 0 if it took none.
         buffers: u16,
-        /// Bytes of the last of these buffers that were not sent: [`super::Ring::empty_pool`] returns them.
+        /// Bytes of the last of these pieces that were not sent: [`super::Ring::empty_queue`] returns them.
         /// If there are none, what a bundle left is still offered, and another one sends it.
         lost: usize,
     },

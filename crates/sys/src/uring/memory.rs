@@ -5,6 +5,7 @@
 //! operations that use it, and lends its bytes only at zero.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -27,7 +28,7 @@ impl Mapping {
                 std::ptr::null_mut(),
                 len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
             )
@@ -65,7 +66,7 @@ impl Drop for Mapping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferId(u32);
 
-/// Buffers of whole operations (not provided ones), each used by at most one operation at a time.
+/// Buffers of whole operations (not provided ones). One receive at a time uses a buffer, or any number of sends.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Vec<Buffer>);
 
@@ -74,7 +75,10 @@ struct Buffer {
     memory: Mapping,
     offset: usize,
     len: usize,
-    in_use: bool,
+    /// Operations that use it.
+    users: u32,
+    /// A receive is one of them.
+    is_written: bool,
 }
 
 /// Buffers that all begin on a page fall into the same few sets of the caches when small messages
@@ -93,13 +97,13 @@ impl Buffers {
 
     /// Replaces a buffer that the kernel does not use by a longer one. Its content is lost.
     pub(super) fn lengthen(&mut self, id: BufferId, len: usize) -> io::Result<()> {
-        assert!(!self.of(id).in_use, "a buffer in use keeps its memory");
+        assert!(!self.in_use(id), "a buffer in use keeps its memory");
         self.0[id.0 as usize] = Buffer::new(id.0 as usize, len)?;
         Ok(())
     }
 
     pub(super) fn in_use(&self, id: BufferId) -> bool {
-        self.of(id).in_use
+        self.of(id).users > 0
     }
 
     pub(super) fn len(&self, id: BufferId) -> usize {
@@ -109,7 +113,7 @@ impl Buffers {
     /// The bytes, unless the kernel has them.
     pub(super) fn bytes(&mut self, id: BufferId) -> Option<&mut [u8]> {
         let buffer = &self.0[id.0 as usize];
-        if buffer.in_use {
+        if buffer.users > 0 {
             return None;
         }
         // SAFETY: `len` bytes at `offset` are inside the mapping, which is initialised to zero by
@@ -118,17 +122,41 @@ impl Buffers {
         Some(unsafe { slice::from_raw_parts_mut(buffer.start(), buffer.len) })
     }
 
-    /// Hands the buffer to an operation: from here on only the kernel touches it.
-    pub(super) fn hand_over(&mut self, id: BufferId) -> *mut u8 {
+    /// Hands a part of the buffer to a receive: from here on only the kernel touches the buffer.
+    pub(super) fn lend_to_receive(&mut self, id: BufferId, part: &Range<usize>) -> *mut u8 {
         let buffer = &mut self.0[id.0 as usize];
-        assert!(!buffer.in_use, "one operation a buffer");
-        buffer.in_use = true;
-        buffer.start()
+        assert!(buffer.users == 0, "a receive has its buffer alone");
+        buffer.is_written = true;
+        buffer.lend(part)
+    }
+
+    /// Hands a part of the buffer to a send, which only reads it.
+    pub(super) fn lend_to_send(&mut self, id: BufferId, part: &Range<usize>) -> *const u8 {
+        let buffer = &mut self.0[id.0 as usize];
+        assert!(!buffer.is_written, "a receive has its buffer alone");
+        buffer.lend(part)
     }
 
     /// The operation is over.
     pub(super) fn take_back(&mut self, id: BufferId) {
-        self.0[id.0 as usize].in_use = false;
+        let buffer = &mut self.0[id.0 as usize];
+        buffer.users -= 1;
+        buffer.is_written = false;
+    }
+
+    /// Copies a part of one buffer to the front of another.
+    pub(super) fn copy(&mut self, from: BufferId, part: &Range<usize>, to: BufferId) {
+        let (source, target) = (self.of(from), self.of(to));
+        assert!(from != to && target.users == 0 && !source.is_written, "buffers that nothing writes to");
+        assert!(part.start <= part.end && part.end <= source.len && part.len() <= target.len, "parts of the buffers");
+        // SAFETY: both are inside their mappings, which are two, as was just checked. Sends read the first at most; nothing
+        // uses the second, and the exclusive borrow of `self` keeps slices of either from existing.
+        unsafe { source.start().add(part.start).copy_to_nonoverlapping(target.start(), part.len()) };
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes_in_all(&self) -> usize {
+        self.0.iter().map(|buffer| buffer.len).sum()
     }
 
     fn of(&self, id: BufferId) -> &Buffer {
@@ -139,7 +167,13 @@ impl Buffers {
 impl Buffer {
     fn new(id: usize, len: usize) -> io::Result<Buffer> {
         let offset = (id * STAGGER) % PAGE;
-        Ok(Buffer { memory: Mapping::new(offset + len)?, offset, len, in_use: false })
+        Ok(Buffer { memory: Mapping::new(offset + len)?, offset, len, users: 0, is_written: false })
+    }
+
+    fn lend(&mut self, part: &Range<usize>) -> *mut u8 {
+        assert!(part.start <= part.end && part.end <= self.len, "a part of the buffer");
+        self.users += 1;
+        self.memory.at(self.offset + part.start)
     }
 
     fn start(&self) -> *mut u8 {
@@ -160,13 +194,24 @@ mod tests {
             assert_eq!(bytes.len(), len);
             bytes.fill(1);
         }
-        buffers.hand_over(ids[5]);
+        buffers.lend_to_send(ids[5], &(0..5));
+        buffers.lend_to_send(ids[5], &(3..5));
+        buffers.take_back(ids[5]);
         assert!(buffers.bytes(ids[5]).is_none() && buffers.in_use(ids[5]));
         buffers.take_back(ids[5]);
         assert_eq!(buffers.bytes(ids[5]).unwrap(), [1; 5]);
         buffers.lengthen(ids[5], 9000).unwrap();
         assert_eq!(buffers.len(ids[5]), 9000);
         assert!(buffers.bytes(ids[5]).unwrap().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "alone")]
+    fn receive_and_send_never_share_a_buffer() {
+        let mut buffers = Buffers::default();
+        let id = buffers.add(9).unwrap();
+        buffers.lend_to_send(id, &(0..4));
+        buffers.lend_to_receive(id, &(4..9));
     }
 
     #[test]

@@ -16,13 +16,16 @@
 
 mod completion;
 mod feature;
+mod group;
 mod helpers;
+mod lending;
 mod memory;
 mod message;
 mod missing;
 mod op;
 mod pool;
 mod queue;
+mod send_queue;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +37,7 @@ pub use message::{MESSAGE_ROOM, MessageId, Parcel};
 pub use missing::Missing;
 pub use op::OpId;
 pub use pool::{PoolId, Taken};
+pub use send_queue::QueueId;
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,15 +48,18 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
 
 use crate::clock::monotonic_ns;
-use crate::datagram::{Arrived, PeerAddress};
 use crate::epoll::Ready;
 use memory::Buffers;
 use message::Messages;
 use op::{Kind, Op, Ops, Uses};
 use pool::Pool;
+use send_queue::SendQueue;
 
 /// How long a ring that is dropped waits for what is in flight.
 const SETTLE_NS: u64 = 1_000_000_000;
+
+/// The first buffer group of a send queue; those below are of pools.
+const QUEUE_GROUPS: u16 = 1 << 10;
 
 /// The notification of a zero-copy send says that the bytes were copied after all
 /// (`IORING_NOTIF_USAGE_ZC_COPIED`, include/uapi/linux/io_uring.h).
@@ -78,6 +85,7 @@ pub struct Ring {
     backlog: VecDeque<squeue::Entry>,
     buffers: ManuallyDrop<Buffers>,
     pools: ManuallyDrop<Vec<Option<Pool>>>,
+    queues: ManuallyDrop<Vec<SendQueue>>,
     messages: ManuallyDrop<Messages>,
     /// What receives of messages that go on are told; read by the kernel when it takes them.
     template: ManuallyDrop<Box<libc::msghdr>>,
@@ -117,6 +125,7 @@ impl Ring {
             backlog: VecDeque::new(),
             buffers: ManuallyDrop::default(),
             pools: ManuallyDrop::default(),
+            queues: ManuallyDrop::default(),
             messages: ManuallyDrop::default(),
             template: ManuallyDrop::new(Box::new(message::template())),
             counts: Counts::default(),
@@ -204,6 +213,8 @@ impl Ring {
             match op.uses {
                 Uses::Buffer(buffer) => self.buffers.take_back(buffer),
                 Uses::Message(message) => self.messages.take_back(message),
+                Uses::Lent(pool, buffer) => self.pool(pool).release(buffer),
+                Uses::Queue(queue) => self.queues[usize::from(queue.0)].in_use = false,
                 Uses::Pool(_) | Uses::Nothing => {}
             }
         }
@@ -235,189 +246,12 @@ impl Ring {
             Kind::Send if cqueue::notif(flags) => Event::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
             Kind::Send => {
                 let (buffers, lost) = match (op.uses, first, count) {
-                    (Uses::Pool(id), Some(first), Ok(moved)) => self.pool(id).sent(first, moved),
+                    (Uses::Queue(id), Some(first), Ok(moved)) => self.sent(id, first, moved),
                     _ => (0, 0),
                 };
                 Event::Sent { moved: count, buffers, lost }
             }
         }
-    }
-
-    /// Makes a buffer of `len` bytes that belongs to the ring.
-    ///
-    /// # Errors
-    ///
-    /// The machine's memory is exhausted.
-    pub fn new_buffer(&mut self, len: usize) -> Result<BufferId, Missing> {
-        self.buffers.add(len).map_err(|error| Missing::of("making a buffer", &error))
-    }
-
-    /// Makes a buffer longer; what it held is lost.
-    ///
-    /// # Errors
-    ///
-    /// The machine's memory is exhausted.
-    ///
-    /// # Panics
-    ///
-    /// If an operation uses it.
-    pub fn lengthen_buffer(&mut self, buffer: BufferId, len: usize) -> Result<(), Missing> {
-        self.buffers.lengthen(buffer, len).map_err(|error| Missing::of("making a buffer longer", &error))
-    }
-
-    /// A buffer's bytes; none while an operation uses it.
-    #[inline]
-    pub fn buffer(&mut self, buffer: BufferId) -> Option<&mut [u8]> {
-        self.buffers.bytes(buffer)
-    }
-
-    /// How long a buffer is.
-    #[must_use]
-    pub fn buffer_len(&self, buffer: BufferId) -> usize {
-        self.buffers.len(buffer)
-    }
-
-    /// Whether an operation uses a buffer.
-    #[must_use]
-    pub fn is_in_use(&self, buffer: BufferId) -> bool {
-        self.buffers.in_use(buffer)
-    }
-
-    /// Makes a message of `len` bytes that belongs to the ring.
-    ///
-    /// # Errors
-    ///
-    /// The machine's memory is exhausted.
-    pub fn new_message(&mut self, len: usize) -> Result<MessageId, Missing> {
-        self.messages.add(len).map_err(|error| Missing::of("making a message", &error))
-    }
-
-    /// A message's bytes; none while an operation uses it.
-    #[inline]
-    pub fn message(&mut self, message: MessageId) -> Option<&mut [u8]> {
-        self.messages.bytes(message)
-    }
-
-    /// What the kernel said of a message that was received with `moved` bytes.
-    ///
-    /// # Panics
-    ///
-    /// While an operation uses it.
-    #[inline]
-    pub fn arrived(&mut self, message: MessageId, moved: usize) -> Arrived {
-        self.messages.arrived(message, moved)
-    }
-
-    /// Who sent a message that was received.
-    ///
-    /// # Panics
-    ///
-    /// While an operation uses it.
-    #[inline]
-    pub fn source(&mut self, message: MessageId) -> PeerAddress {
-        self.messages.source(message)
-    }
-
-    /// Makes a pool of buffers, all of them idle: [`Ring::offer_all`] makes it one for receives, and
-    /// [`Ring::put`] one for sends.
-    ///
-    /// # Errors
-    ///
-    /// What this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
-    pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
-        let doing = "making a ring of provided buffers";
-        let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
-        let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
-        if index > usize::from(u16::MAX) {
-            return Err(Missing::Refused { doing, errno: libc::ENOSPC });
-        }
-        let id = PoolId(index as u16);
-        self.register(id, &pool).map_err(|error| Missing::of(doing, &error))?;
-        if index == self.pools.len() {
-            self.pools.push(None);
-        }
-        self.pools[index] = Some(pool);
-        Ok(id)
-    }
-
-    /// Gives a pool's memory back.
-    ///
-    /// # Panics
-    ///
-    /// If an operation uses it.
-    pub fn retire_pool(&mut self, pool: PoolId) {
-        assert!(!self.is_pool_in_use(pool), "a pool in use keeps its memory");
-        if self.io.submitter().unregister_buf_ring(pool.0).is_ok() {
-            self.pools[usize::from(pool.0)] = None;
-        }
-    }
-
-    /// Makes every buffer of a pool for sends idle, and returns what the kernel had not sent.
-    ///
-    /// # Errors
-    ///
-    /// What keeps the kernel from registering the pool anew.
-    ///
-    /// # Panics
-    ///
-    /// If an operation uses it.
-    pub fn empty_pool(&mut self, pool: PoolId) -> Result<Vec<u8>, Missing> {
-        assert!(!self.is_pool_in_use(pool), "a pool in use is not emptied");
-        let refused = |error: io::Error| Missing::of("emptying a ring of provided buffers", &error);
-        self.io.submitter().unregister_buf_ring(pool.0).map_err(refused)?;
-        let mut pool_itself = self.pools[usize::from(pool.0)].take().expect("a pool that was made");
-        let rest = pool_itself.start_over();
-        let registered = self.register(pool, &pool_itself).map_err(refused);
-        self.pools[usize::from(pool.0)] = Some(pool_itself);
-        registered.map(|()| rest)
-    }
-
-    /// Offers all idle buffers of a pool to receives.
-    pub fn offer_all(&mut self, pool: PoolId) {
-        self.pool(pool).offer_all();
-    }
-
-    /// The next bytes of what arrived; none when all were read.
-    #[inline]
-    pub fn piece(&mut self, taken: &mut Taken) -> Option<&mut [u8]> {
-        self.pool(taken.pool).piece(taken)
-    }
-
-    /// The message that [`Ring::receive_messages`] brought; none when it was read already.
-    #[inline]
-    pub fn parcel(&mut self, taken: &mut Taken) -> Option<Parcel<'_>> {
-        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
-        message::parcel(pool.piece(taken)?, &self.template)
-    }
-
-    /// Copies the message that [`Ring::receive_messages`] brought to the front of one of the ring's own, as much of it
-    /// as fits. What the kernel said of it, and who sent it; none when it was read already, or the other is in use.
-    pub fn copy_parcel(&mut self, taken: &mut Taken, message: MessageId) -> Option<(Arrived, PeerAddress)> {
-        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
-        let room = self.messages.bytes(message)?;
-        let parcel = message::parcel(pool.piece(taken)?, &self.template)?;
-        let len = parcel.bytes.len().min(room.len());
-        room[..len].copy_from_slice(&parcel.bytes[..len]);
-        Some((parcel.arrived, parcel.source))
-    }
-
-    /// Offers the buffers of what arrived again.
-    #[inline]
-    #[expect(clippy::needless_pass_by_value, reason = "what was given back is not to be read any more")]
-    pub fn give_back(&mut self, taken: Taken) {
-        self.pool(taken.pool).give_back(&taken);
-    }
-
-    /// Copies the front of `bytes` into the next idle buffer of a pool for sends. Returns how many
-    /// bytes it took, 0 without an idle buffer.
-    pub fn put(&mut self, pool: PoolId, bytes: &[u8]) -> usize {
-        self.pool(pool).put(bytes)
-    }
-
-    /// Whether a pool for sends has an idle buffer.
-    #[inline]
-    pub fn has_room(&mut self, pool: PoolId) -> bool {
-        self.pool(pool).has_idle()
     }
 
     /// Calls everything off that is in flight and waits for it, a second at most. Completions are
@@ -435,23 +269,6 @@ impl Ring {
             while self.reap().is_some() {}
         }
         true
-    }
-
-    fn pool(&mut self, pool: PoolId) -> &mut Pool {
-        self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
-    }
-
-    /// Whether an operation uses a pool. Looks at all operations in flight.
-    #[must_use]
-    pub fn is_pool_in_use(&self, pool: PoolId) -> bool {
-        self.ops.all().any(|op| op.uses == Uses::Pool(pool))
-    }
-
-    fn register(&self, id: PoolId, pool: &Pool) -> io::Result<()> {
-        // SAFETY: the address is that of `entries` entries, page-aligned and zeroed. They and the
-        // buffers they will name live in the pool, which the ring keeps until the pool is
-        // unregistered without operations in flight, or leaks.
-        unsafe { self.io.submitter().register_buf_ring_with_flags(pool.address(), pool.entries(), id.0, 0) }
     }
 
     fn register_probe(&self, probe: &mut Probe) -> io::Result<()> {
@@ -474,6 +291,7 @@ impl Drop for Ring {
         unsafe {
             ManuallyDrop::drop(&mut self.buffers);
             ManuallyDrop::drop(&mut self.pools);
+            ManuallyDrop::drop(&mut self.queues);
             ManuallyDrop::drop(&mut self.messages);
             ManuallyDrop::drop(&mut self.template);
         }

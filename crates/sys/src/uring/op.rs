@@ -6,6 +6,7 @@
 use super::memory::BufferId;
 use super::message::MessageId;
 use super::pool::PoolId;
+use super::send_queue::QueueId;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,11 @@ pub(super) enum Uses {
     Nothing,
     Buffer(BufferId),
     Message(MessageId),
+    /// Any buffers of a pool that are offered.
     Pool(PoolId),
+    /// A buffer of a pool in which bytes were received.
+    Lent(PoolId, u16),
+    Queue(QueueId),
 }
 
 /// Names an operation that was queued: what [`super::Ring::cancel`] takes.

@@ -1,20 +1,20 @@
-//! A ring of provided buffers: the kernel takes the next one when data moves, and not before.
+//! Buffers that receives take from: the kernel takes the next one when data arrives, and not before.
 //!
-//! One pool serves all receives of a ring; a pool for sends holds one connection's chunks in the
-//! order in which they leave. Each buffer is either the kernel's (it has a place in the ring) or
-//! the program's, and only the program's are lent. A completion names the first buffer it used; a
-//! bundle used those that follow it in the ring's order as well (io_uring_prep_recv(3)).
+//! Each buffer is the kernel's, while it is offered, or the program's, and only the program's are lent. A completion names
+//! the first buffer it used; a bundle used those that were offered after it as well (io_uring_prep_recv(3)).
+//!
+//! The kernel takes buffers in the order in which they were offered, so a pool that offered all of them would go through
+//! all its memory again and again. This one offers few, and of those that it keeps back the one that was used last: what is
+//! touched is what is offered and what is in use, however large the pool is.
+//!
+//! A buffer that was given back while sends still read it is offered when the last of them is over.
 
 use std::io;
+use std::ops::Range;
 use std::slice;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use io_uring::types::BufRingEntry;
-
+use super::group::Entries;
 use super::memory::{Mapping, STAGGER};
-
-/// Most buffers of one pool (io_uring_register_buf_ring(3)).
-const ENTRIES_MAX: u16 = 1 << 15;
 
 /// Where a buffer is that the program has.
 const OURS: u16 = u16::MAX;
@@ -51,85 +51,87 @@ impl Taken {
 
 #[derive(Debug)]
 pub(super) struct Pool {
+    entries: Entries,
     memory: Mapping,
-    entries: u16,
     /// Bytes of one buffer, and from one to the next.
     buffer_len: usize,
     stride: usize,
-    first_offset: usize,
-    tail: u16,
     /// By place in the ring: the buffer there.
     order: Box<[u16]>,
-    /// By buffer: its place in the ring, or [`OURS`].
-    place: Box<[u16]>,
-    /// By buffer: the next one of the bundle it is lent with.
-    follower: Box<[u16]>,
-    /// By buffer: how many bytes of it were offered.
-    offered: Box<[u32]>,
-    /// Buffers that hold nothing, for sends.
+    buffers: Box<[Buffer]>,
+    /// Buffers that hold nothing and are not offered; the one that was used last is at the end.
     idle: Vec<u16>,
-    /// Sends only: how often a buffer was sent, wrapping as the tail does.
-    sent: u16,
-    /// The buffer of which a send took a part only, and where the rest of it begins.
-    cut: Option<(u16, usize)>,
+    /// How many are offered, and shall be.
+    offered: u16,
+    wanted: u16,
+    /// How many buffers were ever offered.
+    touched: u16,
+}
+
+#[derive(Clone, Debug)]
+struct Buffer {
+    /// Its place in the ring, or [`OURS`].
+    place: u16,
+    /// The next one of the bundle it is lent with.
+    follower: u16,
+    /// Sends that read it.
+    users: u16,
+    /// It was given back and is still read.
+    is_returned: bool,
 }
 
 impl Pool {
-    /// At least `buffers` buffers, all of them the program's; `buffers` is rounded up to a power of
-    /// two.
+    /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two.
     pub(super) fn new(buffers: u16, buffer_len: usize) -> io::Result<Pool> {
-        let entries = buffers.clamp(1, ENTRIES_MAX).next_power_of_two();
-        let count = usize::from(entries);
+        let entries = Entries::new(buffers)?;
+        let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
-        // The ring of entries comes first: it must begin on a page.
-        let first_offset = count * size_of::<BufRingEntry>();
-        let memory = Mapping::new(first_offset + count * stride)?;
         Ok(Pool {
-            memory,
-            entries,
+            memory: Mapping::new(usize::from(count) * stride)?,
             buffer_len,
             stride,
-            first_offset,
-            tail: 0,
-            order: vec![0; count].into(),
-            place: vec![OURS; count].into(),
-            follower: vec![OURS; count].into(),
-            offered: vec![0; count].into(),
-            idle: (0..entries).rev().collect(),
-            sent: 0,
-            cut: None,
+            order: vec![0; usize::from(count)].into(),
+            buffers: vec![Buffer { place: OURS, follower: OURS, users: 0, is_returned: false }; usize::from(count)]
+                .into(),
+            idle: (0..count).rev().collect(),
+            offered: 0,
+            wanted: 0,
+            touched: 0,
+            entries,
         })
     }
 
-    /// Where the ring of entries is: what the kernel is told.
-    pub(super) fn address(&self) -> u64 {
-        self.memory.start() as u64
+    pub(super) fn entries(&self) -> &Entries {
+        &self.entries
     }
 
-    pub(super) fn entries(&self) -> u16 {
-        self.entries
+    /// How many buffers there are.
+    pub(super) fn count(&self) -> u16 {
+        self.entries.count()
     }
 
-    /// Offers every idle buffer to receives.
-    pub(super) fn offer_all(&mut self) {
-        while let Some(buffer) = self.idle.pop() {
-            self.offer(buffer, self.buffer_len);
+    /// Buffers that are kept back.
+    pub(super) fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Bytes of the buffers that were ever offered.
+    pub(super) fn touched_bytes(&self) -> usize {
+        usize::from(self.touched) * self.buffer_len
+    }
+
+    /// Keeps so many buffers offered, or as many as there are.
+    pub(super) fn keep_offered(&mut self, wanted: u16) {
+        self.wanted = wanted.min(self.count());
+        self.top_up();
+    }
+
+    #[inline]
+    fn top_up(&mut self) {
+        while self.offered < self.wanted {
+            let Some(buffer) = self.idle.pop() else { return };
+            self.offer(buffer);
         }
-    }
-
-    /// Copies the front of `bytes` into an idle buffer and offers it to sends. Returns how many
-    /// bytes it took, 0 without an idle buffer.
-    pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
-        let Some(buffer) = self.idle.pop() else { return 0 };
-        let len = bytes.len().min(self.buffer_len);
-        self.bytes(buffer, len).copy_from_slice(&bytes[..len]);
-        self.offer(buffer, len);
-        len
-    }
-
-    /// Whether a buffer is idle.
-    pub(super) fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
     }
 
     /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`.
@@ -138,9 +140,11 @@ impl Pool {
         let mut at = first;
         for left in (0..buffers).rev() {
             let next = self.claim(at);
-            self.follower[usize::from(at)] = if left == 0 { OURS } else { next };
+            self.buffers[usize::from(at)].follower = if left == 0 { OURS } else { next };
             at = next;
         }
+        self.offered -= buffers;
+        self.top_up();
         Taken { pool, first, buffers, at: first, left: moved }
     }
 
@@ -151,104 +155,93 @@ impl Pool {
         }
         let (buffer, len) = (taken.at, taken.left.min(self.buffer_len));
         taken.left -= len;
-        taken.at = self.follower[usize::from(buffer)];
+        taken.at = self.buffers[usize::from(buffer)].follower;
         Some(self.bytes(buffer, len))
     }
 
-    /// Offers again what was lent.
+    /// The first part of `range` of what was lent that is in one buffer: which one, and where it is.
+    pub(super) fn front(&self, taken: &Taken, range: &Range<usize>) -> (u16, *const u8, usize) {
+        let mut buffer = taken.first;
+        for _ in 0..range.start / self.buffer_len {
+            buffer = self.buffers[usize::from(buffer)].follower;
+        }
+        assert!(buffer != OURS && self.buffers[usize::from(buffer)].place == OURS, "a part of what was lent");
+        let at = range.start % self.buffer_len;
+        (buffer, self.memory.at(usize::from(buffer) * self.stride + at), range.len().min(self.buffer_len - at))
+    }
+
+    /// Copies the front of `range` of what was lent, as much as `room` holds and one buffer has. Returns how much.
+    pub(super) fn copy(&self, taken: &Taken, range: &Range<usize>, room: &mut [u8]) -> usize {
+        let (_, start, len) = self.front(taken, range);
+        let len = len.min(room.len());
+        // SAFETY: `front` has checked that the program has the buffer, and the bytes are inside the mapping. Others read
+        // them at most: who writes has borrowed the pool exclusively, or the kernel has the buffer.
+        room[..len].copy_from_slice(unsafe { slice::from_raw_parts(start, len) });
+        len
+    }
+
+    /// A send begins to read a buffer.
+    pub(super) fn hold(&mut self, buffer: u16) {
+        self.buffers[usize::from(buffer)].users += 1;
+    }
+
+    /// A send has read a buffer.
+    pub(super) fn release(&mut self, buffer: u16) {
+        let state = &mut self.buffers[usize::from(buffer)];
+        state.users -= 1;
+        if state.users == 0 && std::mem::take(&mut state.is_returned) {
+            self.take_back(buffer);
+        }
+    }
+
+    /// What was lent may be used for receives again.
     pub(super) fn give_back(&mut self, taken: &Taken) {
         let mut at = taken.first;
         for _ in 0..taken.buffers {
-            let next = self.follower[usize::from(at)];
-            self.offer(at, self.buffer_len);
-            at = next;
-        }
-    }
-
-    /// Makes those buffers idle that a send of `moved` bytes used, beginning with buffer `first`. Returns
-    /// how many they were, and how many bytes of the last one were not sent.
-    pub(super) fn sent(&mut self, first: u16, moved: usize) -> (u16, usize) {
-        let (mut at, mut left, mut buffers) = (first, moved, 0);
-        loop {
-            let next = self.claim(at);
-            self.idle.push(at);
-            buffers += 1;
-            let held = self.offered[usize::from(at)] as usize;
-            if left <= held {
-                self.sent = self.sent.wrapping_add(buffers);
-                self.cut = (left < held).then_some((at, left));
-                return (buffers, held - left);
+            let state = &mut self.buffers[usize::from(at)];
+            let next = state.follower;
+            state.is_returned = state.users > 0;
+            if !state.is_returned {
+                self.take_back(at);
             }
-            left -= held;
             at = next;
         }
     }
 
-    /// Makes every buffer idle and returns what was not sent. Only for a ring that the kernel no longer
-    /// knows.
-    pub(super) fn start_over(&mut self) -> Vec<u8> {
-        let unsent = (self.sent..).take(usize::from(self.tail.wrapping_sub(self.sent)));
-        let unsent = unsent.map(|place| (self.order[usize::from(place & (self.entries - 1))], 0));
-        let unsent: Vec<(u16, usize)> = self.cut.take().into_iter().chain(unsent).collect();
-        self.forget();
-        let mut rest = Vec::new();
-        for (buffer, from) in unsent {
-            let held = self.offered[usize::from(buffer)] as usize;
-            rest.extend_from_slice(&self.bytes(buffer, held)[from..]);
-        }
-        rest
-    }
-
-    fn forget(&mut self) {
-        (self.tail, self.sent) = (0, 0);
-        self.tail_place().store(0, Ordering::Release);
-        self.place.fill(OURS);
-        self.idle = (0..self.entries).rev().collect();
+    #[inline]
+    fn take_back(&mut self, buffer: u16) {
+        self.idle.push(buffer);
+        self.top_up();
     }
 
     /// The buffer becomes the program's. Returns the one behind it in the ring.
     fn claim(&mut self, buffer: u16) -> u16 {
-        let place = std::mem::replace(&mut self.place[usize::from(buffer)], OURS);
+        let place = std::mem::replace(&mut self.buffers[usize::from(buffer)].place, OURS);
         assert!(place != OURS, "the kernel used a buffer that it was not offered");
-        self.order[usize::from(place.wrapping_add(1) & (self.entries - 1))]
+        self.order[self.entries.place(place.wrapping_add(1))]
     }
 
     /// The buffer becomes the kernel's.
-    fn offer(&mut self, buffer: u16, len: usize) {
-        let slot = usize::from(buffer);
-        assert!(self.place[slot] == OURS, "a buffer is offered once");
-        let place = self.tail & (self.entries - 1);
-        let address = self.memory.at(self.first_offset + slot * self.stride) as u64;
-        // SAFETY: the place is one of the `entries` entries at the front of the mapping, aligned
-        // since the mapping begins on a page. The kernel reads entries between its head and the
-        // tail only: there are as many entries as buffers and this buffer has no place, so this
-        // place is outside that range until the tail moves below.
-        let entry = unsafe { &mut *self.memory.start().cast::<BufRingEntry>().add(usize::from(place)) };
-        entry.set_addr(address);
-        entry.set_len(len as u32);
-        entry.set_bid(buffer);
-        self.place[slot] = place;
-        self.order[usize::from(place)] = buffer;
-        self.offered[slot] = len as u32;
-        self.tail = self.tail.wrapping_add(1);
-        self.tail_place().store(self.tail, Ordering::Release);
-    }
-
-    fn tail_place(&self) -> &AtomicU16 {
-        // SAFETY: the mapping begins with an initialised entry, inside which the tail lies, aligned
-        // to two bytes. It is reached through this atomic alone (writing an entry leaves it out) and
-        // lives as long as the mapping, which `self` borrows.
-        unsafe { AtomicU16::from_ptr(BufRingEntry::tail(self.memory.start().cast()).cast_mut()) }
+    fn offer(&mut self, buffer: u16) {
+        let state = &mut self.buffers[usize::from(buffer)];
+        assert!(state.place == OURS && state.users == 0, "a buffer is offered once");
+        let place = self.entries.place(self.entries.tail());
+        state.place = place as u16;
+        self.order[place] = buffer;
+        self.offered += 1;
+        self.touched = self.touched.max(buffer + 1);
+        let start = self.memory.at(usize::from(buffer) * self.stride);
+        self.entries.offer(start, self.buffer_len as u32, buffer);
     }
 
     /// The front of a buffer that is the program's.
     fn bytes(&mut self, buffer: u16, len: usize) -> &mut [u8] {
-        let slot = usize::from(buffer);
-        assert!(self.place[slot] == OURS && len <= self.buffer_len, "the kernel has this buffer");
-        let start = self.memory.at(self.first_offset + slot * self.stride);
-        // SAFETY: buffers lie side by side behind the entries, each `stride` long, so these bytes
-        // are inside the mapping and in no other buffer. The kernel does not have this one, and the
-        // exclusive borrow of `self` keeps it from being offered while the slice lives.
+        let state = &self.buffers[usize::from(buffer)];
+        assert!(state.place == OURS && state.users == 0 && len <= self.buffer_len, "another has this buffer");
+        let start = self.memory.at(usize::from(buffer) * self.stride);
+        // SAFETY: buffers are next to each other, each `stride` long, so these bytes are inside the mapping and in no
+        // other buffer. The kernel neither fills nor reads this one, and the exclusive borrow of `self` keeps it from being
+        // offered or sent while the slice lives.
         unsafe { slice::from_raw_parts_mut(start, len) }
     }
 }
@@ -261,50 +254,102 @@ mod tests {
 
     const ID: PoolId = PoolId(0);
 
+    /// The kernel's side: takes what `moved` bytes need from the front of the ring, in order.
+    struct Kernel {
+        head: u16,
+    }
+
+    impl Kernel {
+        fn room(&self, pool: &Pool) -> usize {
+            usize::from(pool.entries.tail().wrapping_sub(self.head))
+        }
+
+        fn takes(&mut self, pool: &mut Pool, moved: usize) -> Taken {
+            let first = pool.order[pool.entries.place(self.head)];
+            let taken = pool.lend(ID, first, moved);
+            self.head = self.head.wrapping_add(taken.buffers());
+            taken
+        }
+    }
+
     proptest! {
-        /// The kernel's side is played: it takes buffers from the ring's front, in order.
         #[test]
-        fn no_buffer_is_lost_or_offered_twice(moves in proptest::collection::vec((1usize..40, 0usize..3), 1..200)) {
-            let mut pool = Pool::new(8, 10).unwrap();
-            pool.offer_all();
-            let (mut head, mut lent) = (0u16, Vec::new());
-            for (moved, wait) in moves {
-                let offered = pool.tail.wrapping_sub(head) as usize;
-                let moved = moved.min(offered * 10);
+        fn no_buffer_is_lost_or_offered_twice(
+            moves in proptest::collection::vec((1usize..40, 0usize..3, any::<bool>()), 1..200), offered in 1u16..8,
+        ) {
+            let (mut pool, mut kernel) = (Pool::new(8, 10).unwrap(), Kernel { head: 0 });
+            pool.keep_offered(offered);
+            let (mut lent, mut read) = (Vec::new(), Vec::new());
+            for (moved, wait, sends) in moves {
+                let moved = moved.min(kernel.room(&pool) * 10);
                 if moved > 0 {
-                    let first = pool.order[usize::from(head & 7)];
-                    let mut taken = pool.lend(ID, first, moved);
-                    head = head.wrapping_add(taken.buffers());
+                    let mut taken = kernel.takes(&mut pool, moved);
                     let mut seen = 0;
                     while let Some(piece) = pool.piece(&mut taken) {
                         seen += piece.len();
                         piece.fill(1);
                     }
                     prop_assert_eq!(seen, moved);
+                    if sends {
+                        let (buffer, ..) = pool.front(&taken, &(0..moved));
+                        pool.hold(buffer);
+                        read.push(buffer);
+                    }
                     lent.push(taken);
                 }
                 while lent.len() > wait {
                     pool.give_back(&lent.remove(0));
                 }
+                if read.len() > 2 {
+                    pool.release(read.remove(0));
+                }
+                prop_assert!(kernel.room(&pool) <= usize::from(offered));
             }
-            let held: usize = lent.iter().map(|taken| usize::from(taken.buffers())).sum();
-            prop_assert_eq!(pool.tail.wrapping_sub(head) as usize + held, 8);
+            lent.iter().for_each(|taken| pool.give_back(taken));
+            read.into_iter().for_each(|buffer| pool.release(buffer));
+            prop_assert_eq!(kernel.room(&pool) + pool.idle(), 8);
         }
     }
 
     #[test]
-    fn sends_take_buffers_in_order_and_return_them() {
-        let mut pool = Pool::new(4, 4).unwrap();
-        let taken: Vec<_> = [&b"abcdef"[..], b"gh", b"i", b"jk", b"lm"].map(|bytes| pool.put(bytes)).into();
-        assert_eq!(taken, [4, 2, 1, 2, 0]);
-        assert!(!pool.has_idle());
-        let first = pool.order[0];
-        assert_eq!(pool.sent(first, 7), (3, 0));
-        assert_eq!(pool.put(b"nop"), 3);
-        let fourth = pool.order[3];
-        assert_eq!(pool.sent(fourth, 4), (2, 1));
-        assert_eq!(pool.start_over(), b"p");
-        assert_eq!((pool.idle.len(), pool.put(b"x")), (4, 1));
+    fn few_buffers_are_touched_however_large_the_pool() {
+        let (mut pool, mut kernel) = (Pool::new(1024, 10).unwrap(), Kernel { head: 0 });
+        pool.keep_offered(4);
+        for _ in 0..1000 {
+            let taken = kernel.takes(&mut pool, 10);
+            pool.give_back(&taken);
+        }
+        assert_eq!(pool.touched_bytes(), 5 * 10);
+    }
+
+    #[test]
+    fn a_buffer_stays_while_a_send_reads_it() {
+        let (mut pool, mut kernel) = (Pool::new(2, 4).unwrap(), Kernel { head: 0 });
+        pool.keep_offered(2);
+        let taken = kernel.takes(&mut pool, 3);
+        let (buffer, _, len) = pool.front(&taken, &(1..3));
+        assert_eq!(len, 2);
+        pool.hold(buffer);
+        pool.give_back(&taken);
+        assert_eq!(kernel.room(&pool), 1);
+        pool.release(buffer);
+        assert_eq!(kernel.room(&pool), 2);
+    }
+
+    #[test]
+    fn what_was_lent_is_copied_across_buffers() {
+        let (mut pool, mut kernel) = (Pool::new(4, 4).unwrap(), Kernel { head: 0 });
+        pool.keep_offered(4);
+        let mut taken = kernel.takes(&mut pool, 10);
+        let mut next = 0..10u8;
+        while let Some(piece) = pool.piece(&mut taken) {
+            piece.iter_mut().zip(&mut next).for_each(|(byte, value)| *byte = value);
+        }
+        let (mut room, mut at) = ([0; 7], 2);
+        while at < 9 {
+            at += pool.copy(&taken, &(at..9), &mut room[at - 2..]);
+        }
+        assert_eq!(room, [2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[test]

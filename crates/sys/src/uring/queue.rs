@@ -1,12 +1,13 @@
 //! Queues operations: one function an operation. Nothing is submitted before [`Ring::wait`].
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{EnterFlags, opcode, squeue};
 
 use super::op::{Kind, Op, OpId, Uses};
-use super::{BufferId, MessageId, PoolId, Ring};
+use super::{BufferId, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
 use crate::datagram::To;
 use crate::epoll::Ready;
 
@@ -48,16 +49,15 @@ impl Ring {
         self.queue(Kind::Poll, token, Uses::Nothing, entry)
     }
 
-    /// Receives once, into a buffer of the ring.
+    /// Receives once, into a part of a buffer of the ring.
     ///
     /// # Panics
     ///
-    /// If another operation uses the buffer.
+    /// If another operation uses the buffer, or it is shorter.
     #[inline]
-    pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId) -> OpId {
-        let len = self.buffers.len(buffer) as u32;
-        let start = self.buffers.hand_over(buffer);
-        let entry = opcode::Recv::new(fd(socket), start, len).build();
+    pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, part: &Range<usize>) -> OpId {
+        let start = self.buffers.lend_to_receive(buffer, part);
+        let entry = opcode::Recv::new(fd(socket), start, part.len() as u32).build();
         self.queue(Kind::Receive, token, Uses::Buffer(buffer), entry)
     }
 
@@ -77,21 +77,51 @@ impl Ring {
         self.queue(Kind::ReceiveBundles, token, Uses::Pool(pool), entry)
     }
 
-    /// Sends the first `len` bytes of a buffer. Never queue two sends of one socket: they may change
+    /// Sends a part of a buffer, which other sends may use as well. Never queue two sends of one socket: they may change
     /// places.
     ///
     /// # Panics
     ///
-    /// If another operation uses the buffer, or it is shorter.
+    /// If a receive uses the buffer, or it is shorter.
     #[inline]
-    pub fn send(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, len: usize) -> OpId {
-        let start = self.front(buffer, len);
-        let entry = opcode::Send::new(fd(socket), start, len as u32).build();
-        self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)
+    pub fn send(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, part: &Range<usize>) -> OpId {
+        let start = self.buffers.lend_to_send(buffer, part);
+        self.queue_send(token, socket, Uses::Buffer(buffer), (start, part.len()))
     }
 
-    /// Sends the first `len` bytes of a buffer and asks the kernel not to copy them. Completes twice:
-    /// the buffer is in use until the second time.
+    /// Sends the front of a part of what was received, from where it is: as much of it as one buffer holds. Returns how
+    /// much that is. The bytes may be given back before the send is over.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such part.
+    #[inline]
+    pub fn send_taken(
+        &mut self,
+        token: u64,
+        socket: BorrowedFd<'_>,
+        taken: &Taken,
+        part: &Range<usize>,
+    ) -> (OpId, usize) {
+        let (uses, start, len) = self.hold(taken, part);
+        (self.queue_send(token, socket, uses, (start, len)), len)
+    }
+
+    /// As [`Ring::send_taken`], with [`Ring::send_zero_copy`].
+    #[inline]
+    pub fn send_taken_zero_copy(
+        &mut self,
+        token: u64,
+        socket: BorrowedFd<'_>,
+        taken: &Taken,
+        part: &Range<usize>,
+    ) -> (OpId, usize) {
+        let (uses, start, len) = self.hold(taken, part);
+        (self.queue_zero_copy(token, socket, uses, (start, len)), len)
+    }
+
+    /// Sends a part of a buffer and asks the kernel not to copy it. Completes twice: the buffer is in use until the second
+    /// time.
     ///
     /// Never with a submission thread. The second completion comes when the socket lets go of the bytes, and
     /// nothing calls it off. When a process ends, its submission thread waits for all that is in flight
@@ -105,25 +135,52 @@ impl Ring {
     ///
     /// As [`Ring::send`], or if the ring has a submission thread: [`Ring::require`] tells.
     #[inline]
-    pub fn send_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, len: usize) -> OpId {
-        assert!(!self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
-        let start = self.front(buffer, len);
-        let entry = opcode::SendZc::new(fd(socket), start, len as u32).zc_flags(REPORT_USAGE).build();
-        self.queue(Kind::Send, token, Uses::Buffer(buffer), entry)
+    pub fn send_zero_copy(
+        &mut self,
+        token: u64,
+        socket: BorrowedFd<'_>,
+        buffer: BufferId,
+        part: &Range<usize>,
+    ) -> OpId {
+        let start = self.buffers.lend_to_send(buffer, part);
+        self.queue_zero_copy(token, socket, Uses::Buffer(buffer), (start, part.len()))
     }
 
-    /// Sends what was put into a pool, in order (Linux 6.10). May complete several times, and with a full
+    #[inline]
+    fn queue_send(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
+        let entry = opcode::Send::new(fd(socket), bytes.0, bytes.1 as u32).build();
+        self.queue(Kind::Send, token, uses, entry)
+    }
+
+    #[inline]
+    fn queue_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
+        assert!(!self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
+        let entry = opcode::SendZc::new(fd(socket), bytes.0, bytes.1 as u32).zc_flags(REPORT_USAGE).build();
+        self.queue(Kind::Send, token, uses, entry)
+    }
+
+    /// The front of a part of what was received, for a send.
+    #[inline]
+    fn hold(&mut self, taken: &Taken, part: &Range<usize>) -> (Uses, *const u8, usize) {
+        let pool = self.pool(taken.pool);
+        let (buffer, start, len) = pool.front(taken, part);
+        pool.hold(buffer);
+        (Uses::Lent(taken.pool, buffer), start, len)
+    }
+
+    /// Sends what was offered to a queue, in order (Linux 6.10). May complete several times, and with a full
     /// socket before all is sent: another bundle sends the rest.
     ///
     /// A bundle that has to wait for a peer that has shut down its writing is given up with `ECANCELED`, or
     /// short: its poll says "ready" for the peer's end, the retries run out, and io-wq takes no multishot
-    /// request (seen on Linux 6.18). [`Ring::empty_pool`] returns what is left.
+    /// request (seen on Linux 6.18). [`Ring::empty_queue`] returns what is left.
     ///
     /// `MSG_WAITALL`: without it a part of a buffer may be sent, and the rest of that buffer is lost.
     #[inline]
-    pub fn send_bundle(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
-        let entry = opcode::SendBundle::new(fd(socket), pool.0).flags(libc::MSG_WAITALL).build();
-        self.queue(Kind::Send, token, Uses::Pool(pool), entry)
+    pub fn send_bundle(&mut self, token: u64, socket: BorrowedFd<'_>, queue: QueueId) -> OpId {
+        self.queues[usize::from(queue.0)].in_use = true;
+        let entry = opcode::SendBundle::new(fd(socket), QUEUE_GROUPS + queue.0).flags(libc::MSG_WAITALL).build();
+        self.queue(Kind::Send, token, Uses::Queue(queue), entry)
     }
 
     /// Receives one message, with its address and what the kernel says of it: [`Ring::arrived`],
@@ -175,11 +232,6 @@ impl Ring {
     pub fn close(&mut self, token: u64, descriptor: OwnedFd) -> OpId {
         let entry = opcode::Close::new(Fd(descriptor.into_raw_fd())).build();
         self.queue(Kind::Close, token, Uses::Nothing, entry)
-    }
-
-    fn front(&mut self, buffer: BufferId, len: usize) -> *const u8 {
-        assert!(len <= self.buffers.len(buffer), "a buffer as long as what is sent");
-        self.buffers.hand_over(buffer)
     }
 
     #[inline]

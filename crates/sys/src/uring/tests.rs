@@ -84,8 +84,8 @@ fn a_buffer_is_sent_received_and_lent_again() {
     let (left, right) = UnixStream::pair().unwrap();
     let (out, into) = (ring.new_buffer(100).unwrap(), ring.new_buffer(200).unwrap());
     ring.buffer(out).unwrap().fill(7);
-    ring.receive(1, right.as_fd(), into);
-    ring.send(2, left.as_fd(), out, 60);
+    ring.receive(1, right.as_fd(), into, &(0..200));
+    ring.send(2, left.as_fd(), out, &(0..60));
     assert!(ring.buffer(out).is_none() && ring.buffer(into).is_none());
     for _ in 0..2 {
         let completion = next(&mut ring);
@@ -98,7 +98,7 @@ fn a_buffer_is_sent_received_and_lent_again() {
     assert!(ring.buffer(out).is_some());
     assert_eq!(&ring.buffer(into).unwrap()[..61], [&[7; 60][..], &[0]].concat());
     drop(left);
-    ring.receive(3, right.as_fd(), into);
+    ring.receive(3, right.as_fd(), into, &(0..200));
     assert!(matches!(next(&mut ring).event, Event::Received { moved: Ok(0), .. }));
 }
 
@@ -140,11 +140,12 @@ fn multishot_receive_goes_on_until_the_pool_is_empty() {
 fn bundles_carry_many_buffers_in_order() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, right) = tcp_pair();
-    let (out, into) = (ring.new_pool(8, 10).unwrap(), ring.new_pool(64, 4).unwrap());
+    let (out, into) = (ring.new_queue(8, 70).unwrap(), ring.new_pool(64, 4).unwrap());
     ring.offer_all(into);
     let sent: Vec<u8> = (0..70).collect();
-    for chunk in sent.chunks(10) {
-        assert_eq!(ring.put(out, chunk), 10);
+    ring.queue_bytes(out, &(0..70)).unwrap().copy_from_slice(&sent);
+    for begin in (0..70).step_by(10) {
+        ring.offer_own(out, &(begin..begin + 10));
     }
     ring.send_bundle(1, left.as_fd(), out);
     let (mut moved, mut buffers) = (0, 0);
@@ -171,11 +172,13 @@ fn a_bundle_larger_than_the_socket_is_sent_whole() {
     const LEN: usize = 1 << 16;
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
-    let out = ring.new_pool(256, LEN).unwrap();
+    let out = ring.new_queue(256, 256 * LEN).unwrap();
     for piece in 0..=255u8 {
-        ring.put(out, &[piece; LEN]);
+        let part = usize::from(piece) * LEN..(usize::from(piece) + 1) * LEN;
+        ring.queue_bytes(out, &part).unwrap().fill(piece);
+        ring.offer_own(out, &part);
     }
-    assert!(!ring.has_room(out));
+    assert_eq!(ring.queue_free(out), 0);
     let reader = thread::spawn(move || {
         let mut bytes = vec![0; 256 * LEN];
         right.read_exact(&mut bytes).map(|()| bytes)
@@ -192,7 +195,7 @@ fn a_bundle_larger_than_the_socket_is_sent_whole() {
     }
     let bytes = reader.join().unwrap().unwrap();
     assert!(bytes.chunks(LEN).zip(0..=255u8).all(|(chunk, piece)| chunk.iter().all(|byte| *byte == piece)));
-    assert!(ring.has_room(out));
+    assert_eq!(ring.queue_free(out), 256);
 }
 
 #[test]
@@ -200,7 +203,7 @@ fn a_zero_copy_send_keeps_its_buffer_until_the_notification() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::ZeroCopySend]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
     let out = ring.new_buffer(5000).unwrap();
-    ring.send_zero_copy(1, left.as_fd(), out, 5000);
+    ring.send_zero_copy(1, left.as_fd(), out, &(0..5000));
     let sent = next(&mut ring);
     assert!(sent.more && matches!(sent.event, Event::Sent { moved: Ok(5000), .. }), "{sent:?}");
     assert!(ring.buffer(out).is_none());
@@ -275,12 +278,12 @@ fn dropping_a_ring_calls_off_what_is_in_flight() {
     let (left, right) = UnixStream::pair().unwrap();
     let (into, pool) = (ring.new_buffer(100).unwrap(), ring.new_pool(4, 100).unwrap());
     ring.offer_all(pool);
-    ring.receive(1, left.as_fd(), into);
+    ring.receive(1, left.as_fd(), into, &(0..100));
     ring.receive_multishot(2, right.as_fd(), pool);
     ring.wait(0, None).unwrap();
     assert_eq!(ring.in_flight(), 2);
     assert!(ring.settle());
-    ring.receive(3, left.as_fd(), into);
+    ring.receive(3, left.as_fd(), into, &(0..100));
     drop(ring);
     // The socket is the program's alone again: its end is seen at once.
     drop(OwnedFd::from(left));
@@ -288,16 +291,18 @@ fn dropping_a_ring_calls_off_what_is_in_flight() {
 }
 
 #[test]
-fn a_pool_that_was_left_half_sent_is_emptied() {
+fn a_queue_that_was_not_sent_is_emptied() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, right) = tcp_pair();
-    let out = ring.new_pool(4, 10).unwrap();
+    let out = ring.new_queue(4, 10).unwrap();
+    ring.queue_bytes(out, &(0..10)).unwrap().fill(1);
     for _ in 0..4 {
-        ring.put(out, &[1; 10]);
+        ring.offer_own(out, &(0..10));
     }
-    assert!(!ring.has_room(out));
-    assert_eq!(ring.empty_pool(out).unwrap(), [1; 40]);
-    assert_eq!(ring.put(out, b"after"), 5);
+    assert_eq!(ring.queue_free(out), 0);
+    assert_eq!(ring.empty_queue(out).unwrap(), [1; 40]);
+    ring.queue_bytes(out, &(0..5)).unwrap().copy_from_slice(b"after");
+    ring.offer_own(out, &(0..5));
     ring.send_bundle(1, left.as_fd(), out);
     assert!(matches!(next(&mut ring).event, Event::Sent { moved: Ok(5), buffers: 1, .. }));
     let mut bytes = [0; 5];
@@ -306,7 +311,47 @@ fn a_pool_that_was_left_half_sent_is_emptied() {
     while ring.in_flight() > 0 {
         next(&mut ring);
     }
-    ring.retire_pool(out);
+    assert!(!ring.is_queue_in_use(out));
+}
+
+#[test]
+fn what_was_received_is_sent_back_from_where_it_is() {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles, Feature::ZeroCopySend]).is_ok()) else {
+        return;
+    };
+    let (mut left, right) = tcp_pair();
+    let (pool, queue) = (ring.new_pool(2, 16).unwrap(), ring.new_queue(2, 0).unwrap());
+    ring.offer_all(pool);
+    ring.receive_multishot(1, right.as_fd(), pool);
+    for way in 0..9 {
+        left.write_all(&[way; 10]).unwrap();
+        let taken = loop {
+            // Before it, the notification of a zero-copy send.
+            if let Event::Received { taken: Some(taken), .. } = next(&mut ring).event {
+                break taken;
+            }
+        };
+        let part = 2..9;
+        match way % 3 {
+            0 => assert_eq!(ring.send_taken(2, right.as_fd(), &taken, &part).1, 7),
+            1 => assert_eq!(ring.send_taken_zero_copy(2, right.as_fd(), &taken, &part).1, 7),
+            _ => {
+                assert_eq!(ring.offer_taken(queue, &taken, &part), 7);
+                ring.send_bundle(2, right.as_fd(), queue);
+            }
+        }
+        // It stays until it is sent.
+        ring.give_back(taken);
+        loop {
+            if let Event::Sent { moved, .. } = next(&mut ring).event {
+                assert_eq!(moved, Ok(7));
+                break;
+            }
+        }
+        let mut bytes = [0; 7];
+        left.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, [way; 7]);
+    }
 }
 
 #[test]
@@ -328,11 +373,12 @@ fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
     crate::option::set(left.as_fd(), &crate::option::SEND_BUFFER.to(16_384)).unwrap();
     // A peer that has shut down its writing: the kernel then gives up a bundle that has to wait.
     right.shutdown(std::net::Shutdown::Write).unwrap();
-    let out = ring.new_pool(16, 4096).unwrap();
+    let out = ring.new_queue(16, 4096).unwrap();
     let (mut sent, mut rest) = (0, Vec::new());
     while rest.is_empty() && sent < 64 << 20 {
-        while ring.has_room(out) {
-            ring.put(out, &[1; 4096]);
+        ring.queue_bytes(out, &(0..4096)).unwrap().fill(1);
+        while ring.queue_free(out) > 0 {
+            ring.offer_own(out, &(0..4096));
         }
         ring.send_bundle(1, left.as_fd(), out);
         if let Event::Sent { moved, .. } = next(&mut ring).event {
@@ -342,7 +388,7 @@ fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
         while ring.in_flight() > 0 {
             next(&mut ring);
         }
-        rest = ring.empty_pool(out).unwrap();
+        rest = ring.empty_queue(out).unwrap();
     }
     assert!(rest.iter().all(|byte| *byte == 1));
     assert_eq!((sent + rest.len()) % (16 * 4096), 0, "every byte was either sent or handed back");

@@ -77,9 +77,10 @@ pub struct ClientFlow {
     arrival: Arrival,
     flow: usize,
     state: State,
-    request: Vec<u8>,
     /// Bytes of what a new connection shows that were not taken yet.
     to_show: usize,
+    /// What it showed lies where the request is composed.
+    overwrote: bool,
     /// Bytes of the last request begun that were taken.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may still be in sending.
@@ -119,13 +120,12 @@ struct Call {
 }
 
 impl ClientFlow {
-    /// Flow number `flow` with memory for a request; `joined` if its connection is open already.
+    /// Flow number `flow`; `joined` if its connection is open already.
     pub fn new(
         client: Arc<Client>,
         record: Arc<Mutex<Record>>,
         flow: usize,
         arrival: Arrival,
-        request: Vec<u8>,
         joined: bool,
     ) -> ClientFlow {
         ClientFlow {
@@ -135,8 +135,8 @@ impl ClientFlow {
             state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
             // Whoever joined it showed what was to be shown.
             to_show: 0,
-            sent: request.len(),
-            request,
+            overwrote: false,
+            sent: client.terms.request,
             calls: VecDeque::with_capacity(client.depth),
             got: 0,
             connect_ns: None,
@@ -157,13 +157,12 @@ impl ClientFlow {
     }
 
     fn is_sending(&self) -> bool {
-        self.sent < self.request.len()
+        self.sent < self.client.terms.request
     }
 
     /// Begins the call that is due.
     fn begin(&mut self, now_ns: u64) {
         let number = Terms::number(self.flow, self.counts.begun);
-        self.client.terms.write_request(number, &mut self.request);
         self.sent = 0;
         let began_ns = if self.arrival.is_open() { self.arrival.due_ns() } else { now_ns };
         self.arrival.begun();
@@ -246,7 +245,7 @@ impl ClientFlow {
     fn fail(&mut self, class: ErrorClass, phase: ErrorPhase, now_ns: u64) {
         let terms = &self.client.terms;
         let calls = self.calls.len();
-        let unsent = if calls > 0 { self.request.len() - self.sent } else { 0 };
+        let unsent = if calls > 0 { self.client.terms.request - self.sent } else { 0 };
         let trouble = Trouble {
             class,
             phase,
@@ -260,7 +259,7 @@ impl ClientFlow {
         drop(record);
         self.calls.clear();
         self.got = 0;
-        self.sent = self.request.len();
+        self.sent = self.client.terms.request;
         self.connect_ns = None;
         self.arrival.over(now_ns);
     }
@@ -281,7 +280,7 @@ impl ClientFlow {
         let Some(call) = self.calls.front_mut() else { return Err(ErrorClass::LongReply) };
         let number = call.number;
         // No reply is due before its request is over.
-        if self.calls.len() == 1 && self.sent < self.request.len() {
+        if self.calls.len() == 1 && self.sent < self.client.terms.request {
             return Err(ErrorClass::LongReply);
         }
         if self.got == 0
@@ -344,12 +343,28 @@ impl Flow for ClientFlow {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
+    fn room(&self) -> usize {
+        self.client.terms.request.max(self.client.shown.map_or(0, |shown| shown.len()))
+    }
+
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
         if let (1.., Some(shown)) = (self.to_show, &self.client.shown) {
-            return &shown[SHOWN - self.to_show..];
+            room[..SHOWN].copy_from_slice(shown);
+            self.overwrote = true;
+            return SHOWN;
         }
-        let chunk_end = (self.sent / self.client.chunk + 1) * self.client.chunk;
-        &self.request[self.sent..chunk_end.min(self.request.len())]
+        let request = &mut room[..self.client.terms.request];
+        if is_new || std::mem::take(&mut self.overwrote) {
+            request.fill(0x5a);
+        }
+        if let Some(call) = self.calls.back() {
+            self.client.terms.write_request(call.number, request);
+        }
+        request.len()
+    }
+
+    fn chunk(&self) -> usize {
+        self.client.chunk
     }
 
     fn sent(&mut self, n: usize, now_ns: u64) {

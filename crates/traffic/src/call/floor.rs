@@ -10,7 +10,7 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::client::ClientFlow;
 use crate::call::terms::HEAD;
-use crate::engine::Stop;
+use crate::engine::{Room, Stop};
 use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;
@@ -26,12 +26,13 @@ pub(crate) fn carry(
     let never = AtomicBool::new(false);
     let mut now_ns = monotonic_ns();
     let mut head = [0; HEAD];
+    let mut room = Room::default();
     let (mut taken, mut given) = (0, 0);
     loop {
         for _ in 0..meter.lap_calls() {
             match flow.want(now_ns) {
                 Want::Send | Want::Both => {
-                    let bytes = black_box(flow.outgoing());
+                    let bytes = black_box(room.next(flow));
                     let n = bytes.len();
                     if taken < HEAD {
                         let part = n.min(HEAD - taken);
@@ -41,6 +42,7 @@ pub(crate) fn carry(
                     given = 0;
                     meter.count(n, n);
                     now_ns = monotonic_ns();
+                    room.sent(n);
                     flow.sent(n, now_ns);
                 }
                 Want::Receive | Want::ReceiveUntil(_) if taken > 0 => {

@@ -29,7 +29,8 @@ pub struct Waiting {
     /// Threads that the flows are dealt to in turn, and which of them this is.
     thread: (usize, usize),
     joined: Vec<OwnedFd>,
-    requests: Vec<Vec<u8>>,
+    /// Flows that have not begun.
+    left: usize,
     /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
     shards: Vec<Arc<Mutex<Record>>>,
 }
@@ -63,10 +64,7 @@ impl Waiting {
             connector,
             thread,
             joined,
-            // Written to, so that the first calls do not pay for the pages.
-            requests: (0..if call.path.transport.is_datagram() { 0 } else { flows })
-                .map(|_| vec![0x5a; call.request])
-                .collect(),
+            left: flows,
             shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
         }
     }
@@ -86,9 +84,9 @@ impl Waiting {
 impl Clients {
     /// The next flow.
     pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
-        let request = self.waiting.requests.pop()?;
+        self.waiting.left = self.waiting.left.checked_sub(1)?;
         let (flow, arrival, shard) = self.next();
-        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, request, joined))
+        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, joined))
     }
 
     /// The next flow over datagrams, and its socket, if it has one.

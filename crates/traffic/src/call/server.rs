@@ -1,10 +1,11 @@
 //! One connection of the server: takes whole requests, does the work, replies.
 //!
-//! A reply begins when its request is complete, however it arrived. An echo gives back the very bytes; a reply
-//! of another length is made once and carries the request's number. While a reply is being sent no further
+//! A reply begins when its request is complete, however it arrived. An echo sends back the very bytes, from where the
+//! engine received them; a reply of another length is written once and carries the request's number. While a reply is being sent no further
 //! request is read, so that a client that does not take its replies cannot make the server hold more and more.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,6 @@ pub struct Desk {
     terms: Terms,
     connect_per_call: bool,
     read_once: bool,
-    read_size: usize,
     /// Requests served, as the meter's marks see them.
     served: Count,
     begun: Count,
@@ -70,10 +70,15 @@ pub struct ServerFlow {
     /// Bytes of the present request that arrived.
     have: usize,
     head: [u8; HEAD],
-    /// An echo: bytes to give back, the first `ready` of which belong to complete requests. Otherwise the reply.
-    out: Vec<u8>,
+    /// An echo: bytes of complete requests that are to be sent back, and of what stands before them, which is not.
     ready: usize,
-    sent: usize,
+    skip: usize,
+    /// Bytes that arrived and are neither: of a request that is not complete.
+    part: usize,
+    /// Bytes of a reply that is no echo that were not sent yet.
+    left: usize,
+    /// Something else was written where that reply is.
+    overwrote: bool,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
     /// What it has shown, of which so many bytes are still to come, and where it stands until then.
@@ -116,7 +121,6 @@ impl Desk {
             terms: Terms::of(setup),
             connect_per_call: call.connect_per_call,
             read_once: call.read_once,
-            read_size: path.read_size,
             served: Count::new(shared),
             begun: Count::new(shared),
             verified_bytes: AtomicU64::new(0),
@@ -254,12 +258,6 @@ impl ServerFlow {
             Some(strangers) => Some(strangers.enters(connection)?),
             None => None,
         };
-        let Terms { request, response, echo, .. } = desk.terms;
-        let mut out = Vec::with_capacity(if echo { request + desk.read_size.min(request) } else { response });
-        if !echo {
-            out.resize(response, 0);
-            desk.terms.write_reply(0, &mut out);
-        }
         let to_show = if place.is_some() { SHOWN } else { 0 };
         Some(ServerFlow {
             desk,
@@ -267,8 +265,10 @@ impl ServerFlow {
             have: 0,
             head: [0; HEAD],
             ready: 0,
-            sent: 0,
-            out,
+            skip: 0,
+            part: 0,
+            left: 0,
+            overwrote: false,
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
             to_show,
@@ -282,6 +282,7 @@ impl ServerFlow {
     #[cold]
     fn look<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (part, rest) = bytes.split_at(bytes.len().min(self.to_show));
+        self.skip += part.len();
         let at = SHOWN - self.to_show;
         self.shown[at..at + part.len()].copy_from_slice(part);
         self.to_show -= part.len();
@@ -320,7 +321,7 @@ impl ServerFlow {
         self.desk.walks();
         let served = self.desk.served.add();
         if self.desk.terms.echo {
-            self.ready = self.out.len();
+            self.ready += std::mem::take(&mut self.part);
         } else {
             self.waiting.push_back(u64::from_le_bytes(self.head));
         }
@@ -341,7 +342,7 @@ impl ServerFlow {
             self.head[self.have..self.have + head].copy_from_slice(&part[..head]);
         }
         if terms.echo {
-            self.out.extend_from_slice(part);
+            self.part += part.len();
         }
         self.have += part.len();
         if terms.verify && !terms.echo {
@@ -372,44 +373,56 @@ impl ServerFlow {
         }
     }
 
-    /// Makes the next reply that is no echo ready, and spoils it where that is planted.
-    fn prepare(&mut self) {
-        if !self.desk.terms.echo
-            && self.ready == 0
-            && let Some(head) = self.waiting.pop_front()
-        {
-            if self.desk.terms.is_numbered() {
-                self.out[..HEAD].copy_from_slice(&head.to_le_bytes());
+    /// Whether there is something to send.
+    fn has_reply(&self) -> bool {
+        self.ready > 0 || self.left > 0 || !self.waiting.is_empty() || self.spoils_an_echo()
+    }
+
+    /// Whether a byte too much is to be sent behind an echo.
+    fn spoils_an_echo(&self) -> bool {
+        self.desk.terms.echo && matches!(self.spoil, Some(Plant::LongReply { .. }))
+    }
+
+    /// Spoils an echo whose last bytes have just arrived.
+    #[cold]
+    fn spoil_echo(&mut self, bytes: &mut [u8]) {
+        match self.spoil {
+            Some(Plant::ShortReply { .. }) => {
+                self.ready -= self.ready.div_ceil(2);
+                self.state = if self.ready == 0 { State::Leaving } else { State::HalfShut };
             }
-            self.ready = self.out.len();
+            Some(Plant::Corrupt { .. }) => bytes[0] ^= 1,
+            // A byte too many follows once the echo is sent.
+            _ => return,
         }
-        if self.ready > 0 {
-            match self.spoil.take() {
-                Some(Plant::ShortReply { .. }) => {
-                    self.ready -= self.ready.div_ceil(2);
-                    self.state = State::HalfShut;
-                    self.waiting.clear();
-                }
-                Some(Plant::LongReply { .. }) => {
-                    self.out.insert(self.ready, 0xee);
-                    self.ready += 1;
-                }
-                Some(Plant::Corrupt { .. }) => self.out[0] ^= 1,
-                other => self.spoil = other,
+        self.spoil = None;
+    }
+
+    /// Spoils a reply that was just written. Its length.
+    #[cold]
+    fn spoil_reply(&mut self, reply: &mut [u8], len: usize) -> usize {
+        self.overwrote = true;
+        match self.spoil.take() {
+            Some(Plant::ShortReply { .. }) => {
+                self.state = State::HalfShut;
+                self.waiting.clear();
+                len - len.div_ceil(2)
             }
+            Some(Plant::LongReply { .. }) => {
+                reply[len] = 0xee;
+                len + 1
+            }
+            Some(Plant::Corrupt { .. }) => {
+                reply[0] ^= 1;
+                len
+            }
+            _ => len,
         }
     }
 
     /// All that was ready is sent.
     fn replied(&mut self) {
-        self.sent = 0;
-        if self.desk.terms.echo {
-            self.out.drain(..self.ready);
-        } else {
-            self.out.truncate(self.desk.terms.response);
-        }
-        self.ready = 0;
-        if self.waiting.is_empty() && (self.desk.connect_per_call || self.state == State::HalfShut) {
+        if !self.has_reply() && (self.desk.connect_per_call || self.state == State::HalfShut) {
             self.state = State::Leaving;
         }
     }
@@ -419,18 +432,11 @@ impl Flow for ServerFlow {
     #[inline]
     fn want(&mut self, _now_ns: u64) -> Want {
         match self.state {
-            State::Open | State::HalfShut => {
-                if self.sent == 0 {
-                    self.prepare();
-                }
-                match self.ready > self.sent {
-                    true => Want::Send,
-                    false if self.state == State::HalfShut => {
-                        self.state = State::Gone;
-                        Want::Close
-                    }
-                    false => Want::Receive,
-                }
+            State::Open | State::HalfShut if self.has_reply() => Want::Send,
+            State::Open => Want::Receive,
+            State::HalfShut => {
+                self.state = State::Gone;
+                Want::Close
             }
             State::Leaving => {
                 self.state = State::Gone;
@@ -441,15 +447,49 @@ impl Flow for ServerFlow {
         }
     }
 
+    fn room(&self) -> usize {
+        // And the byte that a planted fault adds.
+        let reply = if self.desk.terms.echo { 0 } else { self.desk.terms.response };
+        if self.desk.plant.is_some() { reply + 1 } else { reply }
+    }
+
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        if self.desk.terms.echo {
+            self.spoil = None;
+            room[0] = 0xee;
+            self.left = 1;
+            return 1;
+        }
+        let Some(head) = self.waiting.pop_front() else { return 0 };
+        let len = self.desk.terms.response;
+        if is_new || std::mem::take(&mut self.overwrote) {
+            self.desk.terms.write_reply(head, &mut room[..len]);
+        } else if self.desk.terms.is_numbered() {
+            room[..HEAD].copy_from_slice(&head.to_le_bytes());
+        }
+        self.left = if self.spoil.is_some() { self.spoil_reply(room, len) } else { len };
+        self.left
+    }
+
     #[inline]
-    fn outgoing(&mut self) -> &[u8] {
-        &self.out[self.sent..self.ready]
+    fn echoes(&self) -> bool {
+        self.desk.terms.echo
+    }
+
+    #[inline]
+    fn returns(&self) -> Range<usize> {
+        if self.ready > 0 { self.skip..self.skip + self.ready } else { 0..0 }
     }
 
     #[inline]
     fn sent(&mut self, n: usize, _now_ns: u64) {
-        self.sent += n;
-        if self.sent == self.ready {
+        if self.left > 0 {
+            self.left -= n;
+        } else {
+            self.skip = 0;
+            self.ready -= n;
+        }
+        if self.left == 0 && self.ready == 0 {
             self.replied();
         }
     }
@@ -463,6 +503,9 @@ impl Flow for ServerFlow {
         self.desk.works_on(rest);
         while !rest.is_empty() {
             rest = self.take(rest);
+        }
+        if self.spoil.is_some() && self.desk.terms.echo {
+            self.spoil_echo(bytes);
         }
         true
     }

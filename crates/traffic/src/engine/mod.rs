@@ -6,6 +6,7 @@ mod blocking;
 mod driver;
 mod epoll;
 mod gso;
+mod memory;
 mod null;
 mod plain;
 pub mod proof;
@@ -13,6 +14,7 @@ pub(crate) mod timers;
 mod tokio;
 mod uring;
 
+pub(crate) use memory::Room;
 pub(crate) use tokio::{Door, Stream};
 
 use std::io;
@@ -60,7 +62,7 @@ pub struct Station<'a> {
 pub struct Slot<'a> {
     /// The connection; absent for the null engine.
     pub fd: Option<BorrowedFd<'a>>,
-    /// Where received bytes go: as long as one read asks for.
+    /// Where received bytes go: as long as one read asks for. What is sent has memory of its own.
     pub buffer: &'a mut [u8],
     /// When writes may start.
     pub pace: Pace,
@@ -152,6 +154,12 @@ const ACCEPTS_MAX: u64 = 1024;
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+}
+
+/// The fault of a flow that wants to send and has nothing to send.
+#[cold]
+fn nothing_to_send() -> Fault {
+    Fault::Impossible("a flow wants to send nothing".into())
 }
 
 /// The fault of a flow that sends or receives without a connection.

@@ -134,17 +134,23 @@ impl Flow for Half {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
+    fn room(&self) -> usize {
+        self.held_max
+    }
+
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
         if self.gone == self.outbox.len() {
             self.outbox.clear();
             self.gone = 0;
             std::mem::swap(&mut self.outbox, &mut lock(&self.joint).bytes[self.side]);
         }
-        &self.outbox[self.gone..]
+        let len = room.len().min(self.outbox.len() - self.gone);
+        room[..len].copy_from_slice(&self.outbox[self.gone..][..len]);
+        self.gone += len;
+        len
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
-        self.gone += n;
         let mut joint = lock(&self.joint);
         let held = joint.held[self.side];
         joint.held[self.side] = held - n;

@@ -3,7 +3,7 @@
 //! It knows no framing of its own: what arrives is returned as it comes, thrown away, answered by length, or
 //! not asked for. Whatever ends a connection ends only that one.
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use crate::flow::{End, Flow, Want};
 
@@ -28,19 +28,12 @@ pub enum Role {
 /// Bytes that a source, or an answer, sends at once.
 const FILL_BYTES: usize = 64 << 10;
 
-/// What a server that invents its bytes sends: one piece of memory for all connections.
-pub(super) fn fill() -> Arc<[u8]> {
-    vec![0x5a; FILL_BYTES].into()
-}
-
 /// One connection.
 #[derive(Debug)]
 pub struct ServeFlow {
     role: Role,
-    fill: Arc<[u8]>,
-    /// What is to be returned, and how much of it has gone.
-    store: Vec<u8>,
-    gone: usize,
+    /// Bytes that came and have not been returned.
+    to_return: usize,
     /// Bytes of replies still to be sent, and those of a request that have come.
     owed: u64,
     come: usize,
@@ -66,24 +59,13 @@ enum State {
 }
 
 impl ServeFlow {
-    pub(super) fn new(role: Role, fill: Arc<[u8]>) -> ServeFlow {
-        ServeFlow {
-            role,
-            fill,
-            store: Vec::new(),
-            gone: 0,
-            owed: 0,
-            come: 0,
-            state: State::Open,
-            received: 0,
-            sent: 0,
-            broke: false,
-        }
+    pub(super) fn new(role: Role) -> ServeFlow {
+        ServeFlow { role, to_return: 0, owed: 0, come: 0, state: State::Open, received: 0, sent: 0, broke: false }
     }
 
     fn has_more(&self) -> bool {
         match self.role {
-            Role::Echo => self.gone < self.store.len(),
+            Role::Echo => self.to_return > 0,
             Role::Answer { .. } => self.owed > 0,
             Role::Sink => false,
             Role::Source => true,
@@ -104,28 +86,38 @@ impl Flow for ServeFlow {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
+    fn room(&self) -> usize {
         match self.role {
-            Role::Echo | Role::Sink => &self.store[self.gone..],
-            Role::Answer { .. } => &self.fill[..self.fill.len().min(self.owed as usize)],
-            Role::Source => &self.fill,
+            Role::Echo | Role::Sink => 0,
+            Role::Answer { .. } | Role::Source => FILL_BYTES,
         }
     }
 
-    fn repeats(&self) -> bool {
-        self.role == Role::Source
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        match self.role {
+            Role::Echo | Role::Sink => 0,
+            Role::Answer { .. } | Role::Source => {
+                if is_new {
+                    room.fill(0x5a);
+                }
+                let most = if self.role == Role::Source { u64::MAX } else { self.owed };
+                FILL_BYTES.min(usize::try_from(most).unwrap_or(usize::MAX))
+            }
+        }
+    }
+
+    fn echoes(&self) -> bool {
+        self.role == Role::Echo
+    }
+
+    fn returns(&self) -> Range<usize> {
+        0..self.to_return
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
         self.sent += n as u64;
         match self.role {
-            Role::Echo => {
-                self.gone += n;
-                if self.gone == self.store.len() {
-                    self.store.clear();
-                    self.gone = 0;
-                }
-            }
+            Role::Echo => self.to_return -= n,
             Role::Answer { .. } => self.owed -= n as u64,
             Role::Sink | Role::Source => {}
         }
@@ -134,7 +126,7 @@ impl Flow for ServeFlow {
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.received += bytes.len() as u64;
         match self.role {
-            Role::Echo => self.store.extend_from_slice(bytes),
+            Role::Echo => self.to_return += bytes.len(),
             Role::Answer { request, response } => {
                 self.come += bytes.len();
                 self.owed += (self.come / request) as u64 * response as u64;
@@ -166,20 +158,35 @@ mod tests {
     /// Feeds a flow pieces, takes sends of at most `most` bytes, ends the stream; what was sent, and the wants
     /// after that.
     fn carried(role: Role, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
-        let (mut flow, mut sent) = (ServeFlow::new(role, fill()), Vec::new());
+        let (mut flow, mut sent) = (ServeFlow::new(role), Vec::new());
+        let mut room = vec![0; flow.room()];
+        let (mut is_new, mut message, mut kept) = (true, 0..0, Vec::new());
         let mut pieces = pieces.iter();
         let mut last = Vec::new();
         loop {
             match flow.want(0) {
+                Want::Send if !flow.returns().is_empty() => {
+                    let n = flow.returns().len().min(most);
+                    sent.extend(kept.drain(..n));
+                    flow.sent(n, 0);
+                }
                 Want::Send => {
-                    let bytes = flow.outgoing();
-                    assert!(!bytes.is_empty());
-                    let n = bytes.len().min(most);
-                    sent.extend_from_slice(&bytes[..n]);
+                    if message.is_empty() {
+                        message = 0..flow.compose(&mut room, std::mem::take(&mut is_new));
+                    }
+                    assert!(!message.is_empty());
+                    let n = message.len().min(most);
+                    sent.extend_from_slice(&room[message.clone()][..n]);
+                    message.start += n;
                     flow.sent(n, 0);
                 }
                 Want::Receive => match pieces.next() {
-                    Some(piece) => assert!(flow.received(&mut piece.clone(), 0)),
+                    Some(piece) => {
+                        assert!(flow.received(&mut piece.clone(), 0));
+                        if flow.echoes() {
+                            kept.extend_from_slice(piece);
+                        }
+                    }
                     None => flow.ended(End::Eof, 0),
                 },
                 want => {
@@ -219,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_breaks_is_left_at_once() {
-        let mut flow = ServeFlow::new(Role::Echo, fill());
+        let mut flow = ServeFlow::new(Role::Echo);
         flow.received(&mut [1, 2], 0);
         flow.ended(End::Closed, 0);
         assert_eq!((flow.want(0), flow.want(0), flow.broke), (Want::Close, Want::Done, true));

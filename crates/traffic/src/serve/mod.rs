@@ -72,11 +72,11 @@ impl Server {
         let _ = limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = place::listen(&place::resolved(place)?)?;
-        let (listener, fill) = (Arc::new(listener), flow::fill());
+        let listener = Arc::new(listener);
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
-            let guests = Guests { role, fill: Arc::clone(&fill), served: Served::default() };
+            let guests = Guests { role, served: Served::default() };
             move |mut post: Post<_>| {
                 post.ready();
                 serve(engine, guests, &listener, &post.flags)
@@ -164,7 +164,6 @@ fn serve(engine: Engine, mut guests: Guests, listener: &OwnedFd, flags: &Flags) 
 /// One thread's connections.
 struct Guests {
     role: Role,
-    fill: Arc<[u8]>,
     served: Served,
 }
 
@@ -180,7 +179,7 @@ impl Party for Guests {
         // A part of a message shall not wait for the acknowledgement of the part before it. Unix sockets know no
         // such wait, and refuse.
         let _ = option::set(connection, &option::NO_DELAY.to(true));
-        Some(ServeFlow::new(self.role, Arc::clone(&self.fill)))
+        Some(ServeFlow::new(self.role))
     }
 
     fn connect(&mut self, _flow: &mut ServeFlow) -> io::Result<OwnedFd> {

@@ -55,13 +55,13 @@ impl<F: Flow, const PACED: bool> Flow for Carried<F, PACED> {
         self.flow.want(now_ns)
     }
 
-    #[inline]
-    fn outgoing(&mut self) -> &[u8] {
-        self.flow.outgoing()
+    fn room(&self) -> usize {
+        self.flow.room()
     }
 
-    fn repeats(&self) -> bool {
-        self.flow.repeats()
+    #[inline]
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        self.flow.compose(room, is_new)
     }
 
     #[inline]

@@ -105,12 +105,6 @@ impl<E: Effort> Flow for SinkFlow<E> {
         Want::Receive
     }
 
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
-
     #[inline]
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.effort.spend(bytes);

@@ -1,7 +1,6 @@
-//! The writing end of a stream: one buffer, sent again and again, filled anew where that is asked for.
+//! The writing end of a stream: sends buffers of one length, each filled once before it is sent.
 
 use bytegauge_model::Fill;
-use bytegauge_sys::buffer::AlignedBuffer;
 
 use crate::flow::{Flow, Want};
 use crate::pattern::Pattern;
@@ -13,7 +12,7 @@ use crate::stream::setup::StreamSetup;
 /// One flow's writer.
 #[derive(Debug)]
 pub struct SourceFlow {
-    buffer: AlignedBuffer,
+    size: usize,
     fill: Fill,
     verify: Option<Pattern>,
     corrupt_at: Option<u64>,
@@ -22,14 +21,14 @@ pub struct SourceFlow {
 }
 
 impl SourceFlow {
-    /// The writer of flow number `flow`, with a buffer of `size` bytes.
+    /// The writer of flow number `flow`, whose buffers have `size` bytes.
     pub fn new(setup: &Setup<StreamSetup>, flow: usize, size: usize) -> SourceFlow {
         let corrupt_at = match setup.plant {
             Some(Plant::Corrupt { offset }) if flow == 0 => Some(offset),
             _ => None,
         };
         SourceFlow {
-            buffer: AlignedBuffer::new(size),
+            size,
             fill: setup.task.fill,
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             corrupt_at,
@@ -38,21 +37,21 @@ impl SourceFlow {
         }
     }
 
-    fn fill(&mut self) {
+    fn fill(&mut self, buffer: &mut [u8]) {
         match self.fill {
             Fill::None => {}
             Fill::Touch => {
                 self.turn = self.turn.wrapping_add(1);
-                self.buffer.fill(self.turn);
-                std::hint::black_box(&mut self.buffer[..]);
+                buffer.fill(self.turn);
+                std::hint::black_box(&mut *buffer);
             }
-            Fill::NsPerByte(ns) => spin_ns(ns * self.buffer.len() as f64),
+            Fill::NsPerByte(ns) => spin_ns(ns * buffer.len() as f64),
         }
         if let Some(pattern) = &self.verify {
-            pattern.fill(self.offset, &mut self.buffer);
+            pattern.fill(self.offset, buffer);
         }
         if let Some(at) = self.corrupt_at.and_then(|at| at.checked_sub(self.offset))
-            && let Some(byte) = self.buffer.get_mut(at as usize)
+            && let Some(byte) = buffer.get_mut(at as usize)
         {
             *byte ^= 1;
         }
@@ -65,10 +64,19 @@ impl Flow for SourceFlow {
         Want::Send
     }
 
+    fn room(&self) -> usize {
+        self.size
+    }
+
     #[inline]
-    fn outgoing(&mut self) -> &[u8] {
-        self.fill();
-        &self.buffer
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        let buffer = &mut room[..self.size];
+        if is_new {
+            // A page that was never written is the kernel's one page of zeros, which costs less to read.
+            buffer.fill(0);
+        }
+        self.fill(buffer);
+        self.size
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of trouble classified.
 
 use crate::calls::{self, Ended, call, engines, kinds, setup, try_run};
-use bytegauge_model::{Engine, Level};
+use bytegauge_model::{EndReport, Engine, Level};
 use bytegauge_traffic::{CallSetup, Reply, Setup};
 
 /// A trial without trouble: nothing is lost between the two ends, and everything is counted once. With a longer
@@ -42,6 +42,10 @@ fn check_conserved_once(setup: &Setup<CallSetup>) -> Option<Ended> {
     assert_eq!(client.total_bytes, server.total_bytes, "{setup:?}");
     assert!(calls.total.is_some() && calls.write.is_some() && calls.first_byte.is_some());
     assert_eq!(calls.connect.is_some(), connect_per_call);
+    if setup.task.depth == 1 && request <= setup.task.path.read_size {
+        let copied = |end: &EndReport| end.engine.map_or(0, |engine| engine.copied_bytes);
+        assert_eq!((copied(client), copied(server)), (0, 0), "{setup:?}");
+    }
     Some(ended)
 }
 

@@ -21,8 +21,12 @@ impl Flow for Slow {
     fn want(&mut self, _now_ns: u64) -> Want {
         Want::Send
     }
-    fn outgoing(&mut self) -> &[u8] {
-        b"."
+    fn room(&self) -> usize {
+        1
+    }
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        room[0] = b'.';
+        1
     }
     fn sent(&mut self, _n: usize, _now_ns: u64) {
         let begin_ns = monotonic_ns();
@@ -54,10 +58,6 @@ impl Flow for Buggy {
     fn want(&mut self, _now_ns: u64) -> Want {
         std::panic::resume_unwind(Box::new("planned"))
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         false
     }

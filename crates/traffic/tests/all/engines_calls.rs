@@ -35,10 +35,6 @@ impl Flow for Taker {
     fn want(&mut self, _now_ns: u64) -> Want {
         if self.left == 0 || self.ended { Want::Done } else { Want::Receive }
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.largest = self.largest.max(bytes.len());
         self.left -= bytes.len();

@@ -130,10 +130,6 @@ impl Flow for Restless {
         self.0 += 1;
         Want::Pause(u64::MAX)
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         false
     }

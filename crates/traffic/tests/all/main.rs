@@ -14,6 +14,7 @@ mod engines;
 mod engines_busy;
 mod engines_calls;
 mod engines_exhausted;
+mod engines_memory;
 mod engines_relay;
 mod engines_storm;
 mod far_calls;

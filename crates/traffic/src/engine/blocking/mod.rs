@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_sys::{file, io as sys_io, socket};
 
+use crate::engine::memory::Room;
 use crate::engine::plain::Calls;
 use crate::engine::{Slot, Stop};
 use crate::fault::Fault;
@@ -56,12 +57,13 @@ pub(super) fn run_on<F: Flow>(
     meter: &mut Meter,
 ) -> Result<Stop, Fault> {
     let Slot { buffer, pace, abort, told, .. } = slot;
+    let mut room = Room::default();
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
             let stop = match flow.want(0) {
                 Want::Receive => receive(&read, flow, buffer, meter),
-                Want::Send => send(&write, flow, meter),
+                Want::Send => send(&write, flow, &mut room, meter),
                 other => return Err(Fault::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
@@ -107,13 +109,15 @@ fn receive<F: Flow>(
 fn send<F: Flow>(
     write: impl Fn(&[u8]) -> io::Result<usize>,
     flow: &mut F,
+    room: &mut Room,
     meter: &mut Meter,
 ) -> io::Result<Option<Stop>> {
-    let bytes = flow.outgoing();
+    let bytes = room.next(flow);
     let asked = bytes.len();
     match write(bytes) {
         Ok(n) => {
             meter.count(n, asked);
+            room.sent(n);
             flow.sent(n, 0);
             Ok(None)
         }

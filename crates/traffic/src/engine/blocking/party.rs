@@ -39,6 +39,8 @@ pub(super) struct Hall<'a, P: Party> {
     /// Set when every thread has to give its flow back.
     pub(super) stop: AtomicBool,
     pub(super) system_calls: AtomicU64,
+    pub(super) copied_bytes: AtomicU64,
+    pub(super) buffer_bytes: AtomicU64,
     /// Threads that have not given their flows back.
     live: AtomicUsize,
     /// Those of them that wait in a system call now and then.
@@ -64,6 +66,8 @@ pub(in crate::engine) fn drive<P: Party>(
         buffer_size: station.buffer_size.max(1),
         stop: AtomicBool::new(false),
         system_calls: AtomicU64::new(0),
+        copied_bytes: AtomicU64::new(0),
+        buffer_bytes: AtomicU64::new(0),
         live: AtomicUsize::new(0),
         roster: Mutex::new(Vec::new()),
         fault: Mutex::new(None),
@@ -78,6 +82,8 @@ pub(in crate::engine) fn drive<P: Party>(
         stopped
     });
     report.system_calls += hall.system_calls.load(Ordering::Relaxed);
+    report.copied_bytes += hall.copied_bytes.load(Ordering::Relaxed);
+    report.buffer_bytes += hall.buffer_bytes.load(Ordering::Relaxed);
     let fault = lock(&hall.fault).take();
     match (stopped, fault) {
         (Err(fault), _) | (_, Some(fault)) => Err(fault),

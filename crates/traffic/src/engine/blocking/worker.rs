@@ -12,8 +12,9 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
 use crate::engine::blocking::party::Hall;
+use crate::engine::memory::{Kept, Room};
 use crate::engine::plain::Calls;
-use crate::engine::{WAIT_MAX_NS, plain, unconnected};
+use crate::engine::{WAIT_MAX_NS, nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
@@ -26,7 +27,8 @@ pub(super) struct Worker<'h, 'a, P: Party> {
     hall: &'h Hall<'a, P>,
     flow: P::Flow,
     fd: Option<OwnedFd>,
-    buffer: Vec<u8>,
+    kept: Kept,
+    room: Room,
     share: Share,
     system_calls: u64,
     calls: Calls,
@@ -43,8 +45,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             hall,
             flow,
             fd,
-            // Touched page by page, as data comes.
-            buffer: vec![0; hall.buffer_size],
+            kept: Kept::default(),
+            room: Room::default(),
             share: hall.tally.share(),
             system_calls: 0,
             calls: Calls::OfSockets,
@@ -57,8 +59,10 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             Ok(handle) => (Some(handle), worker.run().err()),
             Err(source) => (None, Some(Fault::Io { doing: "preparing a thread".into(), source })),
         };
-        let Worker { flow, fd, share, system_calls, .. } = worker;
+        let Worker { flow, fd, share, system_calls, kept, room, .. } = worker;
         hall.system_calls.fetch_add(system_calls, Ordering::Relaxed);
+        hall.copied_bytes.fetch_add(kept.copied, Ordering::Relaxed);
+        hall.buffer_bytes.fetch_add((kept.len() + room.len()) as u64, Ordering::Relaxed);
         drop(share);
         hall.leave(handle, flow, fd, fault);
     }
@@ -131,9 +135,9 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
                 self.receive_timeout = true;
             }
         }
-        let asked = self.buffer.len();
+        let asked = self.hall.buffer_size;
         self.system_calls += 1;
-        let received = self.calls.receive(fd.as_fd(), &mut self.buffer);
+        let received = self.calls.receive(fd.as_fd(), self.kept.room(asked));
         self.tick();
         match received {
             Ok(0) => {
@@ -142,7 +146,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             }
             Ok(n) => {
                 self.share.count(n, asked);
-                return Ok(self.flow.received(&mut self.buffer[..n], self.now_ns));
+                let bytes = self.kept.received(n, self.flow.echoes());
+                return Ok(self.flow.received(bytes, self.now_ns));
             }
             Err(error) => self.judge(Doing::Receiving, &error),
         }
@@ -157,14 +162,24 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             socket::set_send_timeout(fd.as_fd(), PATIENCE_NS).map_err(Fault::io("setting SO_SNDTIMEO"))?;
             self.send_timeout = true;
         }
-        let bytes = self.flow.outgoing();
+        let back = self.flow.returns();
+        let returns = !back.is_empty() && !self.room.holds();
+        let bytes = if returns { self.kept.part(&back) } else { self.room.next(&mut self.flow) };
         let asked = bytes.len();
+        if asked == 0 {
+            return Err(nothing_to_send());
+        }
         self.system_calls += 1;
         let sent = if at_once { socket::send_now(fd.as_fd(), bytes) } else { self.calls.send(fd.as_fd(), bytes) };
         self.tick();
         match sent {
             Ok(n) => {
                 self.share.count(n, asked);
+                if returns {
+                    self.kept.drop_first(back.start + n);
+                } else {
+                    self.room.sent(n);
+                }
                 self.flow.sent(n, self.now_ns);
             }
             Err(error) => self.judge(Doing::Sending, &error),
@@ -270,5 +285,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         }
         (self.eof, self.receive_timeout, self.send_timeout) = (false, false, false);
         self.calls = Calls::OfSockets;
+        self.kept.forget();
+        self.room.forget();
     }
 }

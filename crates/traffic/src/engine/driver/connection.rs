@@ -47,6 +47,9 @@ impl Waits {
 pub(in crate::engine) trait Link: Default {
     /// The slot has another connection now, or none.
     fn renew(&mut self);
+
+    /// The slot has another flow now.
+    fn take_in(&mut self);
 }
 
 /// One flow and its connection.
@@ -126,6 +129,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         slot.flow = Some(flow);
         slot.leaving = false;
         slot.attach(fd);
+        slot.link.take_in();
         self.live += 1;
         index
     }

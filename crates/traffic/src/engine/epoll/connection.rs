@@ -11,10 +11,11 @@ use std::os::fd::AsFd;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
-use crate::engine::driver::{Link, Then, Waits, errno};
+use crate::engine::driver::{LISTENER, Link, Then, Waits, errno};
 use crate::engine::epoll::Loop;
+use crate::engine::memory::{Kept, Room};
 use crate::engine::plain::Calls;
-use crate::engine::unconnected;
+use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};
 use crate::party::Party;
@@ -30,17 +31,35 @@ pub(super) struct Registration {
     /// An event has said that the stream ends, so receiving goes on until it does.
     ending: bool,
     calls: Calls,
+    pub(super) room: Room,
+    /// What was received and is not sent back yet, if it could not stay in the buffer that all share.
+    pub(super) kept: Kept,
 }
 
 impl Default for Registration {
     fn default() -> Registration {
-        Registration { asked: None, readable: false, writable: true, ending: false, calls: Calls::OfSockets }
+        Registration {
+            asked: None,
+            readable: false,
+            writable: true,
+            ending: false,
+            calls: Calls::OfSockets,
+            room: Room::default(),
+            kept: Kept::default(),
+        }
     }
 }
 
 impl Link for Registration {
     fn renew(&mut self) {
-        *self = Registration::default();
+        let (mut room, mut kept) = (std::mem::take(&mut self.room), std::mem::take(&mut self.kept));
+        room.forget();
+        kept.forget();
+        *self = Registration { room, kept, ..Registration::default() };
+    }
+
+    fn take_in(&mut self) {
+        self.room.hand_over();
     }
 }
 
@@ -94,18 +113,34 @@ impl<P: Party> Loop<'_, P> {
     }
 
     pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {
             self.rest(index, Waits::Send)?;
             return Ok(Then::Rest);
         }
-        let bytes = flow.outgoing();
+        let back = flow.returns();
+        let returns = !back.is_empty() && !slot.link.room.holds();
+        let is_fresh = self.port.fresh_of == token;
+        let bytes = match (returns, is_fresh) {
+            (true, true) => &self.port.buffer[self.port.fresh.clone()][back.clone()],
+            (true, false) => slot.link.kept.part(&back),
+            (false, _) => slot.link.room.next(flow),
+        };
         let asked = bytes.len();
+        if asked == 0 {
+            return Err(nothing_to_send());
+        }
         self.report.system_calls += 1;
         match slot.link.calls.send(fd.as_fd(), bytes) {
             Ok(n) => {
                 self.meter.count(n, asked);
+                match (returns, is_fresh) {
+                    (true, true) => self.port.fresh.start += back.start + n,
+                    (true, false) => slot.link.kept.drop_first(back.start + n),
+                    (false, _) => slot.link.room.sent(n),
+                }
                 self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
                 *now_ns = self.now_ns;
                 flow.sent(n, *now_ns);
@@ -125,6 +160,10 @@ impl<P: Party> Loop<'_, P> {
     }
 
     pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        if !self.port.fresh.is_empty() {
+            self.keep_what_is_fresh();
+        }
+        let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.readable {
@@ -133,7 +172,10 @@ impl<P: Party> Loop<'_, P> {
         }
         let asked = self.port.buffer.len();
         self.report.system_calls += 1;
-        match slot.link.calls.receive(fd.as_fd(), &mut self.port.buffer) {
+        // Behind what is kept already, or else into the buffer that all share, which is in the caches.
+        let apart = slot.link.kept.holds();
+        let buffer = if apart { slot.link.kept.room(asked) } else { &mut self.port.buffer[..] };
+        match slot.link.calls.receive(fd.as_fd(), buffer) {
             Ok(0) => {
                 slot.eof = true;
                 *now_ns = self.tick();
@@ -145,7 +187,15 @@ impl<P: Party> Loop<'_, P> {
                 slot.link.readable = n == asked || slot.link.ending;
                 self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
                 *now_ns = self.now_ns;
-                if !flow.received(&mut self.port.buffer[..n], *now_ns) {
+                let bytes = if apart {
+                    slot.link.kept.received(n, true)
+                } else {
+                    if flow.echoes() {
+                        (self.port.fresh, self.port.fresh_of) = (0..n, token);
+                    }
+                    &mut self.port.buffer[..n]
+                };
+                if !flow.received(bytes, *now_ns) {
                     self.leave(index);
                     return Ok(Then::Rest);
                 }
@@ -161,6 +211,16 @@ impl<P: Party> Loop<'_, P> {
                 self.fail(index, Doing::Receiving, errno(&error), *now_ns);
                 Ok(Then::Ask)
             }
+        }
+    }
+
+    /// Takes a copy of what a flow has not sent back yet, before the buffer is used again.
+    #[cold]
+    fn keep_what_is_fresh(&mut self) {
+        let (token, fresh) = (self.port.fresh_of, std::mem::take(&mut self.port.fresh));
+        self.port.fresh_of = LISTENER;
+        if self.is_current(token) {
+            self.slots[token as u32 as usize].link.kept.keep(&self.port.buffer[fresh]);
         }
     }
 

@@ -7,6 +7,7 @@
 mod connection;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_model::{EngineReport, EpollMode};
@@ -29,7 +30,11 @@ struct Readiness {
     mode: EpollMode,
     epoll: Epoll,
     events: Events,
+    /// What every connection receives into.
     buffer: AlignedBuffer,
+    /// What of it a flow sends back, and the token of its connection.
+    fresh: Range<usize>,
+    fresh_of: u64,
 }
 
 type Loop<'a, P> = Driver<'a, P, Readiness>;
@@ -45,9 +50,14 @@ pub(super) fn drive<P: Party>(
         epoll: Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?,
         events: Events::with_room(EVENTS_MAX),
         buffer: AlignedBuffer::new(station.buffer_size.max(1)),
+        fresh: 0..0,
+        fresh_of: LISTENER,
     };
     let mut driver = Driver::new(port, party, station, meter);
     let stopped = driver.drive();
+    driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
+    let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
+    driver.report.buffer_bytes = (driver.port.buffer.len() + apart) as u64;
     stopped.map(|stop| (stop, driver.report))
 }
 

@@ -51,6 +51,8 @@ pub(super) fn drive<P: Party>(
     // Drops every task, and each posts its flow.
     drop(runtime);
     root.report.system_calls += desk.system_calls();
+    root.report.copied_bytes += desk.copied_bytes();
+    root.report.buffer_bytes += desk.buffer_bytes();
     for mail in desk.take_mail() {
         match mail {
             Mail::Left(flow, fd) => root.party.left(flow, fd),

@@ -14,9 +14,10 @@ use bytegauge_sys::socket;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
+use crate::engine::memory::{Kept, Room};
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
-use crate::engine::{plain, unconnected};
+use crate::engine::{nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::tally::Tally;
@@ -34,6 +35,8 @@ pub(super) struct Desk<F> {
     tally: Arc<Tally>,
     buffer_size: usize,
     system_calls: AtomicU64,
+    copied_bytes: AtomicU64,
+    buffer_bytes: AtomicU64,
     mail: Mutex<Vec<Mail<F>>>,
     fault: Mutex<Option<Fault>>,
     bell: Notify,
@@ -45,6 +48,8 @@ impl<F> Desk<F> {
             tally,
             buffer_size,
             system_calls: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+            buffer_bytes: AtomicU64::new(0),
             mail: Mutex::new(Vec::new()),
             fault: Mutex::new(None),
             bell: Notify::new(),
@@ -61,6 +66,14 @@ impl<F> Desk<F> {
 
     pub(super) fn system_calls(&self) -> u64 {
         self.system_calls.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        self.buffer_bytes.load(Ordering::Relaxed)
     }
 
     /// Resolves when there is mail.
@@ -87,18 +100,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Held<F> {
     flow: Option<F>,
     stream: Option<Stream>,
+    kept: Kept,
+    room: Room,
     eof: bool,
     desk: Arc<Desk<F>>,
 }
 
 impl<F> Held<F> {
     pub(super) fn new(flow: F, stream: Option<Stream>, desk: Arc<Desk<F>>) -> Held<F> {
-        Held { flow: Some(flow), stream, eof: false, desk }
+        Held { flow: Some(flow), stream, kept: Kept::default(), room: Room::default(), eof: false, desk }
     }
 }
 
 impl<F> Drop for Held<F> {
     fn drop(&mut self) {
+        self.desk.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
+        self.desk.buffer_bytes.fetch_add((self.kept.len() + self.room.len()) as u64, Ordering::Relaxed);
         if let Some(flow) = self.flow.take() {
             // A connection that cannot be had back is closed.
             let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
@@ -126,7 +143,6 @@ impl<F: Flow> Held<F> {
         if connecting {
             self.settle().await;
         }
-        let mut buffer = vec![0; self.desk.buffer_size];
         let mut now_ns = tick::<F>();
         loop {
             let Some(flow) = &mut self.flow else { return Ok(()) };
@@ -140,14 +156,12 @@ impl<F: Flow> Held<F> {
             }
             let goes_on = match want {
                 Want::Send => self.send(&mut now_ns).await?,
-                Want::Receive => self.receive(&mut buffer, &mut now_ns).await?,
-                Want::ReceiveUntil(at_ns) => {
-                    match timeout_at(instant(at_ns), self.receive(&mut buffer, &mut now_ns)).await {
-                        Ok(goes_on) => goes_on?,
-                        Err(_) => self.asked_again(&mut now_ns),
-                    }
-                }
-                Want::Both => self.send_or_receive(&mut buffer, &mut now_ns).await?,
+                Want::Receive => self.receive(&mut now_ns).await?,
+                Want::ReceiveUntil(at_ns) => match timeout_at(instant(at_ns), self.receive(&mut now_ns)).await {
+                    Ok(goes_on) => goes_on?,
+                    Err(_) => self.asked_again(&mut now_ns),
+                },
+                Want::Both => self.send_or_receive(&mut now_ns).await?,
                 Want::Pause(at_ns) => {
                     sleep_until(instant(at_ns)).await;
                     self.asked_again(&mut now_ns)
@@ -217,12 +231,10 @@ impl<F: Flow> Held<F> {
     }
 
     async fn send(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
-        let (Some(flow), Some(stream)) = (&mut self.flow, &mut self.stream) else { return Err(unconnected()) };
+        let Held { flow: Some(flow), stream: Some(stream), kept, room, .. } = self else { return Err(unconnected()) };
         let patience_ns = flow.patience_ns();
-        let sending = poll_fn(|context| {
-            let bytes = flow.outgoing();
-            stream.poll_write(context, bytes).map(|sent| (sent, bytes.len()))
-        });
+        let next = next(flow, kept, room)?;
+        let sending = poll_fn(|context| stream.poll_write(context, next.bytes).map(|sent| (sent, next.bytes.len())));
         let (sent, asked) = if patience_ns == u64::MAX {
             sending.await
         } else {
@@ -231,41 +243,54 @@ impl<F: Flow> Held<F> {
                 Err(_) => return Ok(self.asked_again(now_ns)),
             }
         };
-        Ok(self.sent(sent, asked, now_ns))
+        let dropped = next.dropped;
+        Ok(self.sent(sent, (asked, dropped), now_ns))
     }
 
-    async fn receive(&mut self, buffer: &mut [u8], now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn receive(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
         let Some(stream) = &mut self.stream else { return Err(unconnected()) };
+        let buffer = self.kept.room(self.desk.buffer_size);
         let received = poll_fn(|context| stream.poll_read(context, buffer)).await;
-        Ok(self.received(received, buffer, now_ns))
+        Ok(self.received(received, now_ns))
     }
 
-    async fn send_or_receive(&mut self, buffer: &mut [u8], now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn send_or_receive(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
         if self.eof {
             return self.send(now_ns).await;
         }
-        let (Some(flow), Some(stream)) = (&mut self.flow, &mut self.stream) else { return Err(unconnected()) };
+        let Held { flow: Some(flow), stream: Some(stream), kept, room, desk, .. } = self else {
+            return Err(unconnected());
+        };
+        if flow.echoes() {
+            return Err(Fault::Impossible("a flow that echoes wants to send and receive at once".into()));
+        }
         let patience_ns = flow.patience_ns();
+        let bytes = room.next(flow);
+        let buffer = kept.room(desk.buffer_size);
         let either = poll_fn(|context| {
             if let Poll::Ready(received) = stream.poll_read(context, buffer) {
                 return Poll::Ready(Moved::In(received));
             }
-            let bytes = flow.outgoing();
             stream.poll_write(context, bytes).map(|sent| Moved::Out(sent, bytes.len()))
         });
         Ok(match timeout_at(instant(patience_ns), either).await {
-            Ok(Moved::In(received)) => self.received(received, buffer, now_ns),
-            Ok(Moved::Out(sent, asked)) => self.sent(sent, asked, now_ns),
+            Ok(Moved::In(received)) => self.received(received, now_ns),
+            Ok(Moved::Out(sent, asked)) => self.sent(sent, (asked, None), now_ns),
             Err(_) => self.asked_again(now_ns),
         })
     }
 
-    fn sent(&mut self, sent: io::Result<usize>, asked: usize, now_ns: &mut u64) -> bool {
+    /// What follows from a send of `asked` bytes, of those that are kept from place `dropped` on.
+    fn sent(&mut self, sent: io::Result<usize>, (asked, dropped): (usize, Option<usize>), now_ns: &mut u64) -> bool {
         self.desk.called();
         *now_ns = tick::<F>();
         match (sent, &mut self.flow) {
             (Ok(n), Some(flow)) => {
                 self.desk.tally.count_alone(n, asked);
+                match dropped {
+                    Some(dropped) => self.kept.drop_first(dropped + n),
+                    None => self.room.sent(n),
+                }
                 flow.sent(n, *now_ns);
             }
             (Ok(_), None) => {}
@@ -275,7 +300,7 @@ impl<F: Flow> Held<F> {
     }
 
     /// What follows from a receive. `false`: the flow leaves.
-    fn received(&mut self, received: io::Result<usize>, buffer: &mut [u8], now_ns: &mut u64) -> bool {
+    fn received(&mut self, received: io::Result<usize>, now_ns: &mut u64) -> bool {
         self.desk.called();
         *now_ns = tick::<F>();
         match (received, &mut self.flow) {
@@ -284,8 +309,8 @@ impl<F: Flow> Held<F> {
                 self.end(End::Eof, *now_ns);
             }
             (Ok(n), Some(flow)) => {
-                self.desk.tally.count_alone(n, buffer.len());
-                return flow.received(&mut buffer[..n], *now_ns);
+                self.desk.tally.count_alone(n, self.desk.buffer_size);
+                return flow.received(self.kept.received(n, flow.echoes()), *now_ns);
             }
             (Ok(_), None) => {}
             (Err(error), _) => self.fail(Doing::Receiving, error.raw_os_error().unwrap_or(0), *now_ns),
@@ -309,7 +334,26 @@ impl<F: Flow> Held<F> {
             self.desk.called();
         }
         self.eof = false;
+        self.kept.forget();
+        self.room.forget();
     }
+}
+
+/// What is sent next.
+struct Next<'a> {
+    bytes: &'a [u8],
+    /// Of bytes that are sent back: how many of those that are kept come before them.
+    dropped: Option<usize>,
+}
+
+fn next<'a, F: Flow>(flow: &mut F, kept: &'a Kept, room: &'a mut Room) -> Result<Next<'a>, Fault> {
+    let back = flow.returns();
+    let next = if back.is_empty() || room.holds() {
+        Next { bytes: room.next(flow), dropped: None }
+    } else {
+        Next { bytes: kept.part(&back), dropped: Some(back.start) }
+    };
+    if next.bytes.is_empty() { Err(nothing_to_send()) } else { Ok(next) }
 }
 
 /// What came first.

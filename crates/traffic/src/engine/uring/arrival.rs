@@ -1,14 +1,19 @@
-//! What arrives on a connection: given to its flow at once, or kept until the flow wants it.
+//! What arrives on a connection: given to its flow from where it is, or kept until the flow wants it.
 //!
-//! A receive that goes on delivers what the peer sends, not what the flow asks for. Bytes that come early are
-//! copied beside the connection and their buffer is offered again, so that one flow that does not listen never
-//! drains the pool of all others. If too many come, the receive is called off, and the socket holds the rest.
+//! A receive of one shot fills a buffer of the connection's own, and the next one goes behind what its flow is still to send
+//! back. A receive that goes on delivers what the peer sends, not what the flow asks for, in buffers of a pool. The
+//! connection holds them while its flow has not seen their bytes, or sends them back. It holds only what the pool can
+//! spare, so that one flow that does not listen never drains the pool of all others: beyond that, and where a message came
+//! in several parts, bytes are copied to the connection's own buffer. If too many come, the receive is called off, and the
+//! socket holds the rest.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::uring::{Errno, Taken};
+use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
 use crate::engine::driver::{Then, Waits};
 use crate::engine::unconnected;
@@ -18,44 +23,81 @@ use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
 
 /// Bytes kept for a flow that does not listen before its receive is called off.
-const SPILL_MAX: usize = 256 << 10;
+const UNSEEN_MAX: usize = 256 << 10;
 
-/// Bytes that arrived early.
+/// Receives that are held for a flow that does not listen before their bytes are copied.
+const HELD_MAX: usize = 16;
+
+/// What arrived and is still needed. In this order: what is left of the present receive, then either the receives that are
+/// held, or the bytes in the own buffer.
 #[derive(Debug, Default)]
-pub(super) struct Spill {
-    bytes: Vec<u8>,
-    at: usize,
+pub(super) struct Input {
+    /// A buffer of the connection's own.
+    pub(super) own: Option<BufferId>,
+    /// Bytes in it that the flow has seen and sends back, and behind them those that it has not seen. While there are
+    /// any of the former, the present receive has none.
+    kept: Range<usize>,
+    unseen: Range<usize>,
+    /// Where in it the receive that is in flight puts what comes.
+    receives_at: usize,
+    /// The receive that the flow is given.
+    present: Option<Present>,
+    held: VecDeque<(Taken, usize)>,
 }
 
-impl Spill {
-    pub(super) fn holds(&self) -> bool {
-        self.at < self.bytes.len()
+/// A receive, a part of which the flow has seen.
+#[derive(Debug)]
+struct Present {
+    taken: Taken,
+    /// Bytes that the flow has seen and sends back.
+    kept: Range<usize>,
+}
+
+impl Input {
+    /// Whether there are bytes that the flow has not seen.
+    pub(super) fn has_unseen(&self) -> bool {
+        let present = self.present.as_ref().is_some_and(|present| present.taken.left() > 0);
+        present || !self.held.is_empty() || !self.unseen.is_empty()
     }
 
-    /// Forgets everything, but not the memory.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.at = 0;
+    fn keeps(&self) -> bool {
+        !self.kept.is_empty() || self.present.as_ref().is_some_and(|present| !present.kept.is_empty())
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    /// Where the own buffer's bytes are that are still needed.
+    fn needed(&self) -> Range<usize> {
+        match (self.kept.is_empty(), self.unseen.is_empty()) {
+            (true, true) => 0..0,
+            (true, false) => self.unseen.clone(),
+            (false, true) => self.kept.clone(),
+            (false, false) => self.kept.start..self.unseen.end,
+        }
     }
 
-    fn held(&self) -> usize {
-        self.bytes.len() - self.at
+    /// Forgets everything but the own buffer. What is left of the pool's.
+    pub(super) fn forget(&mut self) -> impl Iterator<Item = Taken> + use<> {
+        (self.kept, self.unseen) = (0..0, 0..0);
+        let held = std::mem::take(&mut self.held);
+        self.present.take().map(|present| present.taken).into_iter().chain(held.into_iter().map(|(taken, _)| taken))
     }
+}
 
-    /// The next bytes, at most so many.
-    fn take(&mut self, most: usize) -> &mut [u8] {
-        let begin = self.at;
-        self.at = (begin + most).min(self.bytes.len());
-        &mut self.bytes[begin..self.at]
-    }
+/// Bytes that a flow sends back, and where they are.
+pub(super) enum Back<'a> {
+    Own(BufferId, Range<usize>),
+    Taken(&'a Taken, Range<usize>),
+}
 
-    fn tidy(&mut self) {
-        if !self.holds() {
-            self.clear();
+impl Input {
+    /// The bytes that a flow sends back, counted from the first that is kept.
+    pub(super) fn back(&self, part: &Range<usize>) -> Option<Back<'_>> {
+        let shifted = |by: usize| part.start + by..part.end + by;
+        match (&self.present, self.own) {
+            (Some(present), _) if !present.kept.is_empty() => {
+                Some(Back::Taken(&present.taken, shifted(present.kept.start)))
+            }
+            (_, Some(own)) => Some(Back::Own(own, shifted(self.kept.start))),
+            _ => None,
         }
     }
 }
@@ -68,20 +110,25 @@ impl<P: Party> Loop<'_, P> {
     /// Makes sure that a receive is in flight, unless the stream is over.
     pub(super) fn arm(&mut self, index: u32) -> Result<(), Fault> {
         let token = self.token(index);
-        let slot = &self.slots[index as usize];
-        if slot.link.receiving.is_some() || slot.eof || slot.link.came.is_some() {
+        let link = &self.slots[index as usize].link;
+        if link.receiving.is_some() || self.slots[index as usize].eof || link.pending_end.is_some() {
             return Ok(());
         }
-        let buffer = match self.port.pool {
+        let pool = self.port.pool;
+        let own = match pool {
             Some(_) => None,
-            None => Some(self.receive_buffer(index)?),
+            None => Some(self.own_buffer(index, self.port.receive_size)?),
         };
         let slot = &mut self.slots[index as usize];
         let Some(fd) = slot.fd.as_ref().map(AsFd::as_fd) else { return Err(unconnected()) };
-        slot.link.receiving = Some(match (self.port.pool, buffer) {
+        slot.link.receiving = Some(match (pool, own) {
             (Some(pool), _) if self.port.kind == UringKind::Bundle => self.port.ring.receive_bundles(token, fd, pool),
             (Some(pool), _) => self.port.ring.receive_multishot(token, fd, pool),
-            (None, Some(buffer)) => self.port.ring.receive(token, fd, buffer),
+            (None, Some(own)) => {
+                let at = slot.link.input.needed().end;
+                slot.link.input.receives_at = at;
+                self.port.ring.receive(token, fd, own, &(at..at + self.port.receive_size))
+            }
             (None, None) => return Err(Fault::Impossible("a receive without a buffer".into())),
         });
         slot.link.called_off = false;
@@ -90,29 +137,172 @@ impl<P: Party> Loop<'_, P> {
 
     /// Gives the flow what is there, or waits for more.
     pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
-        let slot = &mut self.slots[index as usize];
-        if slot.link.spill.holds() {
-            let size = self.port.receive_size;
-            let bytes = slot.link.spill.take(size);
-            self.meter.count(bytes.len(), size);
-            *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-            let Some(flow) = &mut slot.flow else { return Ok(Then::Rest) };
-            let goes_on = flow.received(bytes, *now_ns);
-            slot.link.spill.tidy();
-            if !goes_on {
+        if self.slots[index as usize].link.input.has_unseen() {
+            if !self.deliver(index, now_ns)? {
                 self.leave(index);
                 return Ok(Then::Rest);
             }
             return Ok(Then::Ask);
         }
-        if let Some(end) = slot.link.came.take() {
+        if let Some(end) = self.slots[index as usize].link.pending_end.take() {
             *now_ns = self.tick();
             self.tell(index, end, *now_ns);
             return Ok(Then::Ask);
         }
+        // Others may need the pool's buffer while this flow waits.
+        self.gather(index)?;
         self.arm(index)?;
         self.slots[index as usize].waits = Waits::Receive;
         Ok(Then::Rest)
+    }
+
+    /// Gives the flow the next bytes that it has not seen. `false`: it leaves.
+    fn deliver(&mut self, index: u32, now_ns: &mut u64) -> Result<bool, Fault> {
+        let slot = &self.slots[index as usize];
+        let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
+        let input = &slot.link.input;
+        let needs_next = input.present.as_ref().is_none_or(|present| present.taken.left() == 0);
+        if needs_next && input.unseen.is_empty() && !input.held.is_empty() {
+            if echoes && input.keeps() {
+                // The message that has begun goes on: its parts are put together.
+                self.gather(index)?;
+                self.move_held(index, 1)?;
+            } else {
+                let input = &mut self.slots[index as usize].link.input;
+                let next = input.held.pop_front().map(|(taken, _)| Present { taken, kept: 0..0 });
+                if let Some(done) = std::mem::replace(&mut input.present, next) {
+                    self.port.ring.give_back(done.taken);
+                }
+            }
+        } else if needs_next {
+            self.gather(index)?;
+        }
+        if needs_next && !self.slots[index as usize].link.input.unseen.is_empty() {
+            // A send may still read what was kept in front of them.
+            self.own_buffer(index, 0)?;
+        }
+        let slot = &mut self.slots[index as usize];
+        let Some(flow) = &mut slot.flow else { return Ok(false) };
+        let Input { own, kept, unseen, present, .. } = &mut slot.link.input;
+        let size = self.port.receive_size;
+        let bytes = match (&mut *present, &*own) {
+            (Some(present), _) if present.taken.left() > 0 => {
+                let bytes = self.port.ring.piece(&mut present.taken);
+                if let (true, Some(bytes)) = (echoes, &bytes) {
+                    present.kept.end += bytes.len();
+                }
+                bytes
+            }
+            (_, Some(own)) => {
+                let part = unseen.start..unseen.end.min(unseen.start + size);
+                unseen.start = part.end;
+                if echoes {
+                    *kept = if Range::is_empty(kept) { part.clone() } else { kept.start..part.end };
+                }
+                self.port.ring.buffer(*own).and_then(|bytes| bytes.get_mut(part))
+            }
+            _ => None,
+        };
+        let Some(bytes) = bytes else { return Err(Fault::Impossible("bytes arrived nowhere".into())) };
+        self.meter.count(bytes.len(), size);
+        *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+        let goes_on = flow.received(bytes, *now_ns);
+        if !echoes && let Some(done) = present.take_if(|present| present.taken.left() == 0) {
+            self.port.ring.give_back(done.taken);
+        }
+        Ok(goes_on)
+    }
+
+    /// The first `n` of the bytes that are kept are not needed any more.
+    pub(super) fn drop_kept(&mut self, index: u32, n: usize) {
+        let input = &mut self.slots[index as usize].link.input;
+        match &mut input.present {
+            Some(present) if !present.kept.is_empty() => {
+                present.kept.start += n;
+                if present.kept.is_empty() && present.taken.left() == 0 {
+                    let done = input.present.take();
+                    done.into_iter().for_each(|done| self.port.ring.give_back(done.taken));
+                }
+            }
+            _ => input.kept.start += n,
+        }
+    }
+
+    /// Moves what is kept of the present receive to the own buffer, in front of what is there.
+    fn gather(&mut self, index: u32) -> Result<(), Fault> {
+        let input = &self.slots[index as usize].link.input;
+        let is_seen = |present: &Present| present.taken.left() == 0 && !present.kept.is_empty();
+        let Some(len) = input.present.as_ref().filter(|present| is_seen(present)).map(|present| present.kept.len())
+        else {
+            return Ok(());
+        };
+        let own = self.own_buffer(index, len)?;
+        let input = &mut self.slots[index as usize].link.input;
+        let needed = input.needed();
+        if !needed.is_empty() {
+            // Nothing is kept there: what is has not been seen.
+            if let Some(bytes) = self.port.ring.buffer(own) {
+                bytes.copy_within(needed.clone(), needed.start + len);
+            }
+            input.unseen = needed.start + len..needed.end + len;
+        }
+        if let Some(Present { taken, kept }) = input.present.take() {
+            self.port.ring.copy_taken(&taken, &kept, own, needed.start);
+            self.port.ring.give_back(taken);
+            input.kept = needed.start..needed.start + len;
+        }
+        self.report.copied_bytes += (needed.len() + len) as u64;
+        Ok(())
+    }
+
+    /// Moves bytes of so many receives that are held to the own buffer, behind what is there.
+    fn move_held(&mut self, index: u32, receives: usize) -> Result<(), Fault> {
+        for _ in 0..receives {
+            let Some((taken, len)) = self.slots[index as usize].link.input.held.pop_front() else { break };
+            let own = self.own_buffer(index, len)?;
+            let input = &mut self.slots[index as usize].link.input;
+            let end = input.needed().end;
+            self.port.ring.copy_taken(&taken, &(0..len), own, end);
+            self.port.ring.give_back(taken);
+            input.unseen = if input.unseen.is_empty() { end..end + len } else { input.unseen.start..end + len };
+            self.report.copied_bytes += len as u64;
+        }
+        Ok(())
+    }
+
+    /// The connection's own buffer, which no operation uses, with room for so many bytes behind those that are needed.
+    fn own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, Fault> {
+        let input = &self.slots[index as usize].link.input;
+        let (held, needed) = (input.own, input.needed());
+        if let Some(own) = held
+            && !self.port.ring.is_in_use(own)
+        {
+            if needed.end + more <= self.port.ring.buffer_len(own) {
+                self.slots[index as usize].link.input.settle(&needed, needed.start);
+                return Ok(own);
+            }
+            if needed.len() + more <= self.port.ring.buffer_len(own)
+                && let Some(bytes) = self.port.ring.buffer(own)
+            {
+                bytes.copy_within(needed.clone(), 0);
+                self.report.copied_bytes += needed.len() as u64;
+                self.slots[index as usize].link.input.settle(&needed, 0);
+                return Ok(own);
+            }
+        }
+        let len = needed.len() + more;
+        let own = self.port.another_buffer(if needed.is_empty() { len } else { len.next_power_of_two() })?;
+        if let Some(held) = held {
+            if !needed.is_empty() {
+                self.port.ring.copy_buffer(held, &needed, own);
+                self.report.copied_bytes += needed.len() as u64;
+            }
+            self.port.spare_buffers.push(held);
+        }
+        let input = &mut self.slots[index as usize].link.input;
+        input.own = Some(own);
+        input.settle(&needed, 0);
+        Ok(own)
     }
 
     pub(super) fn on_received(
@@ -152,81 +342,75 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Bytes are there: in the buffers that were taken, or in the connection's own.
-    fn arrived(&mut self, index: u32, moved: usize, mut taken: Option<Taken>) -> Result<(), Fault> {
-        let slot = &mut self.slots[index as usize];
-        let mut wanted = slot.waits.listens() || self.is_last_wish(index);
-        let mut left = moved;
-        let (mut goes_on, mut now_ns) = (true, 0);
-        while left > 0 {
-            let slot = &mut self.slots[index as usize];
-            let piece = match (&mut taken, slot.link.memory.receive) {
-                (Some(taken), _) => self.port.ring.piece(taken),
-                (None, Some(buffer)) => self.port.ring.buffer(buffer).and_then(|bytes| bytes.get_mut(..left)),
-                (None, None) => None,
-            };
-            let Some(piece) = piece else { return Err(Fault::Impossible("bytes arrived nowhere".into())) };
-            left -= piece.len();
-            if !wanted {
-                slot.link.spill.keep(piece);
-                continue;
+    /// Bytes are there: in buffers of the pool, or in the connection's own.
+    fn arrived(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
+        let is_first = !self.slots[index as usize].link.input.has_unseen();
+        self.store_arrival(index, moved, taken)?;
+        let listens = self.slots[index as usize].waits.listens();
+        if !(listens || is_first && self.is_last_wish(index)) {
+            let link = &mut self.slots[index as usize].link;
+            if link.input.unseen.len() > UNSEEN_MAX && !link.called_off {
+                link.called_off = true;
+                link.receiving.into_iter().for_each(|op| {
+                    self.port.ring.cancel(op);
+                });
             }
-            let Some(flow) = &mut slot.flow else { break };
-            self.meter.count(piece.len(), self.port.receive_size);
-            now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-            goes_on = flow.received(piece, now_ns);
-            if !goes_on {
-                break;
-            }
-            if left > 0 {
-                let want = flow.want(now_ns);
-                wanted = listens(want);
-                slot.held = (!wanted).then_some(want);
-            }
+            return Ok(());
         }
-        taken.into_iter().for_each(|taken| self.port.ring.give_back(taken));
-        let slot = &mut self.slots[index as usize];
-        if !goes_on {
+        let mut now_ns = 0;
+        if !self.deliver(index, &mut now_ns)? {
+            let slot = &mut self.slots[index as usize];
             slot.leaving = false;
             slot.link.takes_what_comes = false;
             self.leave(index);
-        } else if !slot.leaving && slot.waits.listens() {
+        } else if !self.slots[index as usize].leaving && listens {
             self.timers.clear(index);
             self.advance(index, now_ns)?;
-        } else if slot.link.spill.held() > SPILL_MAX && !slot.link.called_off {
-            slot.link.called_off = true;
-            slot.link.receiving.into_iter().for_each(|op| {
-                self.port.ring.cancel(op);
-            });
         }
         Ok(())
+    }
+
+    /// Keeps bytes that the flow has not seen: where they are, or a copy if the pool has no buffer to spare.
+    fn store_arrival(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
+        let slot = &mut self.slots[index as usize];
+        let input = &mut slot.link.input;
+        let Some(taken) = taken else {
+            input.unseen = input.receives_at..input.receives_at + moved;
+            return Ok(());
+        };
+        let spare = self.port.pool.map_or(0, |pool| self.port.ring.idle_buffers(pool));
+        let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
+        // What is not sent back is read at once.
+        let is_next = !input.has_unseen() && !input.keeps() && (!echoes || spare > 0);
+        let can_hold = input.unseen.is_empty() && input.held.len() < HELD_MAX && spare > 0;
+        input.held.push_back((taken, moved));
+        let receives = input.held.len();
+        if is_next || can_hold { Ok(()) } else { self.move_held(index, receives) }
     }
 
     /// Whether a flow that leaves wants what arrived.
     fn is_last_wish(&mut self, index: u32) -> bool {
         let now_ns = self.tick();
         let slot = &mut self.slots[index as usize];
-        slot.leaving
-            && slot.link.takes_what_comes
-            && !slot.link.spill.holds()
-            && slot.flow.as_mut().is_some_and(|flow| listens(flow.want(now_ns)))
+        slot.leaving && slot.link.takes_what_comes && slot.flow.as_mut().is_some_and(|flow| listens(flow.want(now_ns)))
     }
 
     /// Gives a flow that leaves what was kept for it, as long as it wants that.
-    pub(super) fn drain_spill(&mut self, index: u32) {
+    pub(super) fn drain_input(&mut self, index: u32) -> Result<(), Fault> {
         loop {
-            let now_ns = self.tick();
-            let size = self.port.receive_size;
+            let mut now_ns = self.tick();
             let slot = &mut self.slots[index as usize];
-            let Some(flow) = &mut slot.flow else { return };
-            if !slot.link.spill.holds() || !listens(flow.want(now_ns)) {
-                return;
+            let Some(flow) = &mut slot.flow else { return Ok(()) };
+            if !slot.link.input.has_unseen() || !listens(flow.want(now_ns)) || !self.deliver(index, &mut now_ns)? {
+                return Ok(());
             }
-            let bytes = slot.link.spill.take(size);
-            self.meter.count(bytes.len(), size);
-            if !flow.received(bytes, now_ns) {
-                return;
-            }
+        }
+    }
+
+    /// Nothing that arrived is needed any more.
+    pub(super) fn drop_input(&mut self, index: u32) {
+        for taken in self.slots[index as usize].link.input.forget() {
+            self.port.ring.give_back(taken);
         }
     }
 
@@ -234,7 +418,7 @@ impl<P: Party> Loop<'_, P> {
     fn over(&mut self, index: u32, end: End) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         if slot.leaving || !slot.waits.listens() {
-            slot.link.came = Some(end);
+            slot.link.pending_end = Some(end);
             return Ok(());
         }
         self.timers.clear(index);
@@ -251,5 +435,16 @@ impl<P: Party> Loop<'_, P> {
                 self.end(index, end, now_ns);
             }
         }
+    }
+}
+
+impl Input {
+    /// What is needed of the own buffer is at `to` now.
+    fn settle(&mut self, needed: &Range<usize>, to: usize) {
+        let moved = |range: &Range<usize>| match range.is_empty() {
+            true => 0..0,
+            false => range.start - needed.start + to..range.end - needed.start + to,
+        };
+        (self.kept, self.unseen) = (moved(&self.kept), moved(&self.unseen));
     }
 }

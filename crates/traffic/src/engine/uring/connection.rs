@@ -4,9 +4,9 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
 use crate::engine::driver::{Link, Then, Waits};
-use crate::engine::uring::arrival::Spill;
+use crate::engine::uring::arrival::Input;
 use crate::engine::uring::completions::Loop;
-use crate::engine::uring::sending::Memory;
+use crate::engine::uring::sending::Output;
 use crate::fault::Fault;
 use crate::flow::End;
 use crate::party::Party;
@@ -28,9 +28,9 @@ pub(super) struct Operations {
     /// Bytes that were outgoing when the send was queued.
     pub(super) asked: usize,
     /// The connection's end, which the flow does not know yet.
-    pub(super) came: Option<End>,
-    pub(super) spill: Spill,
-    pub(super) memory: Memory,
+    pub(super) pending_end: Option<End>,
+    pub(super) input: Input,
+    pub(super) output: Output,
 }
 
 impl Link for Operations {
@@ -39,9 +39,12 @@ impl Link for Operations {
         self.impatient = false;
         self.called_off = false;
         self.takes_what_comes = false;
-        self.came = None;
-        self.spill.clear();
-        self.memory.forget();
+        self.pending_end = None;
+        self.output.forget();
+    }
+
+    fn take_in(&mut self) {
+        self.output.hand_over();
     }
 }
 
@@ -87,8 +90,10 @@ impl<P: Party> Loop<'_, P> {
             return;
         }
         if self.slots[index as usize].link.takes_what_comes {
-            self.drain_spill(index);
+            // Without memory for it the flow misses what came last, as it does what the socket still holds.
+            let _ = self.drain_input(index);
         }
+        self.drop_input(index);
         self.give_up(index);
     }
 
@@ -105,7 +110,7 @@ impl<P: Party> Loop<'_, P> {
     /// What is there is received first: a peer that takes everything would otherwise never be listened to.
     pub(super) fn queue_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let link = &self.slots[index as usize].link;
-        if link.spill.holds() || link.came.is_some() {
+        if link.input.has_unseen() || link.pending_end.is_some() {
             return self.hand_over(index, now_ns);
         }
         self.arm(index)?;

@@ -1,14 +1,15 @@
 //! The io_uring engine: one thread, one ring, many connections; one system call submits and waits for a batch.
 //!
-//! `plain` asks for one receive and one send at a time, each with a buffer of the connection's own. The others
-//! let accepts and receives go on and take buffers from a pool that all connections share; they differ in how
-//! they send: `multishot` as `plain` does, `bundle` several chunks at once, `zc` without a copy if the kernel
-//! can ([`sending`]). What arrives before its flow wants it is kept beside the connection ([`arrival`]).
+//! `plain` asks for one receive and one send at a time. The others let accepts and receives go on and take buffers from a
+//! pool that all connections share; they differ in how they send: `multishot` as `plain` does, `bundle` several pieces
+//! at once ([`bundle`]), `zc` without a copy if the kernel can ([`sending`]). Whatever is sent leaves from memory of the
+//! ring, in which the flow composed it or in which it was received ([`arrival`]).
 //!
 //! Never two sends of one socket in flight: they could change places. Connections and the listener are made
 //! blocking and stay so, since the kernel fails an operation on others instead of waiting with it.
 
 mod arrival;
+mod bundle;
 mod completions;
 mod connection;
 mod sending;
@@ -70,6 +71,7 @@ pub(super) fn drive<P: Party>(
     let counts = driver.port.ring.counts();
     driver.report.system_calls += counts.system_calls - before.system_calls;
     driver.report.completions = counts.completions - before.completions;
+    driver.report.buffer_bytes = driver.port.ring.buffer_bytes() as u64;
     driver.report.kernel_threads_ns = driver.port.ring.helper_cpu_ns();
     stopped.map(|stop| (stop, driver.report))
 }
@@ -130,6 +132,8 @@ impl Port for Completions {
     fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: Option<u64>) -> Result<bool, Fault> {
         // Something is waited for: a wait of 0 ns would not even look.
         let timeout_ns = timeout_ns.map(|ns| ns.max(1));
+        let flows = driver.live;
+        driver.port.offer_for(flows);
         let want = u32::from(timeout_ns.is_some());
         let waited = driver.port.ring.wait(want, timeout_ns).map_err(Fault::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
@@ -172,8 +176,9 @@ impl Port for Completions {
             driver.port.ring.cancel(op);
         }
         if link.sending.is_some() && driver.port.kind == UringKind::Bundle {
-            driver.port.spare_outboxes.extend(link.memory.outbox.take());
+            driver.port.spare_queues.extend(link.output.queue.take());
         }
+        driver.drop_input(index);
         driver.port.ring.close(0, fd);
     }
 

@@ -2,7 +2,7 @@
 
 use bytegauge_traffic::flow::{End, Flow, Want};
 
-use super::message;
+use super::{message, put};
 
 /// What a caller does.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +86,12 @@ impl Flow for Caller {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
-        &self.message[self.sent..]
+    fn room(&self) -> usize {
+        self.message.len()
+    }
+
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        put(&self.message, room)
     }
 
     fn patience_ns(&self) -> u64 {

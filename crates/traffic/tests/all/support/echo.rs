@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytegauge_traffic::flow::{End, Flow, Want};
 
+use super::{ROOM, put};
+
 /// Returns every message once it is complete; closes when the peer has no more.
 #[derive(Debug, Default)]
 pub struct Echo {
@@ -77,8 +79,12 @@ impl Flow for Echo {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
-        &self.outbox[self.gone..]
+    fn room(&self) -> usize {
+        ROOM
+    }
+
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        put(&self.outbox[self.gone..], room)
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {

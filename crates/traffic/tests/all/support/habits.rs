@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_traffic::flow::{End, Flow, Want};
 
-use super::in_a_minute_ns;
+use super::{ROOM, in_a_minute_ns, put};
 
 /// A flow that answers only after it has seen the end of what it is sent.
 #[derive(Debug, Default)]
@@ -31,8 +31,11 @@ impl Flow for AfterEof {
             }
         }
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &self.seen[self.gone..]
+    fn room(&self) -> usize {
+        ROOM
+    }
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        put(&self.seen[self.gone..], room)
     }
     fn sent(&mut self, n: usize, _now_ns: u64) {
         self.gone += n;
@@ -78,10 +81,6 @@ impl Flow for Waiter {
             _ => Want::Done,
         }
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool {
         self.received += bytes.len();
         self.seen.push(("received", now_ns));
@@ -97,10 +96,6 @@ impl Flow for Impatient {
     fn want(&mut self, _now_ns: u64) -> Want {
         self.0
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         true
     }
@@ -123,8 +118,11 @@ impl Flow for BothWays {
             (false, false) => Want::Done,
         }
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &self.outbox[self.gone..]
+    fn room(&self) -> usize {
+        ROOM
+    }
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        put(&self.outbox[self.gone..], room)
     }
     fn sent(&mut self, n: usize, _now_ns: u64) {
         self.gone += n;
@@ -150,10 +148,6 @@ impl Flow for Sleeper {
             (false, true) => Want::Done,
         }
     }
-    fn outgoing(&mut self) -> &[u8] {
-        &[]
-    }
-    fn sent(&mut self, _n: usize, _now_ns: u64) {}
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         true
     }

@@ -4,6 +4,7 @@
 pub mod caller;
 pub mod echo;
 pub mod habits;
+pub mod mirror;
 pub mod relay;
 pub mod relayed;
 pub mod running;
@@ -29,6 +30,16 @@ use self::running::Running;
 
 /// A plain peer gives up after this: a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes in which a flow of these composes messages: far fewer than some of them send.
+pub const ROOM: usize = 50_000;
+
+/// Puts the front of what is still to be sent into a room, and returns how much.
+pub fn put(bytes: &[u8], room: &mut [u8]) -> usize {
+    let len = bytes.len().min(room.len());
+    room[..len].copy_from_slice(&bytes[..len]);
+    len
+}
 
 /// Far away: a flow that waits so long has failed.
 pub fn in_a_minute_ns() -> u64 {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytegauge_traffic::flow::{End, Flow, Want};
 
+use super::{ROOM, put};
+
 /// From here on the other side does not listen.
 pub const HELD_MAX: usize = 16_384;
 
@@ -105,17 +107,22 @@ impl Flow for Relay {
         }
     }
 
-    fn outgoing(&mut self) -> &[u8] {
+    fn room(&self) -> usize {
+        ROOM
+    }
+
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
         if self.gone == self.outbox.len() {
             self.outbox.clear();
             self.gone = 0;
             std::mem::swap(&mut self.outbox, &mut self.joint.lock().unwrap().bytes[self.side]);
         }
-        &self.outbox[self.gone..]
+        let len = put(&self.outbox[self.gone..], room);
+        self.gone += len;
+        len
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
-        self.gone += n;
         let mut joint = self.joint.lock().unwrap();
         let held = joint.held[self.side];
         joint.held[self.side] = held - n;

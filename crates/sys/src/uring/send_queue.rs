@@ -1,0 +1,182 @@
+//! What one connection sends as a bundle: pieces of memory, offered to the kernel in the order in which they leave.
+//!
+//! A piece is of the queue's own memory, in which messages are composed, or of a buffer in which bytes were received and
+//! from which they are sent back. The queue keeps them all until they are sent. A bundle takes the pieces that were
+//! offered; what it leaves is still offered, except the rest of a piece of which it took a part.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::slice;
+
+use super::group::Entries;
+use super::memory::{BufferId, Mapping};
+use super::pool::PoolId;
+
+/// Names a send queue of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueId(pub(super) u16);
+
+/// What a piece is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The queue's own memory.
+    Own,
+    /// A buffer of a pool.
+    Pool(PoolId, u16),
+    /// A buffer of the ring.
+    Buffer(BufferId),
+}
+
+/// A part of some memory that is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) source: Source,
+    pub(super) start: *const u8,
+    pub(super) len: usize,
+}
+
+/// What became of the pieces of a send.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// Pieces that it used up.
+    pub(super) pieces: u16,
+    /// Bytes of the last of them that were not sent.
+    pub(super) lost: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct SendQueue {
+    entries: Entries,
+    memory: Mapping,
+    len: usize,
+    /// Those that were offered and not sent; the first one perhaps in part.
+    pieces: VecDeque<Piece>,
+    /// A send is in flight.
+    pub(super) in_use: bool,
+}
+
+impl SendQueue {
+    pub(super) fn new(pieces: u16, len: usize) -> io::Result<SendQueue> {
+        let entries = Entries::new(pieces)?;
+        let pieces = VecDeque::with_capacity(usize::from(entries.count()));
+        Ok(SendQueue { entries, memory: Mapping::new(len)?, len, pieces, in_use: false })
+    }
+
+    pub(super) fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Pieces that can still be offered.
+    pub(super) fn free(&self) -> usize {
+        usize::from(self.entries.count()) - self.pieces.len()
+    }
+
+    /// The queue's own memory behind the pieces that were offered, unless a send is in flight.
+    pub(super) fn bytes(&mut self, part: &Range<usize>) -> Option<&mut [u8]> {
+        assert!(part.start <= part.end && part.end <= self.len, "a part of the queue's memory");
+        if self.in_use {
+            return None;
+        }
+        // SAFETY: inside the mapping, which the kernel has initialised to zero. No operation reads it now: bytes are sent
+        // only while one is in flight. The exclusive borrow of `self` keeps any from starting, and other slices from
+        // existing, for as long as this one lives.
+        Some(unsafe { slice::from_raw_parts_mut(self.memory.at(part.start), part.len()) })
+    }
+
+    /// A piece of the queue's own memory.
+    pub(super) fn own(&self, part: &Range<usize>) -> Piece {
+        assert!(part.start <= part.end && part.end <= self.len, "a part of the queue's memory");
+        Piece { source: Source::Own, start: self.memory.at(part.start), len: part.len() }
+    }
+
+    /// Offers a piece to the next send. What it is a part of must stay until [`sent`](Self::sent) or
+    /// [`start_over`](Self::start_over) lets go of it.
+    pub(super) fn offer(&mut self, piece: Piece) {
+        assert!(self.free() > 0, "a queue has room for the piece");
+        let bid = self.entries.place(self.entries.tail()) as u16;
+        self.entries.offer(piece.start, piece.len as u32, bid);
+        self.pieces.push_back(piece);
+    }
+
+    /// A send took `moved` bytes, beginning with the entry `first`. `release` lets go of what was sent.
+    pub(super) fn sent(&mut self, first: u16, moved: usize, mut release: impl FnMut(Source)) -> Sent {
+        let offered = self.entries.tail().wrapping_sub(self.pieces.len() as u16);
+        assert_eq!(
+            usize::from(first),
+            self.entries.place(offered),
+            "pieces leave in the order in which they were offered"
+        );
+        let (mut left, mut sent) = (moved, Sent::default());
+        while left > 0 {
+            let Some(piece) = self.pieces.front_mut() else { break };
+            sent.pieces += 1;
+            if left < piece.len {
+                piece.len -= left;
+                piece.start = piece.start.wrapping_add(left);
+                sent.lost = piece.len;
+                break;
+            }
+            left -= piece.len;
+            release(piece.source);
+            self.pieces.pop_front();
+        }
+        sent
+    }
+
+    /// Forgets all pieces, and returns what was not sent of them. Only for entries that the kernel no longer knows.
+    pub(super) fn start_over(&mut self, mut release: impl FnMut(Source)) -> Vec<u8> {
+        assert!(!self.in_use, "a queue in use keeps its pieces");
+        let mut rest = Vec::new();
+        for piece in self.pieces.drain(..) {
+            // SAFETY: what was offered stays until it is released, which is below. Nothing writes to it meanwhile: it is of
+            // this queue, exclusively borrowed, or marked as used by a send in the ring that owns both.
+            rest.extend_from_slice(unsafe { slice::from_raw_parts(piece.start, piece.len) });
+            release(piece.source);
+        }
+        self.entries.reset();
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pieces: u16, text: &[u8], len: usize) -> SendQueue {
+        let mut queue = SendQueue::new(pieces, text.len()).unwrap();
+        queue.bytes(&(0..text.len())).unwrap().copy_from_slice(text);
+        for begin in (0..text.len()).step_by(len) {
+            queue.offer(queue.own(&(begin..(begin + len).min(text.len()))));
+        }
+        queue
+    }
+
+    #[test]
+    fn pieces_are_released_in_order() {
+        let mut queue = filled(4, b"abcdefgh", 2);
+        assert_eq!(queue.free(), 0);
+        assert_eq!(queue.sent(0, 4, |_| ()), Sent { pieces: 2, lost: 0 });
+        assert_eq!(queue.sent(2, 2, |source| assert_eq!(source, Source::Own)), Sent { pieces: 1, lost: 0 });
+        queue.offer(queue.own(&(0..3)));
+        assert_eq!(queue.start_over(|_| ()), b"ghabc");
+        assert_eq!(queue.free(), 4);
+    }
+
+    #[test]
+    fn a_cut_piece_keeps_its_rest() {
+        let mut queue = filled(4, b"abcdefgh", 3);
+        assert_eq!(queue.sent(0, 4, |_| ()), Sent { pieces: 2, lost: 2 });
+        assert_eq!(queue.start_over(|_| ()), b"efgh");
+    }
+
+    #[test]
+    #[should_panic(expected = "in the order")]
+    fn a_send_out_of_order_is_noticed() {
+        filled(4, b"abcd", 1).sent(1, 1, |_| ());
+    }
+}

@@ -1,0 +1,162 @@
+//! The memory of one connection in engines without a ring: what is sent lies where its flow composed it, or where it was
+//! received.
+
+use std::ops::Range;
+
+use bytegauge_sys::buffer::AlignedBuffer;
+
+use crate::flow::Flow;
+
+/// Where a flow composes its messages. Made when it first does.
+pub(crate) struct Room {
+    bytes: AlignedBuffer,
+    is_new: bool,
+    /// What is still to be sent of the present message.
+    message: Range<usize>,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { bytes: AlignedBuffer::new(0), is_new: true, message: 0..0 }
+    }
+}
+
+impl Room {
+    /// Bytes of memory.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A message was begun and is not sent whole.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        !self.message.is_empty()
+    }
+
+    /// The next bytes to send: of the present message, or of the next one. Empty if the flow composes none.
+    #[inline]
+    pub(crate) fn next<F: Flow>(&mut self, flow: &mut F) -> &[u8] {
+        if self.message.is_empty() {
+            self.compose(flow);
+        }
+        &self.bytes[first_chunk(&self.message, flow.chunk())]
+    }
+
+    #[inline]
+    fn compose<F: Flow>(&mut self, flow: &mut F) {
+        let len = flow.room();
+        if self.bytes.len() < len {
+            *self = Room { bytes: AlignedBuffer::new(len), ..Room::default() };
+        }
+        let is_new = std::mem::take(&mut self.is_new);
+        self.message = 0..flow.compose(&mut self.bytes[..len], is_new);
+    }
+
+    /// So many of the bytes were taken.
+    #[inline]
+    pub(crate) fn sent(&mut self, n: usize) {
+        self.message.start += n;
+    }
+
+    /// The connection is another one.
+    pub(super) fn forget(&mut self) {
+        self.message = 0..0;
+    }
+
+    /// The flow is another one.
+    pub(super) fn hand_over(&mut self) {
+        self.forget();
+        self.is_new = true;
+    }
+}
+
+/// The part of a message that one send takes: up to the next multiple of a chunk.
+#[inline]
+pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> {
+    let end = if message.end <= chunk { message.end } else { message.end.min((message.start / chunk + 1) * chunk) };
+    message.start..end
+}
+
+/// Bytes that were received and stay, in order, until their flow has sent them back.
+#[derive(Default)]
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+    /// Bytes that had to be moved to make room.
+    pub(super) copied: u64,
+}
+
+impl Kept {
+    /// Bytes of memory.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        !self.range.is_empty()
+    }
+
+    /// Where the next receive of `most` bytes goes: behind those that stay.
+    #[inline]
+    pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
+        if self.range.is_empty() {
+            self.range = 0..0;
+        }
+        if self.bytes.len() < self.range.end + most {
+            self.make_room(most);
+        }
+        &mut self.bytes[self.range.end..][..most]
+    }
+
+    #[cold]
+    fn make_room(&mut self, most: usize) {
+        if self.range.is_empty() {
+            // Touched page by page, as data comes.
+            self.bytes = vec![0; most];
+            return;
+        }
+        self.copied += self.range.len() as u64;
+        self.bytes.copy_within(self.range.clone(), 0);
+        self.range = 0..self.range.len();
+        if self.bytes.len() < self.range.end + most {
+            self.bytes.resize(self.range.end + most, 0);
+        }
+    }
+
+    /// So many bytes were received there, which the flow is to see. They stay if it echoes.
+    #[inline]
+    pub(super) fn received(&mut self, n: usize, stay: bool) -> &mut [u8] {
+        let begin = self.range.end;
+        if stay {
+            self.range.end += n;
+        }
+        &mut self.bytes[begin..][..n]
+    }
+
+    /// Takes a copy of bytes that were received elsewhere.
+    #[cold]
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        self.copied += bytes.len() as u64;
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.range.end += bytes.len();
+    }
+
+    /// The bytes that a flow sends back, counted from the first of those that stay.
+    #[inline]
+    pub(super) fn part(&self, part: &Range<usize>) -> &[u8] {
+        &self.bytes[self.range.clone()][part.clone()]
+    }
+
+    /// The first `n` bytes are not needed any more.
+    #[inline]
+    pub(super) fn drop_first(&mut self, n: usize) {
+        self.range.start += n;
+    }
+
+    /// The connection is another one.
+    pub(super) fn forget(&mut self) {
+        self.range = 0..0;
+    }
+}

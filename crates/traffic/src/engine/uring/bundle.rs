@@ -1,0 +1,241 @@
+//! Bundles: one operation sends several pieces of memory.
+//!
+//! A bundle gathers what the flow wants to send, message by message, until it wants something else or the queue is full.
+//! So its flow is told that a message was taken when it is in the queue; the operation is submitted before the engine
+//! waits. A connection that its flow closes is closed when the queue is empty, and an engine that leaves empties it first,
+//! or bytes that count as sent would be lost.
+//!
+//! The kernel gives bundles up that wait for a peer which has shut down its writing
+//! ([`Ring::send_bundle`](bytegauge_sys::uring::Ring::send_bundle)): what is left goes by plain sends, and so does all that
+//! follows.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use bytegauge_model::UringKind;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::uring::{Errno, QueueId};
+
+use crate::engine::uring::arrival::Back;
+use crate::engine::uring::completions::Loop;
+use crate::engine::{nothing_to_send, unconnected};
+use crate::fault::Fault;
+use crate::flow::{Flow, Want};
+use crate::party::Party;
+
+/// Pieces that one bundle sends, and the least length of each.
+const PIECES: usize = 16;
+const PIECE_SIZE: usize = 4096;
+
+/// The length of the pieces of messages of `len` bytes, so that a bundle holds at least one.
+fn piece_size(len: usize) -> usize {
+    len.div_ceil(PIECES).next_multiple_of(PIECE_SIZE).max(PIECE_SIZE)
+}
+
+/// How many messages of `len` bytes one bundle holds.
+fn messages(len: usize) -> usize {
+    (PIECES / len.div_ceil(piece_size(len)).max(1)).max(1)
+}
+
+impl<P: Party> Loop<'_, P> {
+    /// Whether a flow that leaves still sends what it takes for sent.
+    pub(super) fn flushes_as_it_leaves(&self, index: u32) -> bool {
+        self.slots[index as usize].link.takes_what_comes
+            && self.must_flush(index)
+            && !self.station.abort.load(Ordering::Relaxed)
+    }
+
+    /// Queues a send of all that the flow wants to send now.
+    pub(super) fn send_gathered(&mut self, index: u32, now_ns: &mut u64) -> Result<(), Fault> {
+        let queue = self.queue(index)?;
+        self.slots[index as usize].link.asked = 0;
+        self.slots[index as usize].link.plain = false;
+        let mut next = 0;
+        loop {
+            let offered = self.offer(index, queue, &mut next)?;
+            if offered == 0 {
+                break;
+            }
+            let slot = &mut self.slots[index as usize];
+            let Some(flow) = &mut slot.flow else { return Err(unconnected()) };
+            slot.link.asked += offered;
+            *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+            flow.sent(offered, *now_ns);
+            let want = flow.want(*now_ns);
+            if want != Want::Send {
+                slot.held = Some(want);
+                break;
+            }
+        }
+        let token = self.token(index);
+        let slot = &mut self.slots[index as usize];
+        let Some(fd) = &slot.fd else { return Err(unconnected()) };
+        if slot.link.asked == 0 {
+            return Err(nothing_to_send());
+        }
+        slot.link.sending = Some(self.port.ring.send_bundle(token, fd.as_fd(), queue));
+        Ok(())
+    }
+
+    /// Offers what the flow sends next to its queue; `next` is the place for its next message. How many bytes: 0 if the
+    /// queue is full.
+    fn offer(&mut self, index: u32, queue: QueueId, next: &mut usize) -> Result<usize, Fault> {
+        if self.port.ring.queue_free(queue) == 0 {
+            return Ok(0);
+        }
+        let slot = &mut self.slots[index as usize];
+        let Some(flow) = &mut slot.flow else { return Err(unconnected()) };
+        if slot.link.output.unoffered.is_empty() {
+            let back = flow.returns();
+            if !back.is_empty() {
+                let ring = &mut self.port.ring;
+                let offered = match slot.link.input.back(&back) {
+                    Some(Back::Own(own, part)) => {
+                        ring.offer_buffer(queue, own, &part);
+                        part.len()
+                    }
+                    Some(Back::Taken(taken, part)) => ring.offer_taken(queue, taken, &part),
+                    None => return Err(nothing_to_send()),
+                };
+                self.drop_kept(index, back.start + offered);
+                return Ok(offered);
+            }
+            let room = flow.room();
+            let place = *next * room..(*next + 1) * room;
+            if place.end > self.port.ring.queue_len(queue) {
+                return Ok(0);
+            }
+            let output = &mut slot.link.output;
+            let is_new = *next >= output.composed;
+            let Some(bytes) = self.port.ring.queue_bytes(queue, &place) else { return Err(nothing_to_send()) };
+            let len = flow.compose(bytes, is_new);
+            if len == 0 {
+                return Err(nothing_to_send());
+            }
+            output.unoffered = place.start..place.start + len;
+            output.composed = output.composed.max(*next + 1);
+            *next += 1;
+        } else if *next == 0 {
+            // The last bundle had no room for all of a message, whose memory comes first now.
+            *next = slot.link.output.unoffered.start / flow.room().max(1) + 1;
+        }
+        let most = piece_size(flow.room()).min(flow.chunk());
+        let unoffered = &mut slot.link.output.unoffered;
+        let mut offered = 0;
+        while !Range::is_empty(unoffered) && self.port.ring.queue_free(queue) > 0 {
+            let piece = unoffered.start..unoffered.end.min(unoffered.start + most);
+            self.port.ring.offer_own(queue, &piece);
+            offered += piece.len();
+            unoffered.start = piece.end;
+        }
+        Ok(offered)
+    }
+
+    /// Whether a part of what a flow takes for sent was sent, and the rest is on its way.
+    pub(super) fn goes_on_sending(
+        &mut self,
+        index: u32,
+        more: bool,
+        moved: Result<usize, Errno>,
+        lost: usize,
+    ) -> Result<bool, Fault> {
+        let token = self.token(index);
+        let stays = !self.slots[index as usize].leaving || self.flushes_as_it_leaves(index);
+        let link = &mut self.slots[index as usize].link;
+        if self.port.kind != UringKind::Bundle || !stays {
+            return Ok(false);
+        }
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(Errno::CANCELLED | Errno::INTERRUPTED) => 0,
+            Err(_) => return Ok(false),
+        };
+        if !link.output.rest.is_empty() {
+            link.output.rest.drain(..moved);
+            if link.output.rest.is_empty() {
+                return Ok(false);
+            }
+            self.meter.count(moved, link.asked);
+            self.send_rest(index)?;
+            return Ok(true);
+        }
+        let Some(queue) = link.output.queue else { return Ok(false) };
+        if link.plain || moved == link.asked && !more {
+            return Ok(false);
+        }
+        self.meter.count(moved, link.asked);
+        link.asked -= moved.min(link.asked);
+        if more {
+            return Ok(true);
+        }
+        if lost == 0 && moved > 0 {
+            let slot = &mut self.slots[index as usize];
+            let Some(fd) = &slot.fd else { return Ok(false) };
+            slot.link.sending = Some(self.port.ring.send_bundle(token, fd.as_fd(), queue));
+        } else {
+            link.output.rest = self.port.ring.empty_queue(queue)?;
+            self.send_rest(index)?;
+        }
+        Ok(true)
+    }
+
+    /// Queues a plain send of what a bundle left.
+    fn send_rest(&mut self, index: u32) -> Result<(), Fault> {
+        let token = self.token(index);
+        let len = self.slots[index as usize].link.output.rest.len();
+        let buffer = self.port.another_buffer(len)?;
+        let slot = &mut self.slots[index as usize];
+        let Some(fd) = &slot.fd else { return Err(unconnected()) };
+        if let Some(room) = self.port.ring.buffer(buffer) {
+            room[..len].copy_from_slice(&slot.link.output.rest);
+        }
+        self.report.copied_bytes += len as u64;
+        slot.link.asked = len;
+        slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), buffer, &(0..len)));
+        self.port.spare_buffers.push(buffer);
+        Ok(())
+    }
+
+    /// The slot's queue, with nothing in it: its own, one that another slot left behind, or a new one.
+    fn queue(&mut self, index: u32) -> Result<QueueId, Fault> {
+        let slot = &mut self.slots[index as usize];
+        let room = slot.flow.as_ref().map_or(0, Flow::room);
+        let must_empty = std::mem::take(&mut slot.link.output.must_empty);
+        if let Some(queue) = slot.link.output.queue {
+            if must_empty {
+                self.port.ring.empty_queue(queue)?;
+            }
+            if self.port.ring.queue_len(queue) >= room {
+                return Ok(queue);
+            }
+        }
+        let ring = &self.port.ring;
+        let fits = |spare: &QueueId| !ring.is_queue_in_use(*spare) && ring.queue_len(*spare) >= room;
+        let queue = match self.port.spare_queues.iter().position(fits) {
+            Some(at) => {
+                let queue = self.port.spare_queues.swap_remove(at);
+                self.port.ring.empty_queue(queue)?;
+                queue
+            }
+            None => self.port.ring.new_queue(PIECES as u16, messages(room) * room)?,
+        };
+        let output = &mut self.slots[index as usize].link.output;
+        output.composed = 0;
+        self.port.spare_queues.extend(output.queue.replace(queue));
+        Ok(queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_holds_a_message_whole() {
+        for (len, expected) in [(1, 16), (4096, 16), (4097, 8), (65_536, 1), (65_537, 1), (1 << 20, 1), (16 << 20, 1)] {
+            assert_eq!(messages(len), expected, "{len}");
+            assert!(len.div_ceil(piece_size(len)) <= PIECES, "{len}");
+        }
+    }
+}
