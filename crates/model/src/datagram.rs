@@ -31,7 +31,7 @@ pub struct DatagramReport {
     /// Packets that the sockets dropped because their receive buffers were full (`SO_MEMINFO`); absent where the
     /// kernel does not say.
     pub socket_drops: Option<u64>,
-    /// The same as the last packets that came told of it (`SO_RXQ_OVFL`).
+    /// The same by `SO_RXQ_OVFL`, in sessions of versions that asked for it with every datagram.
     pub told_drops: Option<u64>,
 }
 

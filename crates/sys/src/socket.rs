@@ -91,6 +91,17 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
 }
 
+/// Receives a datagram and returns its whole length, which may be more than was kept (recv(2), `MSG_TRUNC`).
+///
+/// # Errors
+///
+/// As [`send`].
+#[inline]
+pub fn receive_datagram(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: as in `receive`: with the flag the kernel writes no more, and only returns another length.
+    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) })
+}
+
 /// Copies what a receive would bring, and leaves it there; never waits (recv(2), `MSG_PEEK`).
 ///
 /// # Errors

@@ -12,6 +12,7 @@ mod sink;
 mod source;
 
 use bytegauge_model::{DatagramReport, Engine, EngineReport};
+use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::Inbox;
 use bytegauge_sys::socket_memory::socket_memory;
 
@@ -126,6 +127,7 @@ pub(crate) struct Sink<E> {
 }
 
 enum Mailboxes {
+    Single(sink::Single),
     One(sink::One),
     Many(sink::Many),
     Outstanding(Box<ring::Outstanding>),
@@ -139,7 +141,8 @@ impl<E: Effort> Sink<E> {
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
     pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
         let mailbox = match setup.task.engine {
-            Engine::Plain | Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.task.path.read_size, false))),
+            Engine::Plain => Mailboxes::Single(sink::Single(AlignedBuffer::new(setup.task.path.read_size))),
+            Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.task.path.read_size, false))),
             Engine::Mmsg => Mailboxes::Many(sink::Many::new(&setup.task)),
             Engine::Uring(mode) if source::goes_on(mode.kind) => {
                 Mailboxes::Multishot(Box::new(ring::Multishot::new(&setup.task)?))
@@ -168,6 +171,7 @@ impl<E: Effort> Sink<E> {
     pub(crate) fn run(&mut self, run: Run<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
         let desk = &mut self.desk;
         let stopped = match &mut self.mailbox {
+            Mailboxes::Single(mailbox) => sink::run(mailbox, desk, run, meter),
             Mailboxes::One(mailbox) => sink::run(mailbox, desk, run, meter),
             Mailboxes::Many(mailbox) => sink::run(mailbox, desk, run, meter),
             Mailboxes::Outstanding(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
@@ -186,6 +190,7 @@ impl<E: Effort> Sink<E> {
     pub(crate) fn drain(&mut self, run: Run<'_>) -> Result<(), Fault> {
         let desk = &mut self.desk;
         let drained = match &mut self.mailbox {
+            Mailboxes::Single(mailbox) => sink::drain(mailbox, desk, run),
             Mailboxes::One(mailbox) => sink::drain(mailbox, desk, run),
             Mailboxes::Many(mailbox) => sink::drain(mailbox, desk, run),
             Mailboxes::Outstanding(mailbox) => sink::drain(&mut **mailbox, desk, run),
@@ -208,9 +213,8 @@ impl<E: Effort> Sink<E> {
             duplicated: desk.ledger().duplicated(),
             truncated: desk.truncated,
             cut_bytes: desk.cut_bytes,
-            refused: 0,
             socket_drops: socket_memory(run.fd).ok().map(|memory| memory.drops.into()),
-            told_drops: desk.told_drops,
+            ..DatagramReport::default()
         }
     }
 
@@ -219,7 +223,7 @@ impl<E: Effort> Sink<E> {
         match &self.mailbox {
             Mailboxes::Outstanding(ring) => Some(ring.report()),
             Mailboxes::Multishot(ring) => Some(ring.report()),
-            Mailboxes::One(_) | Mailboxes::Many(_) => None,
+            Mailboxes::Single(_) | Mailboxes::One(_) | Mailboxes::Many(_) => None,
         }
     }
 

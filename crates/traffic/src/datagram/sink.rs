@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
+use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::{Arrived, Inbox};
+use bytegauge_sys::socket;
 
 use crate::datagram::ledger::Ledger;
 use crate::datagram::number::{self, NUMBER_LEN};
@@ -50,7 +52,6 @@ pub(super) struct Desk<E> {
     pub(super) packets: u64,
     pub(super) truncated: u64,
     pub(super) cut_bytes: u64,
-    pub(super) told_drops: Option<u64>,
     pub(super) bytes: u64,
     verified_bytes: u64,
     /// The window is over: what comes is counted and checked but costs no work.
@@ -74,7 +75,6 @@ impl<E: Effort> Desk<E> {
             packets: 0,
             truncated: 0,
             cut_bytes: 0,
-            told_drops: None,
             bytes: 0,
             verified_bytes: 0,
             is_late: false,
@@ -138,9 +138,6 @@ impl<E: Effort> Desk<E> {
     /// Enters what came into the books.
     #[inline]
     fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
-        if let Some(dropped) = arrived.dropped {
-            self.told_drops = Some(dropped.into());
-        }
         let datagrams = arrived.datagrams() as u64;
         let segment = arrived.segment.unwrap_or(arrived.len);
         moved.bytes += bytes.len();
@@ -193,7 +190,22 @@ impl<E: Effort> Desk<E> {
     }
 }
 
-/// `recvmsg(2)`: one message a call.
+/// `recv(2)`: one datagram a call.
+pub(super) struct Single(pub(super) AlignedBuffer);
+
+impl Mailbox for Single {
+    #[inline]
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+        let len = socket::receive_datagram(fd, &mut self.0)?;
+        let kept = len.min(self.0.len());
+        let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
+        let mut moved = Moved { full: true, ..Moved::default() };
+        let goes = desk.take(&mut self.0[..kept], arrived, &mut moved);
+        Ok((moved, goes))
+    }
+}
+
+/// `recvmsg(2)`: one message a call, which may be several datagrams that the kernel joined.
 pub(super) struct One(pub(super) Inbox);
 
 impl Mailbox for One {

@@ -169,14 +169,11 @@ pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), Optio
 /// Sets what a socket has that is sent to.
 pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
     let fd = socket.as_fd();
-    let missing = |error: OptionError| Fault::Missing(error.to_string());
     set_options(socket, Moment::Own, Side::Sink, setup)?;
     if !setup.transport.is_udp() {
         return Ok(());
     }
-    enlarge(fd, setup).map_err(missing)?;
-    option::set(fd, &option::RECEIVE_OVERFLOW.to(true)).map_err(missing)?;
-    Ok(())
+    enlarge(fd, setup).map_err(|error| Fault::Missing(error.to_string()))
 }
 
 /// Gives a socket what those of the other side have, too: it carries what goes back.

@@ -35,7 +35,7 @@ pub struct DatagramView {
     pub packets_arrived: u64,
     /// Packets that the sink's sockets dropped (`SO_MEMINFO`).
     pub packets_dropped: Option<u64>,
-    /// The same as told by packets that came later (`SO_RXQ_OVFL`).
+    /// The same by `SO_RXQ_OVFL`, in sessions of versions that asked for it with every datagram.
     pub packets_dropped_told: Option<u64>,
     /// Datagrams a packet that came.
     pub datagrams_per_packet: Option<f64>,
