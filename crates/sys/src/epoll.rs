@@ -184,9 +184,13 @@ impl Epoll {
     fn wait_ms(&self, events: &mut Events, timeout_ms: u64) -> io::Result<usize> {
         let timeout_ms = libc::c_int::try_from(timeout_ms).unwrap_or(libc::c_int::MAX);
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the kernel writes at most `room` events, for which the vector has room.
-        let returned = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.raw.as_mut_ptr(), room, timeout_ms) };
-        outcome::of(returned).map(|count| count as usize)
+        // SAFETY: the kernel writes at most `room` events, for which the vector has room; a null mask leaves the signal
+        // mask alone.
+        outcome::of_syscall(unsafe {
+            let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
+            let fd = self.fd.as_raw_fd();
+            libc::syscall(libc::SYS_epoll_pwait, fd, events.raw.as_mut_ptr(), room, timeout_ms, mask, mask_len)
+        })
     }
 
     /// epoll_pwait2(2), Linux 5.11, called directly since not every C library has it.
@@ -207,7 +211,7 @@ impl Epoll {
                 0usize,
             )
         };
-        outcome::of_count(returned as libc::ssize_t)
+        outcome::of_syscall(returned)
     }
 
     fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {

@@ -21,7 +21,7 @@ use crate::outcome;
 pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
     // `buffer.len()` bytes at `buffer`, which is borrowed exclusively.
-    outcome::of_count(unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) })
+    outcome::of_syscall(unsafe { libc::syscall(libc::SYS_read, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) })
 }
 
 /// write(2): the number of bytes taken from the front of `bytes`, possibly fewer than all.
@@ -36,7 +36,7 @@ pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads
     // `bytes.len()` bytes of `bytes`.
-    outcome::of_count(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+    outcome::of_syscall(unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
 /// readv(2): as [`read`], into one buffer after the other.
@@ -46,10 +46,10 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// The kernel's error untouched, `EINTR` and `EAGAIN` included.
 #[inline]
 pub fn read_vectored(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let count = buffers.len().min(IOV_MAX) as libc::c_int;
+    let count = buffers.len().min(IOV_MAX);
     // SAFETY: `IoSliceMut` is an iovec by its own guarantee; the kernel writes within the buffers, which are borrowed
     // exclusively, and the descriptor is open for as long as it is borrowed.
-    outcome::of_count(unsafe { libc::readv(fd.as_raw_fd(), buffers.as_mut_ptr().cast(), count) })
+    outcome::of_syscall(unsafe { libc::syscall(libc::SYS_readv, fd.as_raw_fd(), buffers.as_mut_ptr(), count) })
 }
 
 /// writev(2): as [`write()`], from one buffer after the other.
@@ -59,10 +59,10 @@ pub fn read_vectored(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> io::
 /// The kernel's error untouched, `EINTR` and `EAGAIN` included.
 #[inline]
 pub fn write_vectored(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-    let count = buffers.len().min(IOV_MAX) as libc::c_int;
+    let count = buffers.len().min(IOV_MAX);
     // SAFETY: `IoSlice` is an iovec by its own guarantee, of which the kernel only reads; the descriptor is open for as
     // long as it is borrowed.
-    outcome::of_count(unsafe { libc::writev(fd.as_raw_fd(), buffers.as_ptr().cast(), count) })
+    outcome::of_syscall(unsafe { libc::syscall(libc::SYS_writev, fd.as_raw_fd(), buffers.as_ptr(), count) })
 }
 
 /// Most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).

@@ -11,6 +11,17 @@ pub(crate) fn of(returned: libc::c_int) -> io::Result<libc::c_int> {
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
+/// The count of a call that was made by syscall(2), which returns −1 and sets `errno` on failure.
+///
+/// Measured loops make their calls so. Where a process has several threads, glibc's own functions execute two locked
+/// instructions more in each call that pthread_cancel(3) may end (`__pthread_enable_asynccancel`, nptl/cancellation.c): 3 % of a
+/// read of 64 B.
+#[inline]
+pub(crate) fn of_syscall(returned: libc::c_long) -> io::Result<usize> {
+    // Negative means failure; a count always fits usize.
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
 /// The byte count of a call that returns −1 and sets `errno` on failure.
 #[inline]
 pub(crate) fn of_count(returned: libc::ssize_t) -> io::Result<usize> {

@@ -67,7 +67,7 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
 }
 
 /// Sends on a connected socket (send(2)), as the socket blocks or not: what write(2) does, without its detour
-/// through the file layer and glibc's cancellation point. `SIGPIPE` is not raised.
+/// through the file layer. `SIGPIPE` is not raised.
 ///
 /// # Errors
 ///
@@ -76,7 +76,10 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    outcome::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+    outcome::of_syscall(unsafe {
+        let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL);
+        libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
+    })
 }
 
 /// Receives from a connected socket (recv(2)), as the socket blocks or not; 0 at the end of the stream.
@@ -86,9 +89,7 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// As [`send`].
 #[inline]
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
-    // `buffer.len()` bytes at `buffer`, which is borrowed exclusively.
-    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+    receive_with(fd, buffer, 0)
 }
 
 /// Receives a datagram and returns its whole length, which may be more than was kept (recv(2), `MSG_TRUNC`).
@@ -98,8 +99,18 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 /// As [`send`].
 #[inline]
 pub fn receive_datagram(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: as in `receive`: with the flag the kernel writes no more, and only returns another length.
-    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) })
+    receive_with(fd, buffer, libc::MSG_TRUNC)
+}
+
+#[inline]
+fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
+    // `buffer.len()` bytes at `buffer`, which is borrowed exclusively, whatever length it returns; without room for an
+    // address it writes none.
+    outcome::of_syscall(unsafe {
+        let (from, len) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
+        libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
+    })
 }
 
 /// Copies what a receive would bring, and leaves it there; never waits (recv(2), `MSG_PEEK`).
@@ -109,8 +120,7 @@ pub fn receive_datagram(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usi
 /// `EAGAIN` if there is nothing; otherwise as [`send`].
 pub fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: as in `receive`.
-    outcome::of_count(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+    receive_with(fd, buffer, flags)
 }
 
 /// Whether an error says that the descriptor is no socket.

@@ -23,9 +23,11 @@ use crate::outcome;
 #[inline]
 pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
     let flags = if more { libc::SPLICE_F_MORE } else { 0 };
-    let nowhere = std::ptr::null_mut();
     // SAFETY: both descriptors are open for as long as they are borrowed, and null offsets are allowed (splice(2)).
-    outcome::of_count(unsafe { libc::splice(from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags) })
+    outcome::of_syscall(unsafe {
+        let nowhere = std::ptr::null_mut::<libc::loff_t>();
+        libc::syscall(libc::SYS_splice, from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags)
+    })
 }
 
 /// Moves at most `most` bytes from a socket into a pipe by sendfile(2), which has no further use between sockets; 0 at
