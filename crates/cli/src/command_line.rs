@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::measure::PLANTS;
 use crate::selftest::SCALES;
-use crate::{agent, factor_flags, serve};
+use crate::{agent, exit, factor_flags, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -85,6 +85,7 @@ pub fn command() -> Command {
     Command::new("bytegauge")
         .version(clap::crate_version!())
         .about("Which socket settings should your program use on this machine, what do they cost, and when does the answer stop holding?")
+        .after_help(exit::help())
         .arg(store_arg())
         .subcommands(WORKLOADS.iter().map(|row| {
             let command = Command::new(row.name).about(row.about);
@@ -375,6 +376,10 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
             valued("key-file", "FILE", "The key of --host and --relay-host, which `bytegauge agent --init` made: the same file on both hosts")
                 .value_parser(value_parser!(PathBuf))
         }))
+        .arg(
+            valued("host-wait", "TIME", "How long to wait for a lost far host before the session ends [default: 60s]")
+                .hide(!workload.is_none_or(Workload::has_path)),
+        )
         .arg(
             Arg::new("verify")
                 .long("verify")

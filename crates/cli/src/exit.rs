@@ -8,20 +8,40 @@ use bytegauge_plan::PlanError;
 use bytegauge_store::StoreError;
 use bytegauge_sys::limit::{self, Limit};
 
-/// Everything was done.
+/// Success.
 pub const DONE: u8 = 0;
-/// What was compared is worse than what there was, by more than the margin.
+/// A comparison found a regression.
 pub const REGRESSION: u8 = 1;
-/// The command line or a plan is wrong; nothing ran.
+/// Wrong usage; nothing ran.
 pub const USAGE: u8 = 2;
-/// With `--strict`: not proven.
+/// With `--strict`: the result is not significant.
 pub const INCONCLUSIVE: u8 = 3;
-/// With `--strict`: of some group not even a bound can be given.
+/// With `--strict`: a test has no interval.
 pub const UNBOUNDED: u8 = 4;
-/// It should have worked and did not; or what was to be compared cannot be.
+/// A failure.
 pub const FAILED: u8 = 5;
-/// Interrupted; what was measured is kept.
+/// A far host was lost.
+pub const HOST_LOST: u8 = 6;
+/// Interrupted by a signal.
 pub const INTERRUPTED: u8 = 130;
+
+/// Every exit code with its meaning: the source of `--help`, the manual page and `docs/exit-codes.md`.
+pub const CODES: [(u8, &str); 8] = [
+    (DONE, "success"),
+    (REGRESSION, "a comparison found a regression larger than --margin (ab, compare, --against)"),
+    (USAGE, "wrong usage: a flag, a plan, a file or a session is wrong or missing; nothing was measured"),
+    (INCONCLUSIVE, "--strict: a result is not significant"),
+    (UNBOUNDED, "--strict: a test has no interval, so there is no result at all"),
+    (FAILED, "failure: nothing could be measured, compared or written"),
+    (HOST_LOST, "a far host was lost and did not come back within --host-wait; --resume goes on"),
+    (INTERRUPTED, "interrupted by a signal; what was measured is kept, and --resume goes on"),
+];
+
+/// The table of exit codes for `--help`.
+pub fn help() -> String {
+    let rows: Vec<String> = CODES.iter().map(|(code, meaning)| format!("  {code:>3}  {meaning}")).collect();
+    format!("Exit codes:\n{}", rows.join("\n"))
+}
 
 /// An error on its way to the user.
 #[derive(Debug)]
@@ -102,5 +122,19 @@ impl From<RunError> for Failure {
             }
             _ => Failure::failed(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn docs_list_every_exit_code() {
+        let docs = include_str!("../../../docs/exit-codes.md");
+        let rows: Vec<String> = CODES.iter().map(|(code, meaning)| format!("| {code} | {meaning} |")).collect();
+        let listed: Vec<&str> =
+            docs.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| code")).collect();
+        assert_eq!(listed, rows);
     }
 }

@@ -13,7 +13,7 @@ use bytegauge_store::Store;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
 
-use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
 use crate::flamegraph::Flames;
 use crate::live::JsonLines;
 use crate::progress::Bar;
@@ -134,10 +134,15 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let sampled = flames.as_ref().map(|_| plan.clone());
     let (session, ended) = execute(plan, resumed, &mut store, options, &stop, watched)?;
     let view = stored::view(&store, session, matches)?;
-    if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, ended) {
+    if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
         flames.draw(plan, &view, &stop);
     }
-    let before = before.filter(|_| ended != Ended::Interrupted);
+    let cut_short = match &ended {
+        Ended::Interrupted => Some((INTERRUPTED, "interrupted")),
+        Ended::HostLost(reason) => Some((HOST_LOST, reason.as_str())),
+        Ended::Complete | Ended::OutOfTime => None,
+    };
+    let before = before.filter(|_| cut_short.is_none());
     // Beside what there was, the answer of this session alone is not what was asked.
     let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if lines.is_some() {
@@ -153,10 +158,10 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
             page::keep(std::slice::from_ref(&view), &path);
         }
     };
-    if ended == Ended::Interrupted {
-        terminal::note(&format!("interrupted: everything measured is kept; go on with: {}", next()));
+    if let Some((code, why)) = cut_short {
+        terminal::note(&format!("{why}: everything measured is kept; go on with: {}", next()));
         keep_page();
-        return Ok(INTERRUPTED);
+        return Ok(code);
     }
     if let Some(before) = before {
         let code = match stored::verdict_code(&view, false) {
@@ -226,7 +231,8 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
         return Err(Failure::usage("--until: with --looks 1 there is no further judgement: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
-    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new() })
+    let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
+    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new(), host_wait_ns })
 }
 
 /// The faults that can be planted.

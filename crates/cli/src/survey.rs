@@ -71,6 +71,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             until_proven: false,
             until_max_ns: None,
             links: Vec::new(),
+            host_wait_ns: None,
         };
         let mut lines = None;
         let watched = (matches.get_flag("quiet"), &mut lines);

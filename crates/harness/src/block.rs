@@ -16,6 +16,7 @@ use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup, relay};
 
 use crate::event::Event;
 use crate::knee;
+use crate::lost_host::Loss;
 use crate::placing;
 use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
@@ -33,6 +34,16 @@ pub(crate) struct BlockTask<'a> {
     pub series: bool,
 }
 
+/// How an attempt at a trial or a block ended.
+enum Attempt<T> {
+    /// It is in the store.
+    Done(T),
+    /// The user wants to stop, or a far host did not come back. Nothing of it is stored.
+    Interrupted,
+    /// A far host was lost and is back: the block begins anew.
+    Anew,
+}
+
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
@@ -44,8 +55,18 @@ const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
 
 impl Run<'_> {
     /// Visits the cells once, in random order, records the block, and learns what it took. `false` if interrupted: its trials
-    /// are kept, and as a block it never was.
+    /// are kept, and as a block it never was. A block that lost a far host begins anew when the host is back.
     pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<bool, RunError> {
+        loop {
+            match self.block(task)? {
+                Attempt::Done(()) => return Ok(true),
+                Attempt::Interrupted => return Ok(false),
+                Attempt::Anew => {}
+            }
+        }
+    }
+
+    fn block(&mut self, task: &BlockTask<'_>) -> Result<Attempt<()>, RunError> {
         let (block_began_ns, trials_ns) = (monotonic_ns(), self.trials_ns);
         let index = self.next_block;
         self.next_block += 1;
@@ -56,10 +77,14 @@ impl Run<'_> {
         let mut complete = true;
         for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
-                return Ok(false);
+                return Ok(Attempt::Interrupted);
             }
             let (began_ns, cell) = (monotonic_ns(), &task.cells[cell]);
-            let Some(measured) = self.trial(task, cell, index, position as u32)? else { return Ok(false) };
+            let measured = match self.trial(task, cell, index, position as u32)? {
+                Attempt::Done(measured) => measured,
+                Attempt::Interrupted => return Ok(Attempt::Interrupted),
+                Attempt::Anew => return Ok(Attempt::Anew),
+            };
             if self.plan.gentle {
                 let took_ns = monotonic_ns() - began_ns;
                 self.rest(took_ns);
@@ -83,7 +108,7 @@ impl Run<'_> {
             self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - trials_ns);
             self.block_overheads_ns.1 += 1;
         }
-        Ok(true)
+        Ok(Attempt::Done(()))
     }
 
     /// Does nothing for so long, nanoseconds, or until the user wants to stop.
@@ -95,14 +120,14 @@ impl Run<'_> {
         }
     }
 
-    /// Measures one cell once and stores the trial. Whether it was measured; `None` if it was interrupted.
+    /// Measures one cell once and stores the trial: whether it was measured.
     fn trial(
         &mut self,
         task: &BlockTask<'_>,
         cell: &Cell,
         block: u64,
         position: u32,
-    ) -> Result<Option<bool>, RunError> {
+    ) -> Result<Attempt<bool>, RunError> {
         let setup = self.setup(task, cell, block)?;
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
@@ -125,8 +150,13 @@ impl Run<'_> {
         };
         let Some(mut measured) = measured else {
             self.cast = None;
-            return Ok(None);
+            return Ok(Attempt::Interrupted);
         };
+        match self.loss(&setup, &measured)? {
+            Loss::None => {}
+            Loss::Back => return Ok(Attempt::Anew),
+            Loss::Over => return Ok(Attempt::Interrupted),
+        }
         if let Some(machine) = &mut measured.machine {
             ProtocolCounts::read(seen).since(&counted, machine);
         }
@@ -184,7 +214,7 @@ impl Run<'_> {
         } else {
             self.trouble(cell, &record.outcome)?;
         }
-        Ok(Some(good))
+        Ok(Attempt::Done(good))
     }
 
     /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where

@@ -26,6 +26,7 @@ mod home;
 mod judge;
 mod knee;
 mod look;
+mod lost_host;
 mod screen;
 mod spending;
 mod stages;
@@ -33,5 +34,6 @@ mod stand;
 
 pub use event::{Event, Observer};
 pub use judge::{Judge, Judgement, Subject};
+pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, this_machine};
 pub use stand::{Ahead, Stand};

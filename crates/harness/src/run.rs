@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::bins::series;
 use crate::event::{Event, Observer};
 use crate::home;
+use crate::lost_host::LostHost;
 use crate::stand::{Stand, first_blocks};
 use crate::surroundings::Watch;
 
@@ -81,10 +82,12 @@ pub struct RunOptions {
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
     pub links: Vec<Arc<Link>>,
+    /// How long the run waits for a host that is lost, nanoseconds; [`HOST_WAIT_NS`](crate::HOST_WAIT_NS) if absent.
+    pub host_wait_ns: Option<u64>,
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every block of the look was measured, or as many as there was time for where those suffice for a judgement.
     Complete,
@@ -92,6 +95,8 @@ pub enum Ended {
     OutOfTime,
     /// The user stopped it; the session can be resumed.
     Interrupted,
+    /// A far host was lost and did not come back in time: which one, and why. The session can be resumed.
+    HostLost(String),
 }
 
 /// What screening needs of a trial: its cell, its block and what it cost.
@@ -127,6 +132,10 @@ pub struct Run<'a> {
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
     pub(crate) left: BTreeSet<CellId>,
+    /// Losses of a far host since the last measured trial.
+    pub(crate) losses: u32,
+    /// The host that did not come back.
+    pub(crate) lost: Option<LostHost>,
     pub(crate) screening: Vec<Screened>,
     /// Cells whose load is below the maximum: looked up after every trial.
     offered: BTreeSet<CellId>,
@@ -288,6 +297,8 @@ impl<'a> Run<'a> {
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
             left: BTreeSet::new(),
+            losses: 0,
+            lost: None,
             screening: Vec::new(),
             offered,
             last_series: None,

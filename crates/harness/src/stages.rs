@@ -25,11 +25,14 @@ impl Run<'_> {
             // What is missing can be measured yet: `--resume` goes on with it.
             _ => SessionStatus::Incomplete,
         };
-        let closed = self.store.finish_session(self.session, status, unix_ns(), &machine(&self.options.links));
+        // The wait for a host that did not come back is none of the session's time.
+        let finished_unix_ns = self.lost.as_ref().map_or_else(unix_ns, |lost| lost.at_unix_ns);
+        let machine = machine(&self.options.links);
+        let closed = self.store.finish_session(self.session, status, finished_unix_ns, &machine);
         // The first error explains the second.
         let ended = ended?;
         closed?;
-        Ok(ended)
+        Ok(self.lost.map_or(ended, |lost| Ended::HostLost(lost.reason)))
     }
 
     fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {

@@ -285,23 +285,63 @@ fn an_agent_of_another_version_is_named() {
     other.join().unwrap();
 }
 
+/// Starts the agent again where it was.
+fn restarted(bench: &Bench, place: &str) -> Running {
+    let mut agent = bench.start(&format!("agent --listen {place} --key-file key"));
+    assert_eq!(agent.place(), place);
+    agent
+}
+
+/// No trial of a session failed.
+fn check_no_trouble(bench: &Bench, ran: &Ran) {
+    let session = ran.json_lines()[0]["session"].as_i64().unwrap();
+    assert_eq!(Raw::of(bench, session).troubles(), Vec::<String>::new(), "{ran}");
+}
+
 #[test]
-fn an_agent_that_is_killed_ends_the_session_and_what_was_measured_is_kept() {
+fn restart_of_an_agent_is_survived() {
     let bench = Bench::new();
     for words in LONG_ONES {
         let (agent, place) = agent(&bench, "");
-        let session = under_way(&bench, words, &place);
+        let mut session = under_way(&bench, words, &place);
+        agent.kill();
+        session.until("a note of the loss", |session| session.stdout().contains("was lost"));
+        let (agent, before) = (restarted(&bench, &place), trials(&session));
+        session.until("more trials", |session| trials(session) >= before + 6);
+        let ran = session.insist("INT").exits(130);
+        assert!(ran.stdout.contains("is back after"), "{ran}");
+        check_no_trouble(&bench, &ran);
+        stopped(agent);
+        until_no_end(&bench);
+    }
+}
+
+#[test]
+fn host_that_stays_away_ends_the_session_as_interrupted() {
+    let bench = Bench::new();
+    for words in LONG_ONES {
+        let (agent, place) = agent(&bench, "");
+        let session = under_way(&bench, &words.replace("--json-stream", "--json-stream --host-wait 200ms"), &place);
         let told = trials(&session);
         agent.kill();
-        // Its cells fail twice, and leave: there is nothing more to measure.
-        let ran = session.wait();
-        assert!(ran.status.code().is_some(), "{ran}");
-        let raw = Raw::of(&bench, ran.json_lines()[0]["session"].as_i64().unwrap());
-        let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
+        let ran = session.wait().exits(6).complains(&[&place, "did not come back within 200 ms", "--resume"]);
+        check_no_trouble(&bench, &ran);
+        let lines = ran.json_lines();
+        let (id, report) = (lines[0]["session"].as_i64().unwrap(), &lines.last().unwrap()["report"]);
+        assert_eq!(report["status"], "incomplete");
+        let raw = Raw::of(&bench, id);
+        let measured = raw.trials.len();
         assert!(measured >= told, "{measured} of {told}");
-        let troubles = raw.troubles();
-        let tells = |reason: &String| reason.contains("far host") || reason.contains("no agent answers");
-        assert!(troubles.iter().any(tells), "{troubles:?}");
+        bench.run(&format!("report {id} --full")).prints(&["did not come back"]);
+        // It goes on where it was.
+        let agent = restarted(&bench, &place);
+        let workload = words.split(' ').next().unwrap();
+        let mut session = bench.start(&format!("{workload} --resume {id} --json-stream --key-file key"));
+        session.until("more trials", |session| trials(session) >= 6);
+        let ran = session.insist("INT").exits(130);
+        check_no_trouble(&bench, &ran);
+        assert!(Raw::of(&bench, id).trials.len() >= measured + 6);
+        stopped(agent);
         until_no_end(&bench);
     }
 }

@@ -21,6 +21,7 @@ mod datagrams;
 mod dry_run;
 mod emulated_link;
 mod exchange;
+mod exit_codes;
 mod failing_output;
 mod far;
 mod far_bounds;

@@ -129,7 +129,7 @@ impl Link {
         let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
         let state = Mutex::new(State { live: None, ends: 0, facts: None });
         let link = Link { agent, key: key.clone(), ask, state };
-        link.connect(&mut link.state())?;
+        link.connect(&mut link.state(), PATIENCE)?;
         Ok(link)
     }
 
@@ -149,6 +149,22 @@ impl Link {
         self.state().facts.clone()
     }
 
+    /// Whether the session stands and the agent answers in it. A broken line is taken up again first, if it can be.
+    pub fn answers(&self) -> bool {
+        self.used_ns().is_some()
+    }
+
+    /// Gives up the session and begins another one, which may take `patience`.
+    ///
+    /// # Errors
+    /// [`FarError`]: no agent answers, the keys or the versions differ, the agent is busy.
+    pub fn reopen(&self, patience: Duration) -> Result<(), FarError> {
+        let mut state = self.state();
+        // The old one is closed before the new one asks for its place.
+        state.live = None;
+        self.connect(&mut state, patience)
+    }
+
     /// Starts an end there: its number, and where its replies come from.
     ///
     /// # Errors
@@ -158,7 +174,7 @@ impl Link {
         if state.live.as_ref().is_none_or(|live| live.heard().over) {
             // The old one is closed before the new one asks for its place.
             state.live = None;
-            self.connect(&mut state)?;
+            self.connect(&mut state, PATIENCE)?;
         }
         state.ends += 1;
         let end = state.ends;
@@ -205,7 +221,7 @@ impl Link {
     }
 
     /// Why an end is no longer heard.
-    pub(crate) fn lost(&self) -> String {
+    pub fn lost(&self) -> String {
         let state = self.state();
         let lost = state.live.as_ref().and_then(|live| live.heard().lost.clone());
         lost.unwrap_or_else(|| "the connection to its agent broke".into())
@@ -219,14 +235,14 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self, state: &mut State) -> Result<(), FarError> {
-        let (live, facts) = self.meet()?;
+    fn connect(&self, state: &mut State, patience: Duration) -> Result<(), FarError> {
+        let (live, facts) = self.meet(patience)?;
         (state.live, state.facts) = (Some(live), Some(Arc::new(facts)));
         Ok(())
     }
 
-    fn meet(&self) -> Result<(Live, FarFacts), FarError> {
-        let deadline = Instant::now() + PATIENCE;
+    fn meet(&self, patience: Duration) -> Result<(Live, FarFacts), FarError> {
+        let deadline = Instant::now() + patience;
         let mut met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
         for reset in 0..RESETS {
             // An end may have left the agent's port in the very moment when we came, or too many came at once.
