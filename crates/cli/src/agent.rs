@@ -57,7 +57,7 @@ pub fn command() -> Command {
             valued(
                 "relay-to",
                 "ADDRESS[:PORT]",
-                "Where relays here may connect to beside the callers' own addresses; may be given several times",
+                "Places that ends may connect to, besides the caller's own ports from 1024 on; repeatable",
             )
             .action(ArgAction::Append),
         )

@@ -1,4 +1,4 @@
-//! Where a relay at an agent may connect to: the caller's own address, and what the agent's owner named. An agent is nobody's proxy.
+//! Where ends at an agent may connect to: the caller's own address, and what the agent's owner named. An agent is nobody's proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Ports below are for privileged servers (`net.ipv4.ip_unprivileged_port_start`), of which no end of a session is one.
 const PRIVILEGED: u16 = 1024;
 
-/// An address that an agent's owner lets relays connect to, and the port, if only one of its ports.
+/// An address that an agent's owner lets ends connect to, and the port, if only one of its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
     address: IpAddr,
@@ -27,7 +27,8 @@ impl FromStr for Forward {
     }
 }
 
-/// Where a relay goes that was told to connect to a place, for a caller.
+/// The place that an end connects to for a caller. The one rule for every connection that an agent opens, whatever the role:
+/// a port from 1024 on of the caller's own address, or what the agent's owner named.
 ///
 /// # Errors
 /// What is allowed instead, for the caller's user.
@@ -41,7 +42,7 @@ pub(super) fn admitted(named: SocketAddr, caller: IpAddr, allowed: &[Forward]) -
         return Ok(place);
     }
     Err(format!(
-        "the agent's relays connect to the caller's own address ({caller}, ports from {PRIVILEGED} on) and not to {place}: start \
+        "the agent's ends connect to the caller's own address ({caller}, ports from {PRIVILEGED} on) and not to {place}: start \
          it with --relay-to {place} if they may"
     ))
 }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relay_goes_to_the_caller_and_to_what_the_owner_named() {
+    fn ends_connect_to_the_caller_or_to_named_places() {
         let caller: IpAddr = [192, 0, 2, 9].into();
         let allowed: Vec<Forward> =
             ["198.51.100.7", "203.0.113.5:80", "[2001:db8::7]:4711"].map(|text| text.parse().unwrap()).to_vec();

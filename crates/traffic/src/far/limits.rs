@@ -1,7 +1,7 @@
 //! What an agent allows, whoever asks: what it was not made for is refused, and so is what exceeds its caps.
 //!
-//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to (a relay's:
-//! `forward`), which CPUs.
+//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to (`forward`),
+//! which CPUs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Limits {
     pub memory: u64,
     /// Load that may be offered, bytes per second; `None`: as much as goes.
     pub rate: Option<u64>,
-    /// Where relays may connect to beside the callers' own addresses.
+    /// Places that ends may connect to in addition to ports from 1024 on of the callers' own addresses.
     pub relay_to: Vec<Forward>,
 }
 
@@ -108,12 +108,11 @@ impl Limits {
         setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
         let address = match (role, address) {
             (EndRole::Sink | EndRole::Server, None) => None,
-            // To the caller and nobody else, whatever address it named.
-            (EndRole::Source | EndRole::Client, Some(Address::Ip(named))) => {
-                Some(Address::Ip(SocketAddr::new(between.peer, named.port())))
-            }
-            (EndRole::Relay, Some(Address::Ip(named))) => {
-                Some(Address::Ip(forward::admitted(named, between.peer, &self.relay_to)?))
+            (EndRole::Source | EndRole::Client | EndRole::Relay, Some(Address::Ip(named))) => {
+                // A relay may go on to a third host; other ends go to the caller, whatever it calls its own address.
+                let host = if role == EndRole::Relay { named.ip() } else { between.peer };
+                let place = SocketAddr::new(host, named.port());
+                Some(Address::Ip(forward::admitted(place, between.peer, &self.relay_to)?))
             }
             _ => return Err(not_made_for("such an end")),
         };
@@ -314,9 +313,9 @@ mod tests {
             "who comes with datagrams"
         );
         asked.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
-        let elsewhere = Address::Ip(([203, 0, 113, 5], 80).into());
+        let elsewhere = Address::Ip(([203, 0, 113, 5], 4000).into());
         let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
-        assert_eq!(address, Some(Address::Ip((PEER, 80).into())));
+        assert_eq!(address, Some(Address::Ip((PEER, 4000).into())));
         assert_eq!(
             Limits::default().admitted(
                 Command::Go,
@@ -354,6 +353,34 @@ mod tests {
         let limits = Limits { relay_to: vec!["203.0.113.5".parse().unwrap()], ..Limits::default() };
         let Ok(Command::Open(_, _, address)) = relay(&limits, elsewhere) else { panic!() };
         assert_eq!(address, Some(Address::Ip(elsewhere.into())));
+    }
+
+    #[test]
+    fn no_role_connects_to_privileged_ports() {
+        let check = |role: EndRole, mut asked: Setup| {
+            if role != EndRole::Relay {
+                asked.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), role.side()));
+            }
+            let to = |limits: &Limits, port: u16| {
+                let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
+                let address = Some(Address::Ip((PEER, port).into()));
+                limits.admitted(Command::Open(role, Box::new(asked.clone()), address), between, Spent::default())
+            };
+            for port in [0, 1, 22, 80, 1023] {
+                let refused = to(&Limits::default(), port).unwrap_err();
+                assert!(refused.contains(&format!("--relay-to 192.0.2.9:{port}")), "{role}: {refused}");
+            }
+            assert!(to(&Limits::default(), 1024).is_ok(), "{role}");
+            let limits = Limits { relay_to: vec!["192.0.2.9:80".parse().unwrap()], ..Limits::default() };
+            assert!(to(&limits, 80).is_ok() && to(&limits, 81).is_err(), "{role}");
+        };
+        let levels = Levels::from([("transport", "tcp".into()), ("request", 512.into())]);
+        let calls = between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()));
+        check(EndRole::Source, setup());
+        check(EndRole::Source, stream("udp", "mmsg"));
+        check(EndRole::Client, calls);
+        check(EndRole::Client, calls_over_udp());
+        check(EndRole::Relay, relayed("splice"));
     }
 
     #[test]
