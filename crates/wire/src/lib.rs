@@ -1,13 +1,18 @@
-//! A line between two that hold one key: authenticated both ways, encrypted, framed, and bounded before anything is
+//! A line between two hosts that hold one key: authenticated both ways, encrypted, framed, and bounded before anything is
 //! believed.
 //!
-//! Knows nothing of what is said over it but that it is JSON. What it never does: allocate by a length that a stranger
-//! named, wait without a deadline before the other side has shown that it has the key, or say anything to whoever has
-//! not.
+//! Knows nothing of the messages but that they are JSON. Never allocates by a length that an unproven peer announced
+//! beyond [`FIRST_FRAME_MAX`], and never gives a caller a line before it has proved that it holds the key and is alive.
 #![forbid(unsafe_code)]
 
+mod error;
+mod frame;
 mod key;
 mod line;
+mod opening;
 
+pub use error::LineError;
+pub use frame::MESSAGE_MAX;
 pub use key::{Key, KeyError, random};
-pub use line::{FIRST_WORDS, LineError, MESSAGE_MAX, Receiver, Sender, accept, connect, may_open};
+pub use line::{Receiver, Sender, connect};
+pub use opening::{FIRST_FRAME_MAX, FIRST_WORDS, OpeningStep, Proven, Refusal, Responder, may_open};

@@ -1,7 +1,8 @@
 //! The far host: who comes to an agent without its key, or has it and keeps to no rule, over loopback.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_traffic::far::{self, Link};
@@ -54,6 +55,103 @@ fn strangers_who_say_nothing_lock_nobody_out() {
     let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).unwrap()).collect();
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
     check_cells(&ran, &place, ["source", "sink"], &bench);
+    drop(silent);
+    stopped(agent);
+}
+
+/// The first bytes of a caller, as somebody on the path records them. They do not depend on the agent.
+fn recorded(key: &Key) -> [u8; wire::FIRST_WORDS] {
+    let tap = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = tap.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wire::connect(TcpStream::connect(at).unwrap(), key, far::VERSION, Instant::now() + PATIENCE));
+        let mut first = [0; wire::FIRST_WORDS];
+        tap.accept().unwrap().0.read_exact(&mut first).unwrap();
+        first
+    })
+}
+
+fn replay(place: &str, first: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(place).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // An agent that has no room for it hangs up.
+    let _ = stream.write_all(first);
+    stream
+}
+
+#[test]
+fn replayed_openings_lock_nobody_out() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let first = recorded(&Key::read(&bench.path("key")).unwrap());
+    // They stay, and are more than an agent lets measure at a time.
+    let held: Vec<TcpStream> = (0..150).map(|_| replay(&place, &first)).collect();
+    let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
+    check_cells(&ran, &place, ["source", "sink"], &bench);
+    // Others come all the time.
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held: Vec<TcpStream> = Vec::new();
+            let until = Instant::now() + PATIENCE;
+            while !over.load(Ordering::Relaxed) && Instant::now() < until {
+                held.push(replay(&place, &first));
+                if held.len() > 300 {
+                    held.remove(0);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
+        over.store(true, Ordering::Relaxed);
+        check_cells(&ran.exits(0), &place, ["source", "sink"], &bench);
+    });
+    drop(held);
+    stopped(agent);
+}
+
+#[test]
+fn replayed_openings_do_not_flood_the_log() {
+    const REPLAYS: u64 = 400;
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let first = recorded(&Key::read(&bench.path("key")).unwrap());
+    for round in 0..REPLAYS {
+        let mut stream = replay(&place, &first);
+        let mut answer = [0; wire::FIRST_WORDS];
+        stream.read_exact(&mut answer).unwrap();
+        // Half of them go on with a frame that cannot open.
+        if round % 2 == 0 {
+            stream.write_all(&[&[0, 40][..], &[9; 40]].concat()).unwrap();
+            let _ = stream.read(&mut [0]);
+        }
+    }
+    check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
+    let told = stopped(agent).stderr;
+    let count = |words: &str| told.lines().filter(|row| row.contains(words)).count() as u64;
+    let more =
+        told.lines().filter_map(|row| row.strip_prefix("agent: ")?.split_once(" more caller")?.0.parse::<u64>().ok());
+    let in_full = count("was turned away");
+    assert_eq!(in_full + more.sum::<u64>(), REPLAYS, "{told}");
+    assert!(in_full < REPLAYS / 4 && count("with the key") == 0, "{told}");
+}
+
+#[test]
+fn late_first_bytes_get_in_among_silent_connections() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "");
+    let key = Key::read(&bench.path("key")).unwrap();
+    let genuine = TcpStream::connect(&place).unwrap();
+    // They come after it, and are more than an agent lets measure at a time.
+    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    // The agent has taken all of them in once it has answered the last one.
+    let mut last = replay(&place, &recorded(&key));
+    last.read_exact(&mut [0; wire::FIRST_WORDS]).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let (mut sender, mut receiver) = wire::connect(genuine, &key, far::VERSION, deadline).unwrap();
+    sender.send(&json!([0, 0, {"ask": {"program": "x", "duration_ns": 0}}])).unwrap();
+    let welcome: Value = receiver.receive(wire::MESSAGE_MAX, Some(deadline)).unwrap();
+    assert!(welcome[2]["welcome"].is_object(), "{welcome}");
     drop(silent);
     stopped(agent);
 }
@@ -132,7 +230,7 @@ fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner()
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let key = Key::read(&bench.path("key")).unwrap();
-    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(10_000));
+    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(3000));
     let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
     assert_eq!(welcomed.len(), 1);
     let told = stopped(agent).stderr;
@@ -144,13 +242,13 @@ fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner()
 fn answers(place: &str, key: &Key, words: &[Value]) -> Vec<Value> {
     let deadline = Instant::now() + PATIENCE;
     let stream = TcpStream::connect(place).unwrap();
-    let (mut sender, mut receiver) = wire::connect(stream, key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
+    let (mut sender, mut receiver) = wire::connect(stream, key, far::VERSION, deadline).unwrap();
     for word in words {
         // An agent that has heard enough hangs up.
         let _ = sender.send(word);
     }
     sender.end();
-    std::iter::from_fn(|| receiver.receive(Some(deadline)).ok()).collect()
+    std::iter::from_fn(|| receiver.receive(wire::MESSAGE_MAX, Some(deadline)).ok()).collect()
 }
 
 #[test]
@@ -207,7 +305,7 @@ fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
     let first_word = |len: usize| {
         let stream = TcpStream::connect(&place).unwrap();
         let deadline = Instant::now() + PATIENCE;
-        let (mut sender, _receiver) = wire::connect(stream, &key, far::VERSION, wire::MESSAGE_MAX, deadline).unwrap();
+        let (mut sender, _receiver) = wire::connect(stream, &key, far::VERSION, deadline).unwrap();
         // An agent that has heard enough hangs up.
         let _ = sender.send(&"x".repeat(len));
     };

@@ -1,25 +1,25 @@
-//! The agent: listens, hears callers out within a deadline, and gives each that has the key a session.
+//! The agent: listens, lets connections prove that they hold the key, and gives each caller a session.
 //!
-//! A caller costs a thread and a few hundred bytes until it has shown that it has the key, for at most
-//! [`HEARING`]; there are never more than [`CALLERS_MAX`] of them. Who comes when there are so many takes the seat of whoever has
-//! been heard longest without showing it: strangers who say nothing lock nobody out.
+//! One thread listens and serves all connections that have proved nothing yet ([`PendingConns`]). A caller that has proved
+//! itself gets a thread; there are at most [`CALLERS_MAX`] of them.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::socket::{Until, wait};
+use bytegauge_sys::epoll::Events;
+use bytegauge_sys::limit;
 use bytegauge_wire::Key;
 use serde_json::Value;
 
 use crate::astray;
 use crate::far::limits::Limits;
-use crate::far::refused::Refused;
-use crate::far::session::{self, Parted};
+use crate::far::log::{Class, Log};
+use crate::far::pending::{Caller, Outcome, PendingConns, Wake};
+use crate::far::session;
 use crate::far::slots::Slots;
 use crate::far::standing::Standing;
 use crate::fault::Fault;
@@ -27,11 +27,11 @@ use crate::relay;
 use bytegauge_model::relay::RELAY_METHODS;
 use bytegauge_model::{Place, RelayMethod};
 
-/// How long a caller may take to show that it has the key and to say what it wants.
-pub(super) const HEARING: Duration = Duration::from_secs(10);
-
-/// Callers at a time, those that measure among them.
+/// Callers that have proved themselves, at a time; those that measure are among them.
 const CALLERS_MAX: usize = 64;
+
+/// Connections that are accepted, and events that are handled, before others have their turn.
+const TURN: usize = 64;
 
 /// How often the agent looks whether it shall stop.
 const LOOK_AFTER_NS: u64 = 250_000_000;
@@ -50,7 +50,7 @@ pub struct AgentSetup {
     pub program: PathBuf,
     /// This machine, as sessions record one: told to whoever measures.
     pub machine: fn() -> Value,
-    /// Who is told of who measured what.
+    /// Writes a line of the log.
     pub log: fn(&str),
 }
 
@@ -63,14 +63,12 @@ pub(super) struct Office {
     pub(super) data_port: u16,
     /// Methods of a relay that this machine does not have, and why.
     pub(super) missing_relays: BTreeMap<String, String>,
-    /// Who is heard or measures.
+    pub(super) log: Log,
+    pending: PendingConns,
+    /// Callers that have proved themselves and are still there.
     callers: AtomicUsize,
-    /// Of them who has not shown the key yet, by number: who came first stands first.
-    strangers: Mutex<BTreeMap<u64, TcpStream>>,
-    /// Who ever called.
+    /// Callers so far.
     called: AtomicU64,
-    /// Callers without the key, as far as the log tells of them.
-    refused: Mutex<Refused>,
 }
 
 /// An agent that listens.
@@ -98,15 +96,18 @@ impl Agent {
         })?;
         let listener: TcpListener = listener.into();
         let port = listener.local_addr().map_err(Fault::io("reading the agent's port"))?.port();
+        // Where nobody says how many descriptors there are, there are few.
+        let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
+        let pending = PendingConns::new(&listener, setup.key.clone(), open_files);
         let office = Office {
             slots: Slots::new(setup.limits.sessions),
             standing: Standing::default(),
             data_port: if shares_port { port } else { 0 },
             missing_relays: missing_relays(),
+            log: Log::new(setup.log),
+            pending: pending.map_err(Fault::io("watching the agent's port"))?,
             callers: AtomicUsize::new(0),
-            strangers: Mutex::default(),
             called: AtomicU64::new(0),
-            refused: Mutex::default(),
             setup,
         };
         Ok(Agent { listener, office: Arc::new(office) })
@@ -122,30 +123,46 @@ impl Agent {
 
     /// Serves until `stop` is set. Sessions that go on are left to the end of the process.
     pub fn serve(&self, stop: &AtomicBool) {
-        // Descriptors that run out do so for every caller anew.
-        let mut told_of_none: Option<Instant> = None;
+        let Office { pending, log, .. } = &*self.office;
+        let mut events = Events::with_room(TURN);
+        let (mut looked, mut exhausted) = (Instant::now(), None);
         while !stop.load(Ordering::Relaxed) {
-            let comes = matches!(wait(self.listener.as_fd(), Until::Readable, LOOK_AFTER_NS), Ok(Some(_)));
-            self.office.tell_of_refused(|refused| refused.look(Instant::now()));
-            if !comes {
-                continue;
-            }
-            let (stream, peer) = match self.listener.accept() {
-                Ok(caller) => caller,
-                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
-                    if told_of_none.is_none_or(|told| told.elapsed() >= EXHAUSTED_EVERY) {
-                        told_of_none = Some(Instant::now());
-                        (self.office.setup.log)(&format!("no caller can be heard ({error}): raise ulimit -n"));
-                    }
-                    std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
-                    continue;
+            for wake in pending.wait(&mut events, LOOK_AFTER_NS) {
+                match wake {
+                    Wake::Listener => self.accept(&mut exhausted),
+                    Wake::Pending(number) => self.office.settle(pending.serve(number)),
                 }
-                // It left meanwhile.
-                Err(_) => continue,
-            };
-            self.office.hear(stream, peer, Vec::new());
+            }
+            let now = Instant::now();
+            if now.saturating_duration_since(looked) >= Duration::from_nanos(LOOK_AFTER_NS) {
+                looked = now;
+                self.office.settle(pending.expire(now));
+                log.look(now);
+            }
         }
-        self.office.tell_of_refused(|refused| refused.rest(Instant::now()));
+        log.finish(Instant::now());
+    }
+
+    /// Accepts connections that came, a few at a time. `exhausted`: when the log was last told that descriptors ran out.
+    fn accept(&self, exhausted: &mut Option<Instant>) {
+        for _ in 0..TURN {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.office.hear(stream, peer, &[]),
+                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
+                    if exhausted.is_none_or(|told| told.elapsed() >= EXHAUSTED_EVERY) {
+                        *exhausted = Some(Instant::now());
+                        self.office.log.own(&format!("no caller can be heard ({error}): raise ulimit -n"));
+                    }
+                    match self.office.pending.crowd_out() {
+                        Some(outcome) => self.office.settle([outcome]),
+                        None => std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS)),
+                    }
+                    return;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+                Err(_) => return,
+            }
+        }
     }
 }
 
@@ -158,73 +175,52 @@ fn missing_relays() -> BTreeMap<String, String> {
 }
 
 impl Office {
-    /// Gives a caller a thread. Some of its first words were read already.
-    pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: Vec<u8>) {
-        let number = self.called.fetch_add(1, Ordering::Relaxed);
-        let Some(seat) = Seat::taken(self, number, &stream) else {
-            self.refuse(peer, &format!("was sent away: {CALLERS_MAX} callers are being heard"));
-            return;
-        };
-        let started =
-            std::thread::Builder::new().name(format!("caller-{number}")).spawn(move || {
-                match session::carry(&seat, (stream, &said), peer) {
-                    Parted::Known(did) => (seat.office.setup.log)(&format!("{peer} {did}")),
-                    Parted::Stranger(why) => seat.office.refuse(peer, &why),
-                }
-            });
-        if let Err(error) = started {
-            self.refuse(peer, &format!("was sent away: no thread can be made ({error})"));
+    /// Takes a connection in, of whose first bytes an end has read `said` already.
+    pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: &[u8]) {
+        self.settle(self.pending.add(stream, peer, said));
+    }
+
+    fn settle(self: &Arc<Office>, outcomes: impl IntoIterator<Item = Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Proven(caller) => self.admit(caller),
+                Outcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
+            }
         }
     }
 
-    /// Tells of a caller who has not shown the key, if it is one of the first of a minute.
-    fn refuse(&self, peer: SocketAddr, why: &str) {
-        self.tell_of_refused(|refused| refused.enter(Instant::now(), peer, why));
-    }
-
-    fn tell_of_refused<L: IntoIterator<Item = String>>(&self, lines: impl FnOnce(&mut Refused) -> L) {
-        let due = lines(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner));
-        due.into_iter().for_each(|line| (self.setup.log)(&line));
-    }
-
-    fn strangers(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Gives a caller a thread.
+    fn admit(self: &Arc<Office>, caller: Caller) {
+        let peer = caller.peer;
+        let Some(place) = CallerPlace::take(self) else {
+            self.log.enter(Class::Refused, peer, &format!("was sent away: {CALLERS_MAX} callers are being heard"));
+            return;
+        };
+        let thread = std::thread::Builder::new().name(format!("caller-{}", place.number));
+        if let Err(error) = thread.spawn(move || session::serve(&place, caller)) {
+            self.log.enter(Class::Refused, peer, &format!("was sent away: no thread can be made ({error})"));
+        }
     }
 }
 
-/// One of the callers that are heard, until it is dropped, however its thread ends.
-pub(super) struct Seat {
+/// The place of a caller that has proved itself, until it is dropped, however its thread ends.
+pub(super) struct CallerPlace {
     pub(super) office: Arc<Office>,
     pub(super) number: u64,
 }
 
-impl Seat {
-    /// A seat for a stranger. `None` if all are taken by callers who have shown the key.
-    fn taken(office: &Arc<Office>, number: u64, stream: &TcpStream) -> Option<Seat> {
-        // Without a copy of its connection nobody could send it away.
-        let copy = stream.try_clone().ok()?;
-        let seat = Seat { office: Arc::clone(office), number };
-        let is_full = office.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX;
-        let mut strangers = office.strangers();
-        if is_full {
-            let (_, first) = strangers.pop_first()?;
-            // Its thread hears that nothing more comes, and leaves.
-            let _ = first.shutdown(Shutdown::Both);
-        }
-        strangers.insert(number, copy);
-        drop(strangers);
-        Some(seat)
-    }
-
-    /// It has shown the key: nobody takes its seat any more.
-    pub(super) fn is_known(&self) {
-        self.office.strangers().remove(&self.number);
+impl CallerPlace {
+    /// `None` if all places are taken.
+    fn take(office: &Arc<Office>) -> Option<CallerPlace> {
+        let number = office.called.fetch_add(1, Ordering::Relaxed);
+        let place = CallerPlace { office: Arc::clone(office), number };
+        // Counted first: the place gives it back where it was one too many.
+        (office.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(place)
     }
 }
 
-impl Drop for Seat {
+impl Drop for CallerPlace {
     fn drop(&mut self) {
-        self.is_known();
         self.office.callers.fetch_sub(1, Ordering::Relaxed);
     }
 }

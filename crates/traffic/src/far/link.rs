@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::far::post::Post;
 use crate::far::watch::{TAKING_UP, watch};
-use crate::far::words::{Ask, REPLY_MAX, Said, ToAgent, ToHome, VERSION, Welcome};
+use crate::far::words::{Ask, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::message::{Command, Reply};
 
 /// How long an agent may take to answer, to every step.
@@ -278,9 +278,9 @@ fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Insta
     let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
     let near = stream.local_addr().map_err(silent)?.ip();
     watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
-    let (mut sender, mut receiver) = connect(stream, key, VERSION, REPLY_MAX, deadline).map_err(line)?;
+    let (mut sender, mut receiver) = connect(stream, key, VERSION, deadline).map_err(line)?;
     sender.send(&Said(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
-    match receiver.receive(Some(deadline)).map_err(line)? {
+    match receiver.receive(WELCOME_MAX, Some(deadline)).map_err(line)? {
         Said(_, heard, ToHome::Welcome(welcome)) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
         Said(_, _, ToHome::Refused(reason)) => Err(FarError::Refused(agent, reason)),
         _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
@@ -320,7 +320,7 @@ impl Shared {
     /// Hears the agent until the session is over.
     fn listen(&self, mut receiver: Receiver) {
         let why = loop {
-            let word = match receiver.receive(None) {
+            let word = match receiver.receive(REPLY_MAX, None) {
                 Ok(Said(number, heard, word)) => match lock(&self.post).hear(number, heard) {
                     Ok(true) => word,
                     Ok(false) => continue,

@@ -126,10 +126,11 @@ impl<T: Serialize> Post<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
-    use bytegauge_wire::{Key, Receiver, accept, connect};
+    use bytegauge_wire::{Key, OpeningStep, Receiver, Responder, connect};
 
     use super::*;
 
@@ -138,23 +139,37 @@ mod tests {
     /// A line over loopback: the sending half of its caller, and the other side.
     fn line() -> (Sender, Receiver, Sender) {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("key");
-        Key::create(&file).unwrap();
-        let (ours, theirs) = (Key::read(&file).unwrap(), Key::read(&file).unwrap());
+        let key = Key::create(&folder.path().join("key")).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let other =
-            std::thread::spawn(move || accept(listener.accept().unwrap().0, &[], &theirs, 1, MAX, deadline).unwrap());
-        let (sender, _) = connect(TcpStream::connect(at).unwrap(), &ours, 1, MAX, deadline).unwrap();
-        let (theirs, receiver) = other.join().unwrap();
-        (sender, receiver, theirs)
+        let ours = key.clone();
+        let calling = std::thread::spawn(move || {
+            let (mut sender, receiver) = connect(TcpStream::connect(at).unwrap(), &ours, 1, soon()).unwrap();
+            sender.send(&"alive").unwrap();
+            (sender, receiver)
+        });
+        let (mut stream, mut responder) = (listener.accept().unwrap().0, Responder::new(&key, 1));
+        let proven = loop {
+            let mut bytes = vec![0; responder.wants()];
+            stream.read_exact(&mut bytes).unwrap();
+            match responder.take(&bytes).unwrap() {
+                OpeningStep::Wants => {}
+                OpeningStep::Answer(answer) => stream.write_all(&answer).unwrap(),
+                OpeningStep::Proven(proven) => break proven,
+            }
+        };
+        let (theirs, mut receiver) = proven.line(stream).unwrap();
+        assert_eq!(receiver.receive::<String>(MAX, Some(soon())).unwrap(), "alive");
+        (calling.join().unwrap().0, receiver, theirs)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
     }
 
     /// Numbers and words that come until the line ends.
     fn come(receiver: &mut Receiver) -> Vec<(u64, String)> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let words = std::iter::from_fn(|| receiver.receive::<Said<String>>(Some(deadline)).ok());
+        let words = std::iter::from_fn(|| receiver.receive::<Said<String>>(MAX, Some(soon())).ok());
         words.map(|Said(number, _, word)| (number, word)).collect()
     }
 

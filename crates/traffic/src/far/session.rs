@@ -6,7 +6,7 @@
 //! is free.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,101 +15,65 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
-use bytegauge_wire::{LineError, Receiver, Sender, accept};
+use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::astray;
 use crate::end::Channel;
-use crate::far::agent::{HEARING, Office, Seat};
+use crate::far::agent::{CallerPlace, Office};
 use crate::far::counted::Counted;
 use crate::far::limits::{Between, length_ns, nanos};
+use crate::far::log::Class;
+use crate::far::pending::Caller;
 use crate::far::post::Post;
 use crate::far::slots::Slot;
 use crate::far::standing::{Line, Outbox, Stand};
-use crate::far::watch::{TAKING_UP, watch};
-use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, VERSION, Welcome};
+use crate::far::watch::TAKING_UP;
+use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
 /// How long nothing may be said between trials: a report is written, or other cells are measured.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Gives a caller what it asks for, and logs what became of it.
+pub(super) fn serve(place: &CallerPlace, caller: Caller) {
+    let (log, peer) = (&place.office.log, caller.peer);
+    match meet(place, caller) {
+        Ok(did) => log.enter(Class::Session, peer, &did),
+        Err(reason) => log.enter(Class::Refused, peer, &format!("was turned away: {reason}")),
+    }
+}
+
 /// What is told of the version of a caller's program, bytes.
 const PROGRAM_MAX: usize = 40;
 
-/// What a caller did or why it was turned away, for the log.
-pub(super) enum Parted {
-    /// It has the key.
-    Known(String),
-    /// It has not shown the key.
-    Stranger(String),
-}
-
-/// A caller that has shown the key.
-struct Caller {
-    sender: Sender,
-    receiver: Receiver,
-    /// The address at which it came in.
-    here: SocketAddr,
-    /// Until when it is to have said what it wants.
-    deadline: Instant,
-}
-
-/// Hears a caller out, and lets it measure.
-pub(super) fn carry(seat: &Seat, caller: (TcpStream, &[u8]), peer: SocketAddr) -> Parted {
-    let turned_away = |reason| format!("was turned away: {reason}");
-    match shows_key(seat, caller) {
-        Ok(caller) => Parted::Known(meet(seat, caller, peer).unwrap_or_else(turned_away)),
-        Err(reason) => Parted::Stranger(turned_away(reason)),
-    }
-}
-
-fn said(error: LineError) -> String {
-    match error {
-        LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
-        error => error.to_string(),
-    }
-}
-
-fn shows_key(seat: &Seat, (stream, began): (TcpStream, &[u8])) -> Result<Caller, String> {
-    watch(&stream).map_err(|fault| fault.to_string())?;
-    // What was accepted from a listener that does not block, blocks; whoever wrote the listener may think otherwise.
-    stream.set_nonblocking(false).map_err(|error| error.to_string())?;
+/// What a caller did, or why it got nothing.
+fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
+    let Caller { stream, peer, proven, until } = caller;
+    let office = &place.office;
     let here = stream.local_addr().map_err(|error| error.to_string())?;
-    let deadline = Instant::now() + HEARING;
-    let (sender, receiver) =
-        accept(stream, began, &seat.office.setup.key, VERSION, COMMAND_MAX, deadline).map_err(said)?;
-    seat.is_known();
-    Ok(Caller { sender, receiver, here, deadline })
-}
-
-fn meet(seat: &Seat, caller: Caller, peer: SocketAddr) -> Result<String, String> {
-    let (office, Caller { mut sender, mut receiver, here, deadline }) = (&seat.office, caller);
-    let Said(_, heard, ToAgent::Ask(ask)) = receiver.receive(Some(deadline)).map_err(said)? else {
+    let (mut sender, mut receiver) = proven.line(stream).map_err(|error| error.to_string())?;
+    let first = receiver.receive(COMMAND_MAX, Some(until)).map_err(|error| error.to_string())?;
+    let Said(_, heard, ToAgent::Ask(ask)) = first else {
         return Err("it did not say what it wants".into());
     };
     if let Some(ticket) = ask.session {
-        let line = Line { sender, receiver, heard };
-        let Err(Line { mut sender, .. }) = office.standing.take_up(ticket, peer.ip(), line) else {
+        let line = Box::new(Line { sender, receiver, heard });
+        let Err(mut line) = office.standing.take_up(ticket, peer.ip(), line) else {
             return Ok("goes on with its session, whose line broke".into());
         };
-        let reason = "the session whose line broke is over here";
-        let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.into())));
-        sender.part();
-        return Err(reason.into());
+        return Err(refuse(&mut line.sender, "the session whose line broke is over here".into()));
     }
     let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
-    let slot = match place(seat, peer, &ask) {
+    let slot = match slot(place, peer, &ask) {
         Ok(slot) => slot,
-        Err(reason) => {
-            let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.clone())));
-            sender.part();
-            return Err(reason);
-        }
+        Err(reason) => return Err(refuse(&mut sender, reason)),
     };
     // Whatever it calls itself: it goes to its owner's terminal.
     let program: String = ask.program.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect();
-    (office.setup.log)(&format!("{peer} measures (bytegauge {program}, for up to {})", nanos(lasting(office, &ask))));
-    sender.send(&Said(0, 0, welcome(office, ticket))).map_err(said)?;
+    let begins = format!("measures (bytegauge {program}, for up to {})", nanos(lasting(office, &ask)));
+    office.log.enter(Class::Session, peer, &begins);
+    sender.send(&Said(0, 0, welcome(office, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();
     let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
     let mut session = Session {
@@ -140,15 +104,22 @@ fn meet(seat: &Seat, caller: Caller, peer: SocketAddr) -> Result<String, String>
     Ok(did)
 }
 
+/// Tells a caller why it gets no session, and returns the reason.
+fn refuse(sender: &mut Sender, reason: String) -> String {
+    let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.clone())));
+    sender.part();
+    reason
+}
+
 /// What a session, or another line of it, begins with.
 fn welcome(office: &Office, session: Ticket) -> ToHome {
-    let (program, machine) = (env!("CARGO_PKG_VERSION").into(), (office.setup.machine)());
+    let machine = (office.setup.machine)();
     let missing_relays = office.missing_relays.clone();
-    ToHome::Welcome(Box::new(Welcome { program, machine, missing_relays, session }))
+    ToHome::Welcome(Box::new(Welcome { program: env!("CARGO_PKG_VERSION").into(), machine, missing_relays, session }))
 }
 
 /// A place for a session, if it may have one.
-fn place(Seat { office, number }: &Seat, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
+fn slot(CallerPlace { office, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > office.setup.limits.duration {
         return Err(format!(
@@ -197,7 +168,7 @@ impl Session<'_> {
         loop {
             let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.trial);
             let deadline = self.until.min(Instant::now() + IDLE + trial);
-            let told = match receiver.receive(Some(deadline)) {
+            let told = match receiver.receive(COMMAND_MAX, Some(deadline)) {
                 Ok(Said(number, heard, told)) => match lock(&self.outbox).hear(number, heard) {
                     Ok(true) => told,
                     Ok(false) => continue,
@@ -286,7 +257,7 @@ impl Session<'_> {
             let _ = std::thread::Builder::new().name(format!("astray-{number}")).spawn(move || {
                 while let Some((stream, said)) = astray::next(&over) {
                     if let Ok(peer) = stream.peer_addr() {
-                        office.hear(stream, peer, said);
+                        office.hear(stream, peer, &said);
                     }
                 }
             });

@@ -1,13 +1,17 @@
 //! Sessions that stand at an agent, by their tickets: whose line broke comes back with another one and goes on.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytegauge_wire::{Receiver, Sender};
 
 use crate::far::post::Post;
 use crate::far::words::ToHome;
 use crate::ticket::Ticket;
+
+/// Other lines of a session that wait at most. The newest one is used; a session needs no second one.
+const LINES_MAX: usize = 4;
 
 /// What an agent says in a session, from whichever thread.
 pub(super) type Outbox = Arc<Mutex<Post<ToHome>>>;
@@ -26,7 +30,7 @@ pub(super) struct Standing(Mutex<Vec<Entry>>);
 struct Entry {
     ticket: Ticket,
     peer: IpAddr,
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::SyncSender<Box<Line>>,
     outbox: Outbox,
 }
 
@@ -35,13 +39,13 @@ pub(super) struct Stand<'a> {
     all: &'a Standing,
     ticket: Ticket,
     /// Where its other lines come from.
-    pub(super) lines: mpsc::Receiver<Line>,
+    pub(super) lines: mpsc::Receiver<Box<Line>>,
 }
 
 impl Standing {
     /// A session begins.
     pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &Outbox) -> Stand<'_> {
-        let (lines, others) = mpsc::channel();
+        let (lines, others) = mpsc::sync_channel(LINES_MAX);
         self.entries().push(Entry { ticket, peer, lines, outbox: Arc::clone(outbox) });
         Stand { all: self, ticket, lines: others }
     }
@@ -50,7 +54,7 @@ impl Standing {
     ///
     /// # Errors
     /// Gives the line back where no such session of that host stands.
-    pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Line) -> Result<(), Line> {
+    pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Box<Line>) -> Result<(), Box<Line>> {
         let found = {
             let entries = self.entries();
             let entry = entries.iter().find(|entry| entry.ticket == ticket && entry.peer == peer);
@@ -59,7 +63,9 @@ impl Standing {
         let Some((outbox, lines)) = found else { return Err(line) };
         // First, so that it is the older line that breaks.
         outbox.lock().unwrap_or_else(PoisonError::into_inner).break_off();
-        lines.send(line).map_err(|unsent| unsent.0)
+        lines.try_send(line).map_err(|unsent| match unsent {
+            TrySendError::Full(line) | TrySendError::Disconnected(line) => line,
+        })
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {

@@ -15,6 +15,9 @@ pub const VERSION: u16 = 3;
 /// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
 
+/// The longest first answer of an agent, bytes. It holds the facts of its machine, which every session stores.
+pub(super) const WELCOME_MAX: usize = 1 << 20;
+
 /// The longest message that an agent sends, bytes; a report that would be longer fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
 

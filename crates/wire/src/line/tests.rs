@@ -7,6 +7,8 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::frame::{MESSAGE_MAX, PART_MAX};
+use crate::opening::{FIRST_FRAME_MAX, MAGIC, OpeningStep, Responder, may_open};
 
 const VERSION: u16 = 7;
 
@@ -30,10 +32,46 @@ fn pair() -> (TcpStream, TcpStream) {
 
 type Ends = Result<(Sender, Receiver), LineError>;
 
+/// The message by which a caller proves that it is alive.
+const PROOF: &str = "alive";
+
+/// Takes a line from a caller. `said`: what was read of its first bytes already.
+fn accept(stream: TcpStream, mut said: &[u8], key: &Key, version: u16, deadline: Instant) -> Ends {
+    let mut responder = Responder::new(key, version);
+    loop {
+        let mut bytes = vec![0; responder.wants()];
+        let had = said.read(&mut bytes)?;
+        read_by(&stream, &mut bytes[had..], deadline)?;
+        match responder.take(&bytes) {
+            Ok(OpeningStep::Wants) => {}
+            Ok(OpeningStep::Answer(answer)) => write_by(&stream, &answer, deadline)?,
+            Ok(OpeningStep::Proven(proven)) => {
+                let (sender, mut receiver) = proven.line(stream)?;
+                assert_eq!(receiver.receive::<String>(MAX, Some(deadline))?, PROOF);
+                return Ok((sender, receiver));
+            }
+            Err(refusal) => {
+                if let Some(answer) = refusal.answer {
+                    write_by(&stream, &answer, deadline)?;
+                    part(&stream);
+                }
+                return Err(refusal.error);
+            }
+        }
+    }
+}
+
+/// Makes a line, and proves that it is alive.
+fn call(stream: TcpStream, key: &Key, version: u16) -> Ends {
+    let (mut sender, receiver) = connect(stream, key, version, soon())?;
+    sender.send(&PROOF)?;
+    Ok((sender, receiver))
+}
+
 /// What a caller and an agent come to, each with its key and version.
 fn met((caller, agent): (TcpStream, TcpStream), ours: &(Key, u16), theirs: (Key, u16)) -> (Ends, Ends) {
-    let agent = thread::spawn(move || accept(agent, &[], &theirs.0, theirs.1, MAX, soon()));
-    let caller = connect(caller, &ours.0, ours.1, MAX, soon());
+    let agent = thread::spawn(move || accept(agent, &[], &theirs.0, theirs.1, soon()));
+    let caller = call(caller, &ours.0, ours.1);
     (caller, agent.join().unwrap())
 }
 
@@ -56,11 +94,11 @@ fn messages_of_every_length_around_the_caps_pass_both_ways() {
             to_agent.send(&sent).unwrap();
             to_agent
         });
-        assert!(at_agent.receive::<String>(Some(soon())).unwrap() == text, "{length}");
+        assert!(at_agent.receive::<String>(MAX, Some(soon())).unwrap() == text, "{length}");
         to_agent = sending.join().unwrap();
         if length < 40 {
             to_home.send(&text).unwrap();
-            assert_eq!(at_home.receive::<String>(None).unwrap(), text);
+            assert_eq!(at_home.receive::<String>(MAX, None).unwrap(), text);
         }
     }
 }
@@ -70,7 +108,10 @@ fn a_message_beyond_the_cap_ends_the_line() {
     for length in [MAX - 1, MAX, MAX + PART_MAX] {
         let ((mut to_agent, _at_home), (_to_home, mut at_agent)) = line();
         let sending = thread::spawn(move || to_agent.send(&"x".repeat(length)));
-        assert!(matches!(at_agent.receive::<String>(Some(soon())), Err(LineError::TooLong { max: MAX })), "{length}");
+        assert!(
+            matches!(at_agent.receive::<String>(MAX, Some(soon())), Err(LineError::TooLong { max: MAX })),
+            "{length}"
+        );
         drop((at_agent, _to_home));
         // Whether the rest found room in the kernel's buffers is not said.
         let _ = sending.join().unwrap();
@@ -100,7 +141,7 @@ fn another_version_is_named_on_both_sides() {
 fn answered(bytes: &[u8]) -> (LineError, usize) {
     let (mut caller, agent) = pair();
     let key = key();
-    let agent = thread::spawn(move || accept(agent, &[], &key, VERSION, MAX, soon()).unwrap_err());
+    let agent = thread::spawn(move || accept(agent, &[], &key, VERSION, soon()).unwrap_err());
     let mut answer = Vec::new();
     // The agent may have seen enough before all is said, and reset what it did not read.
     let _ = caller.write_all(bytes).and_then(|()| caller.shutdown(Shutdown::Write));
@@ -132,39 +173,20 @@ fn a_handshake_that_is_cut_at_any_byte_or_is_noise_ends() {
 }
 
 #[test]
-fn whoever_sends_slowly_has_one_deadline_for_all() {
-    let (mut caller, agent) = pair();
-    let key = key();
-    let agent = thread::spawn(move || {
-        accept(agent, &[], &key, VERSION, MAX, Instant::now() + Duration::from_millis(300)).unwrap_err()
-    });
-    // A byte now and then, for as long as somebody reads them: each of them is in time, and all together are not.
-    let bytes = opening(VERSION).into_iter().chain(std::iter::repeat(0));
-    for byte in bytes.take(OPENING + HANDSHAKE - 1) {
-        if agent.is_finished() || caller.write_all(&[byte]).is_err() {
-            break;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    let error = agent.join().unwrap();
-    assert!(matches!(error, LineError::Late), "{error}");
-}
-
-#[test]
 fn what_somebody_else_has_read_of_a_callers_first_words_counts() {
     let key = key();
     for read in [0, 1, OPENING, OPENING + 7, FIRST_WORDS] {
         let (caller, mut agent) = pair();
         let ours = key.clone();
         let theirs = key.clone();
-        let caller = thread::spawn(move || connect(caller, &ours, VERSION, MAX, soon()));
+        let caller = thread::spawn(move || call(caller, &ours, VERSION));
         let mut said = vec![0; read];
         agent.read_exact(&mut said).unwrap();
         assert!(may_open(&said));
-        let (mut sender, _) = accept(agent, &said, &theirs, VERSION, MAX, soon()).unwrap();
+        let (mut sender, _) = accept(agent, &said, &theirs, VERSION, soon()).unwrap();
         sender.send(&"hello").unwrap();
         let (_, mut receiver) = caller.join().unwrap().unwrap();
-        assert_eq!(receiver.receive::<String>(Some(soon())).unwrap(), "hello");
+        assert_eq!(receiver.receive::<String>(MAX, Some(soon())).unwrap(), "hello");
     }
     assert!(!may_open(b"bgfax") && !may_open(&[MAGIC.as_slice(), &[0; FIRST_WORDS]].concat()));
 }
@@ -175,7 +197,7 @@ fn what_answers_otherwise_is_no_agent() {
         let (caller, mut other) = pair();
         other.write_all(answer).unwrap();
         let closing = thread::spawn(move || part(&other));
-        let error = connect(caller, &key(), VERSION, MAX, soon()).unwrap_err();
+        let error = connect(caller, &key(), VERSION, soon()).unwrap_err();
         assert!(matches!(error, LineError::Stranger), "{error}");
         closing.join().unwrap();
     }
@@ -196,6 +218,12 @@ fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec
         let mut first = [0; OPENING + HANDSHAKE];
         near_in.read_exact(&mut first).unwrap();
         far.write_all(&first).unwrap();
+        // The proof passes as it is.
+        let mut len = [0; HEADER];
+        near_in.read_exact(&mut len).unwrap();
+        let mut proof = vec![0; usize::from(u16::from_be_bytes(len))];
+        near_in.read_exact(&mut proof).unwrap();
+        far.write_all(&[&len[..], &proof].concat()).unwrap();
         let mut rest = Vec::new();
         near_in.read_to_end(&mut rest).unwrap();
         let mut frames = Vec::new();
@@ -216,7 +244,7 @@ fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec
     sender.stream.shutdown(Shutdown::Write).unwrap();
     let mut heard = Vec::new();
     let error = loop {
-        match receiver.receive(Some(soon())) {
+        match receiver.receive(MAX, Some(soon())) {
             Ok(text) => heard.push(text),
             Err(error) => break error,
         }
@@ -258,24 +286,81 @@ fn frames_that_are_repeated_left_out_swapped_or_cut_end_the_line() {
     check(|frames| [&frames[0][..], &[0, 0]].concat(), &["one"], true);
 }
 
-#[test]
-fn a_handshake_that_is_played_again_gets_no_further() {
-    let key = key();
-    // What a caller says first, as somebody on the way sees it.
+/// What a caller sends before it is answered, as somebody on the path records it.
+fn recorded(key: &Key) -> [u8; FIRST_WORDS] {
     let (caller, mut tap) = pair();
     let ours = key.clone();
-    let calling = thread::spawn(move || connect(caller, &ours, VERSION, MAX, soon()).unwrap_err());
-    let mut first = [0; OPENING + HANDSHAKE];
+    let calling = thread::spawn(move || connect(caller, &ours, VERSION, soon()).unwrap_err());
+    let mut first = [0; FIRST_WORDS];
     tap.read_exact(&mut first).unwrap();
     drop(tap);
     calling.join().unwrap();
-    let (mut thief, agent) = pair();
-    thief.write_all(&first).unwrap();
-    let (_sender, mut receiver) = accept(agent, &[], &key, VERSION, MAX, soon()).unwrap();
-    // Whatever comes next is sealed with a key that only the caller could make.
-    thief.write_all(&[&[0, 40][..], &[9; 40]].concat()).unwrap();
-    let error = receiver.receive::<String>(Some(soon())).unwrap_err();
-    assert!(matches!(error, LineError::Garbled(_)), "{error}");
+    first
+}
+
+/// Steps a responder through bytes, as many at a time as `chunk`: its answer, and whether the caller is proven.
+fn stepped(key: &Key, bytes: &[u8], chunk: usize) -> (Option<[u8; FIRST_WORDS]>, Result<bool, LineError>) {
+    let (mut responder, mut rest, mut answered) = (Responder::new(key, VERSION), bytes, None);
+    while !rest.is_empty() {
+        let (part, left) = rest.split_at(rest.len().min(chunk).min(responder.wants()));
+        rest = left;
+        match responder.take(part) {
+            Ok(OpeningStep::Wants) => {}
+            Ok(OpeningStep::Answer(answer)) => answered = Some(answer),
+            Ok(OpeningStep::Proven(_)) => return (answered, Ok(true)),
+            Err(refusal) => return (answered, Err(refusal.error)),
+        }
+    }
+    (answered, Ok(false))
+}
+
+#[test]
+fn replayed_opening_proves_nothing() {
+    let key = key();
+    let first = recorded(&key);
+    for chunk in [1, 7, FIRST_WORDS] {
+        let (answer, proven) = stepped(&key, &first, chunk);
+        assert!(answer.is_some() && !proven.unwrap(), "{chunk}");
+        for frame in [[&[0, 40][..], &[9; 40]].concat(), [&[0, 17][..], &[0; 17]].concat()] {
+            let (_, proven) = stepped(&key, &[&first[..], &frame].concat(), chunk);
+            assert!(matches!(proven, Err(LineError::Unproven)), "{proven:?}");
+        }
+    }
+}
+
+#[test]
+fn replayed_first_frame_proves_nothing() {
+    let key = key();
+    let (caller, mut agent) = pair();
+    let ours = key.clone();
+    let calling = thread::spawn(move || call(caller, &ours, VERSION).unwrap());
+    let mut responder = Responder::new(&key, VERSION);
+    let mut all = Vec::new();
+    loop {
+        let mut bytes = vec![0; responder.wants()];
+        agent.read_exact(&mut bytes).unwrap();
+        all.extend_from_slice(&bytes);
+        match responder.take(&bytes).unwrap() {
+            OpeningStep::Wants => {}
+            OpeningStep::Answer(answer) => agent.write_all(&answer).unwrap(),
+            OpeningStep::Proven(_) => break,
+        }
+    }
+    drop(calling.join().unwrap());
+    // The whole of a caller's side once more: the agent's key is another one.
+    let (_, proven) = stepped(&key, &all, usize::MAX);
+    assert!(matches!(proven, Err(LineError::Unproven)), "{proven:?}");
+}
+
+#[test]
+fn long_first_frame_is_refused_unread() {
+    let key = key();
+    let first = recorded(&key);
+    let header = |len: usize| [&first[..], &(len as u16).to_be_bytes()].concat();
+    let (_, refused) = stepped(&key, &header(FIRST_FRAME_MAX + 1), usize::MAX);
+    assert!(matches!(refused, Err(LineError::TooLong { .. })), "{refused:?}");
+    let (_, waits) = stepped(&key, &header(FIRST_FRAME_MAX), usize::MAX);
+    assert!(!waits.unwrap());
 }
 
 proptest! {

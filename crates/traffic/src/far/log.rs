@@ -1,0 +1,197 @@
+//! The agent's log. Of each class of lines the first ones of a minute are written in full, and the others as a count, so that
+//! neither strangers nor holders of the key can fill a disk or hide the lines of other sessions.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often lines that were left out are counted in the log.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The classes of lines, in the order of [`CLASSES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// A connection that did not prove that it holds the key and is alive.
+    Unproven,
+    /// A caller with the key that got no session.
+    Refused,
+    /// Sessions: begun, taken up again, ended.
+    Session,
+}
+
+struct ClassRow {
+    /// Lines of a minute that are written in full.
+    in_full: u32,
+    /// One line that was left out, and several.
+    left_out: [&'static str; 2],
+}
+
+const CLASSES: [ClassRow; 3] = [
+    ClassRow {
+        in_full: 8,
+        left_out: ["more caller without the key was refused", "more callers without the key were refused"],
+    },
+    ClassRow {
+        in_full: 8,
+        left_out: ["more caller with the key was refused", "more callers with the key were refused"],
+    },
+    ClassRow {
+        in_full: 240,
+        left_out: ["more line about a session was left out", "more lines about sessions were left out"],
+    },
+];
+
+/// The log.
+pub(super) struct Log {
+    write: fn(&str),
+    minutes: Mutex<[Option<Minute>; CLASSES.len()]>,
+}
+
+/// A minute of a class, from its first line on.
+#[derive(Clone, Copy, Debug)]
+struct Minute {
+    began: Instant,
+    in_full: u32,
+    left_out: u64,
+    /// The peer of the last line that was left out.
+    last: SocketAddr,
+}
+
+impl Log {
+    /// A log that is written by `write`.
+    pub(super) fn new(write: fn(&str)) -> Log {
+        Log { write, minutes: Mutex::default() }
+    }
+
+    /// Writes a line of the agent itself. The caller limits how often.
+    pub(super) fn own(&self, line: &str) {
+        (self.write)(line);
+    }
+
+    /// Writes a line about a peer, or counts it.
+    pub(super) fn enter(&self, class: Class, peer: SocketAddr, line: &str) {
+        self.change(|minutes| entered(minutes, class, Instant::now(), peer, line));
+    }
+
+    /// Writes the counts that are due.
+    pub(super) fn look(&self, now: Instant) {
+        self.change(|minutes| CLASSES.iter().zip(minutes).filter_map(|(row, minute)| due(row, minute, now)).collect());
+    }
+
+    /// Writes all counts that are left, when the agent ends.
+    pub(super) fn finish(&self, now: Instant) {
+        self.change(|minutes| {
+            CLASSES.iter().zip(minutes).filter_map(|(row, minute)| minute.take()?.count(row, now)).collect()
+        });
+    }
+
+    fn change(&self, lines: impl FnOnce(&mut [Option<Minute>; CLASSES.len()]) -> Vec<String>) {
+        // Written under the lock, so that lines stand in their order.
+        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        lines(&mut minutes).iter().for_each(|line| (self.write)(line));
+    }
+}
+
+fn entered(
+    minutes: &mut [Option<Minute>; CLASSES.len()],
+    class: Class,
+    now: Instant,
+    peer: SocketAddr,
+    line: &str,
+) -> Vec<String> {
+    let (row, minute) = (&CLASSES[class as usize], &mut minutes[class as usize]);
+    let mut lines = Vec::from_iter(due(row, minute, now));
+    let minute = minute.get_or_insert(Minute { began: now, in_full: 0, left_out: 0, last: peer });
+    if minute.in_full < row.in_full {
+        minute.in_full += 1;
+        lines.push(format!("{peer} {line}"));
+    } else {
+        minute.left_out += 1;
+        minute.last = peer;
+    }
+    lines
+}
+
+/// The count that is due by now, if any.
+fn due(row: &ClassRow, minute: &mut Option<Minute>, now: Instant) -> Option<String> {
+    let over = minute.filter(|minute| now.saturating_duration_since(minute.began) >= MINUTE)?;
+    // After a minute that left lines out, none is written in full until a minute leaves out none.
+    let next = Minute { began: now, in_full: row.in_full, left_out: 0, ..over };
+    *minute = (over.left_out > 0).then_some(next);
+    over.count(row, now)
+}
+
+impl Minute {
+    fn count(&self, row: &ClassRow, now: Instant) -> Option<String> {
+        let Minute { began, left_out, last, .. } = self;
+        let mut line = match left_out {
+            0 => return None,
+            1 => format!("1 {}", row.left_out[0]),
+            count => format!("{count} {}", row.left_out[1]),
+        };
+        let seconds = now.saturating_duration_since(*began).as_secs() + 1;
+        // Writing to a string does not fail.
+        let _ = write!(line, " within {seconds} s, the last from {last}");
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHY: &str = "was turned away: it does not begin as callers do";
+
+    fn peer(port: u16) -> SocketAddr {
+        ([192, 0, 2, 7], port).into()
+    }
+
+    #[test]
+    fn first_lines_are_full_and_others_counted() {
+        let (mut minutes, start) = ([None; CLASSES.len()], Instant::now());
+        let at = |s| start + Duration::from_secs(s);
+        let mut enter = |at_s, port| entered(&mut minutes, Class::Unproven, at(at_s), peer(port), WHY);
+        let lines: Vec<String> = (1..=500).flat_map(|port| enter(0, port)).collect();
+        assert_eq!(lines.len(), 8);
+        assert_eq!(lines[7], format!("192.0.2.7:8 {WHY}"));
+        // The next minute of a flood is one line, and so is every other one.
+        assert_eq!(
+            enter(60, 501),
+            ["492 more callers without the key were refused within 61 s, the last from 192.0.2.7:500"]
+        );
+        assert!(enter(61, 502).is_empty());
+        assert_eq!(
+            enter(125, 503),
+            ["2 more callers without the key were refused within 66 s, the last from 192.0.2.7:502"]
+        );
+        let row = &CLASSES[Class::Unproven as usize];
+        let minute = &mut minutes[Class::Unproven as usize];
+        assert_eq!(due(row, minute, at(184)), None);
+        let last = "1 more caller without the key was refused within 61 s, the last from 192.0.2.7:503";
+        assert_eq!(due(row, minute, at(185)).as_deref(), Some(last));
+        // A minute that left out none ends that.
+        assert_eq!(due(row, minute, at(245)), None);
+        assert_eq!(entered(&mut minutes, Class::Unproven, at(246), peer(504), WHY), [format!("192.0.2.7:504 {WHY}")]);
+    }
+
+    #[test]
+    fn every_class_is_bounded_by_itself() {
+        let (mut minutes, now) = ([None; CLASSES.len()], Instant::now());
+        for class in [Class::Unproven, Class::Refused, Class::Session] {
+            let mut enter = |port| entered(&mut minutes, class, now, peer(port), WHY).len();
+            let written: usize = (0..5000).map(&mut enter).sum();
+            assert_eq!(written, CLASSES[class as usize].in_full as usize, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn rare_lines_are_all_written() {
+        let (mut minutes, start) = ([None; CLASSES.len()], Instant::now());
+        for second in (0..3600).step_by(20) {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(due(&CLASSES[0], &mut minutes[0], now), None);
+            assert_eq!(entered(&mut minutes, Class::Unproven, now, peer(1), WHY).len(), 1);
+        }
+    }
+}

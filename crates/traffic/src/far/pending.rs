@@ -1,0 +1,391 @@
+//! Connections whose peer has not proved yet that it holds the key and is alive.
+//!
+//! All of them wait in the agent's one thread. Each costs a descriptor and at most a few KiB, and has [`PROVE_WITHIN`] in
+//! all. Nothing but a proof ([`bytegauge_wire::Responder`]) makes a connection a caller: until then every one of them is
+//! treated alike, whatever it has sent.
+//!
+//! When there is no room for another one, the network with the most of them loses its oldest. A host that opens many
+//! connections therefore crowds out its own first.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Responder};
+
+use crate::far::watch::watch;
+use crate::far::words::VERSION;
+
+/// How long a connection may take to prove itself and to ask for a session.
+pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections that wait at most. At 3,000 new ones a second from one address each still has a third of a second.
+const PENDING_MAX: usize = 1024;
+
+/// The share of the process's descriptors that they may take: the ends of sessions need the others.
+const DESCRIPTOR_SHARE: u64 = 4;
+
+/// Bytes of a refused connection that are read and dropped. Closing with unread bytes would reset the connection, and take
+/// the answer with it (RFC 1122, 4.2.2.13).
+const DROPPED_MAX: usize = 4 << 10;
+
+/// The token of the listener; connections have their numbers.
+const LISTENER: u64 = u64::MAX;
+
+/// The connections that wait.
+pub(super) struct PendingConns {
+    epoll: Epoll,
+    key: Key,
+    room: usize,
+    conns: Mutex<Conns>,
+}
+
+#[derive(Default)]
+struct Conns {
+    next: u64,
+    by_number: BTreeMap<u64, Pending>,
+    by_network: HashMap<IpAddr, BTreeSet<u64>>,
+}
+
+struct Pending {
+    stream: TcpStream,
+    peer: SocketAddr,
+    responder: Responder,
+    until: Instant,
+}
+
+/// The end of a wait.
+pub(super) enum Outcome {
+    /// It is a caller.
+    Proven(Caller),
+    /// It was refused, for this reason.
+    Refused(SocketAddr, String),
+}
+
+/// A connection that has proved itself.
+pub(super) struct Caller {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) proven: Box<Proven>,
+    /// When it must have asked for a session.
+    pub(super) until: Instant,
+}
+
+/// What is ready.
+pub(super) enum Wake {
+    /// The listener has connections.
+    Listener,
+    /// A pending connection has bytes, or ended.
+    Pending(u64),
+}
+
+impl PendingConns {
+    /// None yet; wakes for connections of the listener. `open_files`: descriptors that this process may have.
+    pub(super) fn new(listener: &TcpListener, key: Key, open_files: u64) -> io::Result<PendingConns> {
+        let epoll = Epoll::new()?;
+        epoll.add(listener.as_fd(), Ready::READ, LISTENER)?;
+        let room = usize::try_from(open_files / DESCRIPTOR_SHARE).unwrap_or(PENDING_MAX).clamp(1, PENDING_MAX);
+        Ok(PendingConns { epoll, key, room, conns: Mutex::default() })
+    }
+
+    /// Waits until something is ready, and returns it.
+    pub(super) fn wait(&self, events: &mut Events, timeout_ns: u64) -> Vec<Wake> {
+        // An interrupted wait is one without an event.
+        let count = self.epoll.wait(events, timeout_ns).unwrap_or(0);
+        let wake = |(token, _)| if token == LISTENER { Wake::Listener } else { Wake::Pending(token) };
+        (0..count).map(|index| wake(events.at(index))).collect()
+    }
+
+    /// Takes a connection in, of which an end has read `said` already. The outcomes: its own, and that of one that it
+    /// crowded out.
+    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, said: &[u8]) -> Vec<Outcome> {
+        let mut conns = self.conns();
+        let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out() } else { None };
+        let number = conns.next;
+        conns.next += 1;
+        let responder = Responder::new(&self.key, VERSION);
+        let pending = Pending { stream, peer, responder, until: Instant::now() + PROVE_WITHIN };
+        let prepared = self.prepare(&pending.stream, number);
+        conns.insert(number, pending);
+        let own = match prepared {
+            Ok(()) => self.advance(&mut conns, number, said),
+            Err(why) => conns.refuse(number, &why),
+        };
+        crowded_out.into_iter().chain(own).collect()
+    }
+
+    fn prepare(&self, stream: &TcpStream, number: u64) -> Result<(), String> {
+        watch(stream).map_err(|fault| fault.to_string())?;
+        let registered = stream.set_nonblocking(true).and_then(|()| {
+            let changes = Ready::READ.and(Ready::PEER_SHUT).and(Ready::EDGE);
+            self.epoll.add(stream.as_fd(), changes, number)
+        });
+        registered.map_err(|error| error.to_string())
+    }
+
+    /// Goes on with a connection that is ready.
+    pub(super) fn serve(&self, number: u64) -> Option<Outcome> {
+        self.advance(&mut self.conns(), number, &[])
+    }
+
+    /// Refuses connections whose time is over.
+    pub(super) fn expire(&self, now: Instant) -> Vec<Outcome> {
+        let mut conns = self.conns();
+        let late = |(number, pending): (&u64, &Pending)| (pending.until <= now).then_some(*number);
+        let late: Vec<u64> = conns.by_number.iter().filter_map(late).collect();
+        late.into_iter().filter_map(|number| conns.refuse(number, &LineError::Late.to_string())).collect()
+    }
+
+    /// Makes room for another descriptor. `None` if no connection waits.
+    pub(super) fn crowd_out(&self) -> Option<Outcome> {
+        self.conns().crowd_out()
+    }
+
+    fn advance(&self, conns: &mut Conns, number: u64, said: &[u8]) -> Option<Outcome> {
+        // An event of a connection that has left meanwhile.
+        let pending = conns.by_number.get_mut(&number)?;
+        match pending.advance(said) {
+            Ok(None) => None,
+            Ok(Some(proven)) => {
+                let Pending { stream, peer, until, .. } = conns.remove(number)?;
+                let blocking = self.epoll.remove(stream.as_fd()).and_then(|()| stream.set_nonblocking(false));
+                Some(match blocking {
+                    Ok(()) => Outcome::Proven(Caller { stream, peer, proven, until }),
+                    Err(error) => Outcome::Refused(peer, error.to_string()),
+                })
+            }
+            Err(why) => conns.refuse(number, &why),
+        }
+    }
+
+    fn conns(&self) -> MutexGuard<'_, Conns> {
+        self.conns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// Takes what was read already, and what the connection has.
+    fn advance(&mut self, mut said: &[u8]) -> Result<Option<Box<Proven>>, String> {
+        let mut room = [0; FIRST_FRAME_MAX];
+        loop {
+            let wants = self.responder.wants().min(room.len());
+            let bytes = &mut room[..wants];
+            let read = if said.is_empty() { self.stream.read(bytes) } else { said.read(bytes) };
+            let step = match read {
+                Ok(0) => return Err(LineError::Broken(ErrorKind::UnexpectedEof.into()).to_string()),
+                Ok(read) => self.responder.take(&bytes[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(LineError::Broken(error).to_string()),
+            };
+            match step {
+                Ok(OpeningStep::Wants) => {}
+                // An answer fits into the empty buffer of a new connection.
+                Ok(OpeningStep::Answer(answer)) => {
+                    self.stream.write_all(&answer).map_err(|error| LineError::Broken(error).to_string())?;
+                }
+                Ok(OpeningStep::Proven(proven)) => return Ok(Some(proven)),
+                Err(refusal) => {
+                    if let Some(answer) = refusal.answer {
+                        self.part_with(&answer);
+                    }
+                    return Err(reason(&refusal.error));
+                }
+            }
+        }
+    }
+
+    /// Sends a last answer so that it arrives. A peer that is gone needs none.
+    fn part_with(&mut self, answer: &[u8]) {
+        let _ = self.stream.write_all(answer).and_then(|()| self.stream.shutdown(Shutdown::Write));
+        let mut dropped = [0; DROPPED_MAX];
+        let _ = self.stream.read(&mut dropped);
+    }
+}
+
+fn reason(error: &LineError) -> String {
+    match error {
+        LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
+        error => error.to_string(),
+    }
+}
+
+impl Conns {
+    fn insert(&mut self, number: u64, pending: Pending) {
+        self.by_network.entry(network(pending.peer.ip())).or_default().insert(number);
+        self.by_number.insert(number, pending);
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.by_number.remove(&number)?;
+        let network = network(pending.peer.ip());
+        if let Some(numbers) = self.by_network.get_mut(&network) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.by_network.remove(&network);
+            }
+        }
+        Some(pending)
+    }
+
+    fn refuse(&mut self, number: u64, why: &str) -> Option<Outcome> {
+        let pending = self.remove(number)?;
+        Some(Outcome::Refused(pending.peer, format!("was turned away: {why}")))
+    }
+
+    /// Refuses the oldest connection of the network that has most of them; of several such networks, the oldest of all.
+    fn crowd_out(&mut self) -> Option<Outcome> {
+        let (_, oldest) = self
+            .by_network
+            .values()
+            .filter_map(|numbers| Some((numbers.len(), *numbers.first()?)))
+            .max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)))?;
+        let waiting = self.by_number.len();
+        self.refuse(
+            oldest,
+            &format!("{waiting} connections without a proof of the key are too many, most of them its own"),
+        )
+    }
+}
+
+/// The addresses that one host can use: an IPv4 address, or the /64 network of an IPv6 address.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bytegauge_wire::connect;
+
+    use super::*;
+
+    /// Descriptors of a process in which four connections may wait.
+    const FOUR: u64 = 4 * DESCRIPTOR_SHARE;
+
+    struct Bench {
+        listener: TcpListener,
+        key: Key,
+        pending: PendingConns,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let folder = tempfile::tempdir().unwrap();
+            let key = Key::create(&folder.path().join("key")).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let pending = PendingConns::new(&listener, key.clone(), FOUR).unwrap();
+            Bench { listener, key, pending }
+        }
+
+        /// A connection that is taken in as if it came from this address: its other side, and the outcomes.
+        fn add(&self, from: [u8; 4]) -> (TcpStream, Vec<Outcome>) {
+            let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
+            let (accepted, peer) = self.listener.accept().unwrap();
+            let peer = SocketAddr::new(Ipv4Addr::from(from).into(), peer.port());
+            (stream, self.pending.add(accepted, peer, &[]))
+        }
+
+        /// Serves connections until one of them has an outcome.
+        fn outcome(&self) -> Outcome {
+            let mut events = Events::with_room(8);
+            let until = Instant::now() + Duration::from_secs(60);
+            while Instant::now() < until {
+                for wake in self.pending.wait(&mut events, 1_000_000_000) {
+                    let Wake::Pending(number) = wake else { continue };
+                    if let Some(outcome) = self.pending.serve(number) {
+                        return outcome;
+                    }
+                }
+            }
+            panic!("no outcome");
+        }
+    }
+
+    fn refused(outcomes: &[Outcome]) -> Vec<SocketAddr> {
+        let peer = |outcome: &Outcome| match outcome {
+            Outcome::Refused(peer, why) => {
+                assert!(why.contains("too many"), "{why}");
+                *peer
+            }
+            Outcome::Proven(_) => panic!("nobody proved anything"),
+        };
+        outcomes.iter().map(peer).collect()
+    }
+
+    #[test]
+    fn largest_network_loses_its_oldest_connection() {
+        let bench = Bench::new();
+        let (one, many) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+        let (_first, none) = bench.add(one);
+        assert!(none.is_empty());
+        let flood: Vec<_> = (0..20).map(|_| bench.add(many)).collect();
+        let ports: Vec<u16> = flood.iter().map(|(stream, _)| stream.local_addr().unwrap().port()).collect();
+        // Three of them had room; each of the others takes the place of the oldest of its own.
+        for (number, (_, outcomes)) in flood.iter().enumerate() {
+            let expected: Vec<SocketAddr> =
+                (number >= 3).then(|| (many, ports[number - 3]).into()).into_iter().collect();
+            assert_eq!(refused(outcomes), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn oldest_goes_where_every_network_has_one() {
+        let bench = Bench::new();
+        let all: Vec<_> = (1..=5).map(|host| bench.add([192, 0, 2, host])).collect();
+        let first = all[0].0.local_addr().unwrap().port();
+        assert_eq!(refused(&all[4].1), [([192, 0, 2, 1], first).into()]);
+    }
+
+    #[test]
+    fn ipv6_host_counts_as_its_network() {
+        let network = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network("2001:db8:1:2:3::4"), network("2001:db8:1:2:ffff::9"));
+        assert_ne!(network("2001:db8:1:2::4"), network("2001:db8:1:3::4"));
+        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+        assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
+    }
+
+    #[test]
+    fn caller_is_proven_by_its_first_frame_alone() {
+        let bench = Bench::new();
+        let (stream, none) = bench.add([192, 0, 2, 1]);
+        assert!(none.is_empty());
+        let key = bench.key.clone();
+        let until = Instant::now() + Duration::from_secs(60);
+        let calling = std::thread::spawn(move || connect(stream, &key, VERSION, until).unwrap());
+        let mut events = Events::with_room(8);
+        while !calling.is_finished() {
+            for wake in bench.pending.wait(&mut events, 1_000_000) {
+                let Wake::Pending(number) = wake else { continue };
+                assert!(bench.pending.serve(number).is_none(), "its handshake is no proof");
+            }
+        }
+        let (mut sender, _receiver) = calling.join().unwrap();
+        sender.send(&"alive").unwrap();
+        let Outcome::Proven(caller) = bench.outcome() else { panic!("its first frame is a proof") };
+        let (_, mut receiver) = caller.proven.line(caller.stream).unwrap();
+        assert_eq!(receiver.receive::<String>(100, Some(until)).unwrap(), "alive");
+        assert!(bench.pending.crowd_out().is_none(), "it waits no more");
+    }
+
+    #[test]
+    fn time_of_a_slow_connection_ends() {
+        let bench = Bench::new();
+        let (mut slow, _) = bench.add([192, 0, 2, 1]);
+        slow.write_all(b"bgf").unwrap();
+        let now = Instant::now();
+        assert!(bench.pending.expire(now).is_empty());
+        let over = bench.pending.expire(now + PROVE_WITHIN);
+        assert!(matches!(&over[..], [Outcome::Refused(_, why)] if why.contains("nothing came in time")));
+        assert_eq!(slow.read(&mut [0]).unwrap_or(0), 0);
+    }
+}

@@ -1,0 +1,210 @@
+//! The opening of a line: version, Noise handshake, and the first sealed frame, which proves that the caller is alive.
+//!
+//! The agent's half is a state machine without a socket and without a clock, so that thousands of callers can wait in one
+//! thread, and so that tests and the fuzzer step through it.
+//!
+//! A caller's first 56 bytes prove little: anybody who recorded them can send them again. The agent's answer has a fresh
+//! key, so only a live holder of the shared key can seal the frame that follows. [`Responder`] therefore hands out a line
+//! no earlier than it has opened that frame.
+
+use std::sync::Arc;
+
+use snow::{Builder, HandshakeState, StatelessTransportState};
+
+use crate::error::LineError;
+use crate::frame::{HEADER, Opener, SEAL, Sealer, announced};
+use crate::key::Key;
+
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+/// First bytes of an opening.
+pub(crate) const MAGIC: [u8; 6] = *b"bgfar\0";
+
+/// Bytes of an opening: the magic and the version.
+pub(crate) const OPENING: usize = 8;
+
+/// Bytes of a handshake message without payload: a public key and a seal.
+pub(crate) const HANDSHAKE: usize = 48;
+
+/// Bytes that a caller sends before it is answered.
+pub const FIRST_WORDS: usize = OPENING + HANDSHAKE;
+
+/// The longest first frame of a caller, sealed, bytes. It holds a question of about 200 bytes; an unproven caller may not
+/// make the agent hold more.
+pub const FIRST_FRAME_MAX: usize = 4 << 10;
+
+/// An opening of this version.
+pub(crate) fn opening(version: u16) -> [u8; OPENING] {
+    let mut opening = [0; OPENING];
+    opening[..MAGIC.len()].copy_from_slice(&MAGIC);
+    opening[MAGIC.len()..].copy_from_slice(&version.to_be_bytes());
+    opening
+}
+
+/// Checks that the other side's opening is of our kind and version.
+pub(crate) fn same_version(theirs: [u8; OPENING], ours: u16) -> Result<(), LineError> {
+    let (magic, version) = theirs.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(LineError::Stranger);
+    }
+    match u16::from_be_bytes([version[0], version[1]]) {
+        theirs if theirs == ours => Ok(()),
+        theirs => Err(LineError::Version { ours, theirs }),
+    }
+}
+
+/// A handshake whose prologue is the opening, so that nobody changes a version on the way.
+pub(crate) fn handshake(key: &Key, prologue: &[u8], calls: bool) -> Result<HandshakeState, LineError> {
+    let built = NOISE.parse().and_then(|noise| {
+        let builder = Builder::new(noise).psk(0, key.bytes())?.prologue(prologue)?;
+        if calls { builder.build_initiator() } else { builder.build_responder() }
+    });
+    built.map_err(|_| LineError::Garbled("no handshake can be made here"))
+}
+
+/// The two directions after a finished handshake.
+pub(crate) fn directions(noise: HandshakeState) -> Result<(Sealer, Opener), LineError> {
+    let noise: StatelessTransportState =
+        noise.into_stateless_transport_mode().map_err(|_| LineError::Garbled("the handshake was not finished"))?;
+    let noise = Arc::new(noise);
+    Ok((Sealer::new(Arc::clone(&noise)), Opener::new(noise)))
+}
+
+/// Whether these first bytes of a connection, which may be none, can be those of a caller of any version.
+pub fn may_open(said: &[u8]) -> bool {
+    said.len() <= FIRST_WORDS && said.iter().zip(MAGIC).all(|(said, magic)| *said == magic)
+}
+
+/// The agent's side of an opening.
+///
+/// Read at most [`Responder::wants`] bytes from the connection, pass them to [`Responder::take`], do what it returns.
+#[derive(Debug)]
+pub struct Responder {
+    key: Key,
+    version: u16,
+    state: State,
+    /// Bytes of the present state.
+    have: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    Opening,
+    Handshake,
+    FrameHeader(Box<(Sealer, Opener)>),
+    Frame(Box<(Sealer, Opener)>, usize),
+    /// Proven or refused.
+    Over,
+}
+
+/// What comes next after some bytes of a caller.
+#[derive(Debug)]
+pub enum OpeningStep {
+    /// More bytes are needed.
+    Wants,
+    /// Send this answer; then more bytes are needed.
+    Answer([u8; FIRST_WORDS]),
+    /// The caller holds the key and is alive.
+    Proven(Box<Proven>),
+}
+
+/// A caller that has proved that it holds the key and is alive. [`Proven::line`] makes the line.
+#[derive(Debug)]
+pub struct Proven {
+    pub(crate) sealer: Sealer,
+    pub(crate) opener: Opener,
+    /// The first message, if its first frame was the last one as well.
+    pub(crate) message: Option<Vec<u8>>,
+}
+
+/// Why a caller is refused.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The reason.
+    pub error: LineError,
+    /// The agent's opening, where the caller may learn it, so that it can name the reason as well.
+    pub answer: Option<[u8; OPENING]>,
+}
+
+impl From<LineError> for Refusal {
+    fn from(error: LineError) -> Refusal {
+        Refusal { error, answer: None }
+    }
+}
+
+impl Responder {
+    /// Waits for the first byte of a caller.
+    pub fn new(key: &Key, version: u16) -> Responder {
+        Responder { key: key.clone(), version, state: State::Opening, have: Vec::new() }
+    }
+
+    /// How many bytes it can take now; 0 once it is over.
+    pub fn wants(&self) -> usize {
+        self.needed() - self.have.len()
+    }
+
+    fn needed(&self) -> usize {
+        match self.state {
+            State::Opening => OPENING,
+            State::Handshake => HANDSHAKE,
+            State::FrameHeader(_) => HEADER,
+            State::Frame(_, len) => len,
+            State::Over => 0,
+        }
+    }
+
+    /// Takes bytes of the caller, at most as many as it wants; further ones are ignored.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the connection is to be closed, after its answer was sent.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<OpeningStep, Refusal> {
+        self.have.extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
+        if matches!(self.state, State::Opening) && !may_open(&self.have) {
+            return Err(LineError::Stranger.into());
+        }
+        if self.wants() > 0 {
+            return Ok(OpeningStep::Wants);
+        }
+        let have = std::mem::take(&mut self.have);
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Opening => self.opened(&have),
+            State::Handshake => self.answered(&have),
+            State::FrameHeader(directions) => {
+                let len = announced([have[0], have[1]], FIRST_FRAME_MAX - SEAL - 1)?;
+                self.state = State::Frame(directions, len);
+                Ok(OpeningStep::Wants)
+            }
+            State::Frame(directions, _) => {
+                let (sealer, mut opener) = *directions;
+                let message = opener.open(&have, FIRST_FRAME_MAX).map_err(|_| LineError::Unproven)?;
+                Ok(OpeningStep::Proven(Box::new(Proven { sealer, opener, message })))
+            }
+            State::Over => Err(LineError::Garbled("bytes after the end").into()),
+        }
+    }
+
+    fn opened(&mut self, have: &[u8]) -> Result<OpeningStep, Refusal> {
+        let mut theirs = [0; OPENING];
+        theirs.copy_from_slice(have);
+        same_version(theirs, self.version).map_err(|error| self.named(error))?;
+        self.state = State::Handshake;
+        Ok(OpeningStep::Wants)
+    }
+
+    fn answered(&mut self, first: &[u8]) -> Result<OpeningStep, Refusal> {
+        let ours = opening(self.version);
+        let mut noise = handshake(&self.key, &ours, false)?;
+        noise.read_message(first, &mut []).map_err(|_| self.named(LineError::OtherKey))?;
+        let mut answer = [0; FIRST_WORDS];
+        answer[..OPENING].copy_from_slice(&ours);
+        noise.write_message(&[], &mut answer[OPENING..]).map_err(|_| LineError::OtherKey)?;
+        self.state = State::FrameHeader(Box::new(directions(noise)?));
+        Ok(OpeningStep::Answer(answer))
+    }
+
+    /// A refusal that tells a caller of another version or key so.
+    fn named(&self, error: LineError) -> Refusal {
+        let answer = (!matches!(error, LineError::Stranger)).then(|| opening(self.version));
+        Refusal { error, answer }
+    }
+}
