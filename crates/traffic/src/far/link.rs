@@ -280,9 +280,10 @@ fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Insta
     watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
     let (mut sender, mut receiver) = connect(stream, key, VERSION, deadline).map_err(line)?;
     sender.send(&Said(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
-    match receiver.receive(WELCOME_MAX, Some(deadline)).map_err(line)? {
-        Said(_, heard, ToHome::Welcome(welcome)) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
-        Said(_, _, ToHome::Refused(reason)) => Err(FarError::Refused(agent, reason)),
+    let Said(_, heard, word) = receiver.receive::<Said<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
+    match word.within_caps().map_err(line)? {
+        ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
+        ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
         _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
     }
 }
@@ -320,12 +321,15 @@ impl Shared {
     /// Hears the agent until the session is over.
     fn listen(&self, mut receiver: Receiver) {
         let why = loop {
-            let word = match receiver.receive(REPLY_MAX, None) {
-                Ok(Said(number, heard, word)) => match lock(&self.post).hear(number, heard) {
-                    Ok(true) => word,
-                    Ok(false) => continue,
-                    Err(error) => break error.to_string(),
-                },
+            let word = match receiver.receive::<Said<ToHome>>(REPLY_MAX, None) {
+                Ok(Said(number, heard, word)) => {
+                    let is_new = lock(&self.post).hear(number, heard);
+                    match is_new.and_then(|is_new| Ok(is_new.then_some(word.within_caps()?))) {
+                        Ok(Some(word)) => word,
+                        Ok(None) => continue,
+                        Err(error) => break error.to_string(),
+                    }
+                }
                 // The agent has ended the session, as it was asked to.
                 Err(LineError::Broken(error))
                     if error.kind() == ErrorKind::UnexpectedEof && self.leaving().is_some() =>

@@ -28,7 +28,7 @@ use crate::far::post::Post;
 use crate::far::slots::Slot;
 use crate::far::standing::{Line, Outbox, Stand};
 use crate::far::watch::TAKING_UP;
-use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome};
+use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
@@ -43,9 +43,6 @@ pub(super) fn serve(place: &CallerPlace, caller: Caller) {
         Err(reason) => log.enter(Class::Refused, peer, &format!("was turned away: {reason}")),
     }
 }
-
-/// What is told of the version of a caller's program, bytes.
-const PROGRAM_MAX: usize = 40;
 
 /// What a caller did, or why it got nothing.
 fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
@@ -69,9 +66,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         Ok(slot) => slot,
         Err(reason) => return Err(refuse(&mut sender, reason)),
     };
-    // Whatever it calls itself: it goes to its owner's terminal.
-    let program: String = ask.program.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect();
-    let begins = format!("measures (bytegauge {program}, for up to {})", nanos(lasting(office, &ask)));
+    let begins = format!("measures (bytegauge {}, for up to {})", program(&ask.program), nanos(lasting(office, &ask)));
     office.log.enter(Class::Session, peer, &begins);
     sender.send(&Said(0, 0, welcome(office, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();

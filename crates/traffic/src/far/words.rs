@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_wire::MESSAGE_MAX;
+use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_wire::{LineError, MESSAGE_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::address::Address;
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
@@ -15,11 +17,32 @@ pub const VERSION: u16 = 3;
 /// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
 
-/// The longest first answer of an agent, bytes. It holds the facts of its machine, which every session stores.
+/// The longest first answer of an agent, bytes. It holds the facts of its machine, which every session stores: 2 KiB on a
+/// machine with 2 CPUs, and a fifth of this on one with 1024.
 pub(super) const WELCOME_MAX: usize = 1 << 20;
 
-/// The longest message that an agent sends, bytes; a report that would be longer fails its trial.
+/// The longest message that an agent sends after that, bytes; a report that would be longer fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
+
+/// The longest reason, and the longest name, that one side takes from the other, bytes. Longer ones are cut.
+pub(super) const TEXT_MAX: usize = 2 << 10;
+
+/// The longest version of a program that one side takes from the other, characters; all of them visible ASCII.
+pub(super) const PROGRAM_MAX: usize = 40;
+
+/// A text of the other side, cut to [`TEXT_MAX`].
+pub(super) fn cut(mut text: String) -> String {
+    // A boundary beyond the end is none, so that a short text stays whole.
+    if let Some(end) = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)) {
+        text.truncate(end);
+    }
+    text
+}
+
+/// What the other side calls its program, fit for a log.
+pub(super) fn program(text: &str) -> String {
+    text.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect()
+}
 
 /// A word with its number, from 1 (0: none of those that are kept), and the last number that was heard from the other side.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,4 +104,98 @@ pub(super) struct Welcome {
     pub(super) missing_relays: BTreeMap<String, String>,
     /// What to name when the line broke and the session is to go on.
     pub(super) session: Ticket,
+}
+
+impl Welcome {
+    /// The same within the caps.
+    pub(super) fn within_caps(self) -> Welcome {
+        let known = |method: &String| RELAY_METHODS.iter().any(|row| row.name == method);
+        let missing_relays =
+            self.missing_relays.into_iter().filter(|(method, _)| known(method)).map(|(method, why)| (method, cut(why)));
+        Welcome { program: program(&self.program), missing_relays: missing_relays.collect(), ..self }
+    }
+}
+
+impl ToHome {
+    /// The same within the caps.
+    ///
+    /// # Errors
+    /// [`LineError::Garbled`] for an end that says that it listens elsewhere than at an IP address: a session's ends here
+    /// would connect to a Unix socket of this host.
+    pub(super) fn within_caps(self) -> Result<ToHome, LineError> {
+        Ok(match self {
+            ToHome::Welcome(welcome) => ToHome::Welcome(Box::new(welcome.within_caps())),
+            ToHome::Refused(reason) => ToHome::Refused(cut(reason)),
+            ToHome::Gone(end, how) => ToHome::Gone(end, cut(how)),
+            ToHome::Heard(end, reply) => ToHome::Heard(
+                end,
+                Box::new(match *reply {
+                    Reply::Listening(Address::Ip(at)) => Reply::Listening(Address::Ip(at)),
+                    Reply::Listening(_) => {
+                        return Err(LineError::Garbled("an end that does not listen at an IP address"));
+                    }
+                    Reply::Skipped(reason) => Reply::Skipped(cut(reason)),
+                    Reply::Failed(reason, report) => Reply::Failed(cut(reason), report),
+                    other => other,
+                }),
+            ),
+            ToHome::Used(ns) => ToHome::Used(ns),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn received(word: Value) -> Result<ToHome, LineError> {
+        serde_json::from_value::<ToHome>(word).unwrap().within_caps()
+    }
+
+    #[test]
+    fn texts_of_an_agent_are_cut() {
+        let long = "é".repeat(TEXT_MAX);
+        for word in [
+            json!({"refused": long}),
+            json!({"gone": [1, long]}),
+            json!({"heard": [1, {"skipped": long}]}),
+            json!({"heard": [1, {"failed": [long, bytegauge_model::EndReport::default()]}]}),
+        ] {
+            let text = match received(word).unwrap() {
+                ToHome::Refused(text) | ToHome::Gone(_, text) => text,
+                ToHome::Heard(_, reply) => match *reply {
+                    Reply::Skipped(text) | Reply::Failed(text, _) => text,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(text, "é".repeat(TEXT_MAX / 2));
+        }
+    }
+
+    #[test]
+    fn welcome_keeps_known_methods_and_a_short_program() {
+        let ticket = vec![7; 32];
+        let missing = json!({"splice": "x".repeat(2 * TEXT_MAX), "no such method": "y"});
+        let welcome =
+            json!({"program": "1\u{1b}[2J".repeat(99), "machine": {}, "missing_relays": missing, "session": ticket});
+        let Ok(ToHome::Welcome(welcome)) = received(json!({"welcome": welcome})) else { panic!() };
+        assert_eq!(welcome.program.len(), PROGRAM_MAX);
+        assert!(!welcome.program.contains('\u{1b}'));
+        let kept: Vec<(&String, usize)> = welcome.missing_relays.iter().map(|(name, why)| (name, why.len())).collect();
+        assert_eq!(kept, [(&"splice".to_owned(), TEXT_MAX)]);
+    }
+
+    #[test]
+    fn ends_of_an_agent_listen_at_ip_addresses_alone() {
+        let listening = |at: Value| received(json!({"heard": [1, {"listening": at}]}));
+        assert!(listening(json!({"ip": "192.0.2.1:4711"})).is_ok());
+        for at in
+            [json!({"path": "/run/x"}), json!({"abstract": "x"}), json!({"ports": ["192.0.2.1:1"]}), json!("alone")]
+        {
+            assert!(matches!(listening(at.clone()), Err(LineError::Garbled(_))), "{at}");
+        }
+    }
 }
