@@ -28,6 +28,8 @@ pub struct TcpInfo {
     pub snd_wscale: Option<u8>,
     /// Shift of the windows that we announce.
     pub rcv_wscale: Option<u8>,
+    /// Time since the peer last acknowledged anything, a question of keepalive among it, ms.
+    pub last_ack_ms: Option<u32>,
     /// Segments retransmitted.
     pub total_retrans: Option<u32>,
     /// Bytes that the peer acknowledged; the SYN of an active opener and the FIN included.
@@ -79,6 +81,7 @@ const TCP_CLOSE: u8 = 7;
 mod offset {
     pub(super) const STATE: usize = 0;
     pub(super) const WSCALES: usize = 6;
+    pub(super) const LAST_ACK: usize = 56;
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const BYTES_ACKED: usize = 120;
     pub(super) const BYTES_RECEIVED: usize = 128;
@@ -101,6 +104,7 @@ fn parse(bytes: &[u8]) -> TcpInfo {
         state: byte(offset::STATE),
         snd_wscale: wscales.map(|(first, _)| first),
         rcv_wscale: wscales.map(|(_, second)| second),
+        last_ack_ms: u32_at(offset::LAST_ACK),
         total_retrans: u32_at(offset::TOTAL_RETRANS),
         bytes_acked: u64_at(offset::BYTES_ACKED),
         bytes_received: u64_at(offset::BYTES_RECEIVED),
@@ -154,6 +158,7 @@ mod tests {
 
     #[test]
     fn offsets_agree_with_libc_where_it_knows_the_field() {
+        assert_eq!(offset::LAST_ACK, offset_of!(libc::tcp_info, tcpi_last_ack_recv));
         assert_eq!(offset::TOTAL_RETRANS, offset_of!(libc::tcp_info, tcpi_total_retrans));
     }
 

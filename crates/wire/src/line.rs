@@ -186,12 +186,9 @@ fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Option<Instant
             Ok(0) => return Err(LineError::Broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(n) => have += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                // With a deadline the time is up, or the next round says so; without, the connection timed out.
-                if deadline.is_none() {
-                    return Err(error.into());
-                }
-            }
+            // The time of this read is up (socket(7), SO_RCVTIMEO); whether that of the deadline is, the next round says. A
+            // connection that timed out is another error (ETIMEDOUT), and broken.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && deadline.is_some() => {}
             Err(error) => return Err(error.into()),
         }
     }

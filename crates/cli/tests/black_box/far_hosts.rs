@@ -201,6 +201,11 @@ fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
     let Some(ran) = between_two_hosts(&bench, &script) else { return };
     let raw = kept_and_free(&bench, &ran);
     assert!(!raw.troubles().is_empty(), "the cable was cut in the middle: {ran}");
+    // The agent kept the session for a moment: a peer that is silent has not hung up.
+    let told = std::fs::read_to_string(bench.path("agent.err")).unwrap();
+    assert!(told.lines().next().is_some_and(|row| row.contains("measures")), "{told}");
+    let left = told.lines().find(|row| row.contains("left after")).unwrap();
+    assert!(left.contains("and it did not come back"), "{left}");
 }
 
 /// A script's part: measures once more, as soon as the agents are free.

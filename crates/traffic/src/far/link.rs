@@ -16,7 +16,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::far::post::Post;
-use crate::far::watch::{TAKING_UP, watch};
+use crate::far::watch::watch;
 use crate::far::words::{Ask, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::message::{Command, Reply};
 
@@ -383,8 +383,11 @@ impl Shared {
     /// Goes on with the session over another line, which is tried for as long as the agent keeps the session. Who leaves says so on
     /// it: otherwise the agent would wait for them, and turn away whoever comes next.
     fn taken_up(&self) -> Option<Receiver> {
-        lock(&self.post).break_off();
-        let kept_until = Instant::now() + TAKING_UP;
+        let kept_until = {
+            let mut post = lock(&self.post);
+            post.break_off();
+            post.kept_until()
+        };
         loop {
             let until = self.leaving().map_or(kept_until, |leaving| leaving.min(kept_until));
             let heard = lock(&self.post).heard();

@@ -4,10 +4,12 @@
 //! said once more that were not heard; those that come twice are heard once.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use bytegauge_wire::{LineError, Sender};
 use serde::Serialize;
 
+use crate::far::watch::{before_sending, kept_until, last_heard};
 use crate::far::words::Said;
 
 /// Words that are kept at most: a side that asks and asks, and hears nothing, is given up. A trial has fewer than ten.
@@ -23,12 +25,14 @@ pub(super) struct Post<T> {
     kept: VecDeque<(u64, T)>,
     /// The last number from the other side.
     heard: u64,
+    /// When the other side was last heard on the line that broke last.
+    last_heard: Instant,
 }
 
 impl<T: Serialize> Post<T> {
     /// The post of a line on which nothing was said yet.
     pub(super) fn new(sender: Sender) -> Post<T> {
-        Post { sender: Some(sender), said: 0, kept: VecDeque::new(), heard: 0 }
+        Post { sender: Some(sender), said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now() }
     }
 
     /// Says a word: now, or when the line is taken up again. Where it is too long, what `instead` makes of the cap.
@@ -84,8 +88,14 @@ impl<T: Serialize> Post<T> {
     /// The line broke, or is to: what is said is kept. Whoever waits for words of the other side is woken.
     pub(super) fn break_off(&mut self) {
         if let Some(sender) = self.sender.take() {
+            self.last_heard = last_heard(&sender);
             sender.hang_up();
         }
+    }
+
+    /// Until when the session of a line that broke is kept.
+    pub(super) fn kept_until(&self) -> Instant {
+        kept_until(self.last_heard)
     }
 
     /// Another line stands, on which the other side told how much it has heard: says the rest.
@@ -113,7 +123,10 @@ impl<T: Serialize> Post<T> {
 
     fn send(&mut self, number: u64, word: &T) -> Result<(), LineError> {
         let heard = self.heard;
-        self.sender.as_mut().map_or(Ok(()), |sender| sender.send(&Said(number, heard, word)))
+        self.sender.as_mut().map_or(Ok(()), |sender| {
+            before_sending(sender);
+            sender.send(&Said(number, heard, word))
+        })
     }
 
     /// What could not be sent is said again over the next line.
@@ -128,7 +141,7 @@ impl<T: Serialize> Post<T> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use bytegauge_wire::{Key, OpeningStep, Receiver, Responder, connect};
 

@@ -27,7 +27,6 @@ use crate::far::pending::Caller;
 use crate::far::post::Post;
 use crate::far::slots::Slot;
 use crate::far::standing::{Line, Outbox, Stand};
-use crate::far::watch::TAKING_UP;
 use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
@@ -215,8 +214,12 @@ impl Session<'_> {
 
     /// Waits until the caller is back with another line, for a moment: what was said meanwhile is said on it.
     fn other_line(&mut self) -> Option<Receiver> {
-        lock(&self.outbox).break_off();
-        let until = self.until.min(Instant::now() + TAKING_UP);
+        let kept_until = {
+            let mut outbox = lock(&self.outbox);
+            outbox.break_off();
+            outbox.kept_until()
+        };
+        let until = self.until.min(kept_until);
         loop {
             let mut line = self.stand.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
             // Of several the last one is alive.

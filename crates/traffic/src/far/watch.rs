@@ -1,29 +1,111 @@
-//! Keepalive: a peer that is gone without a word is missed by the kernel.
+//! Notices a peer that is gone without a word: by the kernel alone, so that nothing ticks while a trial is measured.
+//!
+//! Two clocks of the kernel share the work (tcp(7)). While nothing is under way, keepalive asks. While data is under way,
+//! keepalive rests, and `TCP_USER_TIMEOUT` counts from the first retransmission: data that is sent to a peer that died a
+//! moment ago would start that time anew. Therefore [`before_sending`] takes off what has passed since the peer was last heard.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_sys::option;
+use bytegauge_sys::tcp_info::tcp_info;
 
 use crate::fault::Fault;
 
-/// How long a session whose line broke waits to be taken up again. With the time until a silent peer is missed less than
-/// 10 s, after which both sides are free.
-pub(super) const TAKING_UP: Duration = Duration::from_millis(4500);
+/// How long a peer may be silent before it counts as gone, ms.
+const SILENT_MS: u64 = 5_000;
 
-/// Sees that a peer whose host or network dies is missed: when nothing came for 2 s the kernel asks every second whether
-/// it is there, and gives up after 5 s (tcp(7)). Nothing of ours ticks meanwhile.
+/// The least time that data may stay without an acknowledgement, ms: a lost segment is sent again within it.
+const UNDER_WAY_MIN_MS: u64 = 1_000;
+
+/// How long a session whose line broke is kept.
+const KEPT: Duration = Duration::from_millis(4_500);
+
+/// How long a session is kept after its peer was last heard. Both sides promise to be free within 10 s.
+const KEPT_AFTER_SILENCE: Duration = Duration::from_millis(9_500);
+
+/// Has the kernel notice a peer whose host or network dies: after 2 s without a word it asks every second, and gives up
+/// after [`SILENT_MS`].
 pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
     let watched = [
         option::KEEP_ALIVE.to(true),
         option::KEEP_IDLE.to(2),
         option::KEEP_INTERVAL.to(1),
         option::KEEP_COUNT.to(3),
-        option::USER_TIMEOUT.to(5_000),
+        option::USER_TIMEOUT.to(SILENT_MS),
     ];
     watched
         .iter()
         .try_for_each(|wanted| option::set(stream.as_fd(), wanted))
         .map_err(|error| Fault::Missing(error.to_string()))
+}
+
+/// Limits how long the data that is sent next may stay without an acknowledgement.
+pub(super) fn before_sending(line: &impl AsFd) {
+    let silent_ms = silence(line).as_millis().min(u128::from(SILENT_MS)) as u64;
+    let left_ms = (SILENT_MS - silent_ms).max(UNDER_WAY_MIN_MS);
+    // Without it the peer is missed later.
+    let _ = option::set(line.as_fd(), &option::USER_TIMEOUT.to(left_ms));
+}
+
+/// When the peer of a line was last heard; now, where the kernel does not say.
+pub(super) fn last_heard(line: &impl AsFd) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(silence(line)).unwrap_or(now)
+}
+
+/// Until when a session is kept whose line broke now, and whose peer was last heard then.
+pub(super) fn kept_until(last_heard: Instant) -> Instant {
+    (Instant::now() + KEPT).min(last_heard + KEPT_AFTER_SILENCE)
+}
+
+fn silence(line: &impl AsFd) -> Duration {
+    let last_ack_ms = tcp_info(line.as_fd()).ok().and_then(|info| info.last_ack_ms);
+    Duration::from_millis(last_ack_ms.unwrap_or(0).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use bytegauge_sys::option::Value;
+
+    use super::*;
+
+    fn timeout_ms(stream: &TcpStream) -> u64 {
+        match option::read(stream.as_fd(), option::USER_TIMEOUT) {
+            Ok(Value::Number(ms)) => ms,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn silence_counts_against_data_under_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _peer = listener.accept().unwrap();
+        watch(&stream).unwrap();
+        assert_eq!(timeout_ms(&stream), SILENT_MS);
+        // Nothing is said meanwhile. The kernel counts in ticks, of 10 ms at most.
+        std::thread::sleep(Duration::from_millis(300));
+        before_sending(&stream);
+        let left_ms = timeout_ms(&stream);
+        assert!((UNDER_WAY_MIN_MS..=SILENT_MS - 290).contains(&left_ms), "{left_ms}");
+        assert!(last_heard(&stream) <= Instant::now() - Duration::from_millis(290));
+    }
+
+    #[test]
+    fn session_of_a_silent_peer_is_kept_for_less_time() {
+        let now = Instant::now();
+        let check = |silent_ms: u64, kept_ms: u64| {
+            let until = kept_until(now.checked_sub(Duration::from_millis(silent_ms)).unwrap());
+            let expected = now + Duration::from_millis(kept_ms);
+            assert!(until >= expected && until < expected + Duration::from_secs(60), "{silent_ms}");
+        };
+        check(0, 4_500);
+        check(5_000, 4_500);
+        assert_eq!(kept_until(now - Duration::from_millis(6_500)), now + Duration::from_millis(3_000));
+        assert!(kept_until(now - Duration::from_secs(20)) < now);
+    }
 }
