@@ -31,8 +31,8 @@ const LAST: u8 = 1;
 /// Seals messages.
 #[derive(Debug)]
 pub(crate) struct Sealer {
-    noise: Arc<StatelessTransportState>,
-    number: u64,
+    pub(crate) noise: Arc<StatelessTransportState>,
+    pub(crate) number: u64,
     frame: Vec<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Sealer {
 /// Opens frames, and joins their parts to messages.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    noise: Arc<StatelessTransportState>,
+    pub(crate) noise: Arc<StatelessTransportState>,
     number: u64,
     /// The parts of the message that is not complete yet.
     message: Vec<u8>,

@@ -7,6 +7,8 @@
 
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod key;
 mod line;
 mod opening;

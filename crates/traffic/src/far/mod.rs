@@ -7,6 +7,8 @@
 mod agent;
 mod counted;
 mod forward;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod limits;
 mod link;
 mod log;

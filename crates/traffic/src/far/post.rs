@@ -13,7 +13,7 @@ use crate::far::watch::{before_sending, kept_until, last_heard};
 use crate::far::words::Said;
 
 /// Words that are kept at most: a side that asks and asks, and hears nothing, is given up. A trial has fewer than ten.
-const KEPT_MAX: usize = 16;
+pub(super) const KEPT_MAX: usize = 16;
 
 /// One side's words.
 #[derive(Debug)]
@@ -33,6 +33,18 @@ impl<T: Serialize> Post<T> {
     /// The post of a line on which nothing was said yet.
     pub(super) fn new(sender: Sender) -> Post<T> {
         Post { sender: Some(sender), said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now() }
+    }
+
+    /// The post of a session whose line is broken.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn without_line() -> Post<T> {
+        Post { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now() }
+    }
+
+    /// The numbers of the words that are kept.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn kept(&self) -> Vec<u64> {
+        self.kept.iter().map(|(number, _)| *number).collect()
     }
 
     /// Says a word: now, or when the line is taken up again. Where it is too long, what `instead` makes of the cap.

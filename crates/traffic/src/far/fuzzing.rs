@@ -1,0 +1,118 @@
+//! Entry points of the fuzzer (`fuzz/`): what a holder of the key can say, without a socket and without a process. Compiled for
+//! tests and the fuzzer alone.
+
+use std::net::IpAddr;
+
+use crate::address::Address;
+use crate::far::counted::Spent;
+use crate::far::limits::{Between, Limits};
+use crate::far::post::{KEPT_MAX, Post};
+use crate::far::words::{PROGRAM_MAX, Said, TEXT_MAX, ToAgent, ToHome, program};
+use crate::message::{Command, Reply};
+
+const HERE: [u8; 4] = [192, 0, 2, 1];
+const PEER: [u8; 4] = [192, 0, 2, 9];
+
+/// Decodes a message as either side would, and checks what passes.
+///
+/// # Panics
+/// If an agent admits a command that exceeds its limits, or a caller takes an answer that exceeds its caps.
+pub fn words(input: &[u8]) {
+    match serde_json::from_slice::<Said<ToAgent>>(input) {
+        Ok(Said(_, _, ToAgent::Ask(ask))) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
+        Ok(Said(_, _, ToAgent::Tell(_, command))) => told(*command),
+        Ok(Said(_, _, ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used)) | Err(_) => {}
+    }
+    if let Ok(Said(_, _, word)) = serde_json::from_slice::<Said<ToHome>>(input)
+        && let Ok(word) = word.within_caps()
+    {
+        answered(&word);
+    }
+}
+
+fn told(command: Command) {
+    let limits = Limits::default();
+    let between = Between { here: HERE.into(), peer: PEER.into(), port: 4711 };
+    let Ok(Command::Open(_, setup, address)) = limits.admitted(command, between, Spent::default()) else { return };
+    match address {
+        None => {}
+        Some(Address::Ip(place)) => assert!(place.ip() == IpAddr::from(PEER) && place.port() >= 1024, "{place}"),
+        Some(other) => panic!("{other:?}"),
+    }
+    let path = setup.path().expect("a path");
+    assert!(path.host.v4.octets() == HERE && path.foreign.is_none() && path.flows <= limits.flows);
+    assert!(setup.cpus.is_empty() && setup.plant.is_none());
+    assert!(setup.bound.is_some_and(|bound| bound.bytes <= limits.bytes));
+    let far = path.far.expect("agents");
+    let hosts = far.end.map(|(at, _)| at).into_iter().chain(far.relay);
+    assert!(hosts.into_iter().all(|host| host.ip() == IpAddr::from(PEER)), "{far:?}");
+}
+
+fn answered(word: &ToHome) {
+    match word {
+        ToHome::Welcome(welcome) => {
+            assert!(welcome.program.len() <= PROGRAM_MAX);
+            assert!(welcome.missing_relays.values().all(|why| why.len() <= TEXT_MAX));
+        }
+        ToHome::Refused(text) | ToHome::Gone(_, text) => assert!(text.len() <= TEXT_MAX),
+        ToHome::Heard(_, reply) => match &**reply {
+            Reply::Skipped(text) | Reply::Failed(text, _) => assert!(text.len() <= TEXT_MAX),
+            Reply::Listening(at) => assert!(matches!(at, Address::Ip(_)), "{at:?}"),
+            Reply::Hello(_) | Reply::Ready | Reply::Closed | Reply::Done(_) => {}
+        },
+        ToHome::Used(_) => {}
+    }
+}
+
+/// Numbers of a peer that keeps to no rule. The input is a list of steps of three bytes: whether a word is said or comes, the
+/// number of one that comes, and the last one that its side claims to have heard; 255 is the largest number that there is.
+///
+/// # Panics
+/// If more is kept than may be, or a word is kept that was heard.
+pub fn numbers(input: &[u8]) {
+    let mut post: Post<u8> = Post::without_line();
+    let number = |byte: u8| if byte == u8::MAX { u64::MAX } else { byte.into() };
+    for step in input.chunks_exact(3) {
+        let before = post.heard();
+        if step[0] % 2 == 0 {
+            let is_full = post.kept().len() == KEPT_MAX;
+            assert_eq!(post.say(step[1], |_| 0).is_err(), is_full);
+        } else if let Ok(is_new) = post.hear(number(step[1]), number(step[2])) {
+            assert_eq!(post.heard(), before + u64::from(is_new));
+            assert!(post.kept().iter().all(|kept| *kept > number(step[2])));
+        } else {
+            assert_eq!(post.heard(), before);
+        }
+        let kept = post.kept();
+        assert!(kept.len() <= KEPT_MAX && kept.is_sorted());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn any_numbers_pass_the_fuzz_target(input in prop::collection::vec(0..40u8, 0..200)) {
+            numbers(&input);
+        }
+    }
+
+    #[test]
+    fn kept_inputs_pass_the_fuzz_target() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/words");
+        let mut admitted = 0;
+        for file in std::fs::read_dir(folder).unwrap() {
+            let input = std::fs::read(file.unwrap().path()).unwrap();
+            words(&input);
+            (0..input.len()).for_each(|end| words(&input[..end]));
+            admitted += usize::from(serde_json::from_slice::<Said<ToAgent>>(&input).is_ok());
+        }
+        assert!(admitted > 0, "inputs that decode");
+    }
+}
