@@ -66,7 +66,7 @@ pub fn write_vectored(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result
 }
 
 /// Most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).
-const IOV_MAX: usize = 1024;
+pub(crate) const IOV_MAX: usize = 1024;
 
 /// shutdown(2): ends one or both directions of a connected socket; the descriptor stays open.
 ///

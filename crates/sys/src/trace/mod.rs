@@ -21,6 +21,7 @@ use calls::Shape;
 pub use calls::Way;
 
 use crate::clock;
+use crate::io::IOV_MAX;
 
 /// Pieces of a message that are looked at: more are rare, and their sizes are no question of buffers.
 const PIECES_MAX: usize = 64;
@@ -312,16 +313,17 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Bytes that pieces of memory come to (struct iovec: an address, a length).
+/// Bytes that pieces of memory come to (struct iovec: an address, a length). The traced program may write any numbers there
+/// while they are read, so a sum stops at the largest number.
 fn pieces(pid: i32, address: u64, count: u64) -> Option<u64> {
     let count = usize::try_from(count).ok().filter(|count| *count <= PIECES_MAX)?;
-    Some(words(pid, address, count * 2)?.chunks_exact(2).map(|piece| piece[1]).sum())
+    Some(words(pid, address, count * 2)?.chunks_exact(2).map(|piece| piece[1]).fold(0, u64::saturating_add))
 }
 
 /// Bytes asked for by a message, and its pieces (struct msghdr: name, its length, pieces, their number).
 fn message(pid: i32, address: u64) -> Option<(Option<u64>, u64)> {
     let header = words(pid, address, 4)?;
-    Some((pieces(pid, header[2], header[3]), header[3]))
+    Some((pieces(pid, header[2], header[3]), header[3].min(IOV_MAX as u64)))
 }
 
 /// What a call with many messages came to (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
@@ -336,7 +338,8 @@ fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer 
         .map(|header| (pieces(pid, header[2], header[3]), header[7] & u64::from(u32::MAX)))
         .collect();
     transfer.moved = result.min(0) + each.iter().map(|(_, moved)| *moved as i64).sum::<i64>();
-    transfer.asked = each.iter().map(|(asked, _)| *asked).sum();
+    transfer.asked =
+        each.iter().map(|(asked, _)| *asked).try_fold(0, |sum: u64, asked| Some(sum.saturating_add(asked?)));
     transfer
 }
 

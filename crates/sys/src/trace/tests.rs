@@ -174,3 +174,13 @@ fn who_is_gone_or_ours_already_is_refused() {
     sleeper.wait().unwrap();
     assert_eq!(is_32_bit(std::process::id()), Some(false));
 }
+
+#[test]
+fn lengths_of_pieces_sum_without_overflow() {
+    let own = std::process::id() as i32;
+    let vectors: [u64; 6] = [0, u64::MAX, 0, 2, 0, 3];
+    assert_eq!(pieces(own, vectors.as_ptr() as u64, 3), Some(u64::MAX));
+    assert_eq!(pieces(own, vectors[2..].as_ptr() as u64, 2), Some(5));
+    let message: [u64; 4] = [0, 0, vectors.as_ptr() as u64, u64::MAX];
+    assert_eq!(super::message(own, message.as_ptr() as u64), Some((None, IOV_MAX as u64)));
+}
