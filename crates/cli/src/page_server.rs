@@ -1,11 +1,12 @@
 //! A page and its documents over HTTP on loopback, for whoever knows the address with its token.
 //!
-//! A thread a connection, a few at a time, one request each, everything with a deadline: a browser that never reads, or
-//! never asks, keeps its own place for a few seconds and nothing else. Knows nothing of what it serves.
+//! Each connection has a thread and one request. A request must arrive and a reply must be read within a deadline. When all
+//! places are taken, a new connection replaces the oldest one that has sent no request yet. Only requests whose Host header
+//! names this machine are answered, so that no other web site can reach the page through its own name (DNS rebinding).
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +15,17 @@ use bytegauge_sys::process::unmade_advice;
 
 use crate::exit::Failure;
 
-/// Connections at a time; those beyond it are closed unheard.
+/// Connections at a time. One beyond it replaces the oldest that waits for its request, or is closed where none waits.
 const CONNECTIONS_MAX: usize = 16;
 
-/// How long a request may take to come, and a reply to be read.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time in which the head of a request must arrive.
+const HEAD_TIME: Duration = Duration::from_secs(3);
+
+/// Time in which a reply must be read.
+const REPLY_TIME: Duration = Duration::from_secs(10);
+
+/// Names and addresses of this machine, as a Host header has them before the port.
+const LOCAL_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The largest head of a request, and the most headers.
 const HEAD_MAX: usize = 16 << 10;
@@ -54,7 +61,45 @@ struct Shared {
     /// Whether somebody asked since [`PageServer::was_asked`] was asked.
     asked: AtomicBool,
     last: Mutex<Option<Instant>>,
-    connections: AtomicUsize,
+    port: u16,
+    connections: Mutex<Connections>,
+}
+
+/// The open connections, the oldest first.
+#[derive(Default)]
+struct Connections {
+    open: Vec<Connection>,
+    opened: u64,
+}
+
+struct Connection {
+    number: u64,
+    stream: Arc<TcpStream>,
+    /// It has sent no whole request yet.
+    is_idle: bool,
+}
+
+impl Connections {
+    /// Takes a connection in, in place of the oldest idle one where all places are taken. `None` where none is idle.
+    fn admit(&mut self, stream: &Arc<TcpStream>) -> Option<u64> {
+        if self.open.len() >= CONNECTIONS_MAX {
+            let idle = self.open.iter().position(|connection| connection.is_idle)?;
+            // Its thread wakes up, finds the end of the stream, and ends. A peer that is gone already needs no shutdown.
+            let _ = self.open.remove(idle).stream.shutdown(Shutdown::Both);
+        }
+        self.opened += 1;
+        self.open.push(Connection { number: self.opened, stream: Arc::clone(stream), is_idle: true });
+        Some(self.opened)
+    }
+
+    /// Keeps a connection until its reply is sent.
+    fn is_served(&mut self, number: u64) {
+        self.open.iter_mut().filter(|one| one.number == number).for_each(|one| one.is_idle = false);
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.open.retain(|connection| connection.number != number);
+    }
 }
 
 impl PageServer {
@@ -75,13 +120,15 @@ impl PageServer {
         getrandom::fill(&mut token)
             .map_err(|error| Failure::failed(format!("the system gives no random bytes: {error}")))?;
         let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        let address = format!("http://{}/{token}/", listener.local_addr().map_err(failed)?);
+        let place = listener.local_addr().map_err(failed)?;
+        let address = format!("http://{place}/{token}/");
         let shared = Arc::new(Shared {
             token,
             served: Mutex::new(Arc::new(first)),
             asked: AtomicBool::new(false),
             last: Mutex::new(None),
-            connections: AtomicUsize::new(0),
+            port: place.port(),
+            connections: Mutex::default(),
         });
         let own = Arc::clone(&shared);
         thread::Builder::new().name("page".into()).spawn(move || accept(&listener, &own)).map_err(failed)?;
@@ -121,18 +168,16 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
+        let stream = Arc::new(stream);
+        let Some(number) = lock(&shared.connections).admit(&stream) else { continue };
         let own = Arc::clone(shared);
         let serve = move || {
-            // Whoever leaves in between is gone, and that is all.
-            let _ = answer(&stream, &own);
-            own.connections.fetch_sub(1, Ordering::Relaxed);
+            // A peer that leaves before its reply is sent is no failure.
+            let _ = answer(&stream, number, &own);
+            lock(&own.connections).remove(number);
         };
         if thread::Builder::new().name("page".into()).spawn(serve).is_err() {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            lock(&shared.connections).remove(number);
         }
     }
 }
@@ -147,15 +192,14 @@ enum Reply {
     Refused(&'static str),
 }
 
-fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let served = || Arc::clone(&lock(&shared.served));
-    let (reply, served) = match head(stream, deadline)? {
-        Ok(head) => {
-            let served = served();
-            (reply(&head, &shared.token, &tag(&served)), served)
-        }
-        Err(status) => (Reply::Refused(status), served()),
+fn answer(stream: &TcpStream, number: u64, shared: &Shared) -> io::Result<()> {
+    let head = head(stream, Instant::now() + HEAD_TIME)?;
+    lock(&shared.connections).is_served(number);
+    let deadline = Instant::now() + REPLY_TIME;
+    let served = Arc::clone(&lock(&shared.served));
+    let reply = match head {
+        Ok(head) => reply(&head, shared.port, &shared.token, &tag(&served)),
+        Err(status) => Reply::Refused(status),
     };
     if !matches!(reply, Reply::Refused(_)) {
         shared.asked.store(true, Ordering::Relaxed);
@@ -197,12 +241,15 @@ fn head(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Vec<u8>,
     }
 }
 
-/// What a whole head asks for. Who does not know the token learns nothing.
-fn reply(head: &[u8], token: &str, tag: &str) -> Reply {
+/// What a whole head asks for. A request for another host, or without the token, learns nothing.
+fn reply(head: &[u8], port: u16, token: &str, tag: &str) -> Reply {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     if request.parse(head).is_err() {
         return Reply::Refused("400 Bad Request");
+    }
+    if !is_for_this_machine(request.headers, port) {
+        return Reply::Refused("421 Misdirected Request");
     }
     let path = request.path.unwrap_or_default();
     let path = path.split_once('?').map_or(path, |(path, _)| path);
@@ -223,6 +270,14 @@ fn reply(head: &[u8], token: &str, tag: &str) -> Reply {
         "data" => Reply::Documents,
         _ => Reply::Refused("404 Not Found"),
     }
+}
+
+/// Whether there is one Host header and it names this machine with our port (RFC 9110, section 7.2).
+fn is_for_this_machine(headers: &[httparse::Header], port: u16) -> bool {
+    let mut hosts = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let is_ours = |local: &str| host.value.eq_ignore_ascii_case(format!("{local}:{port}").as_bytes());
+    LOCAL_HOSTS.iter().any(|local| is_ours(local))
 }
 
 /// In a time that does not tell where they differ.
@@ -252,7 +307,55 @@ mod tests {
     use super::*;
 
     fn check(request: &str, expected: &Reply) {
-        assert_eq!(reply(format!("{request}\r\n\r\n").as_bytes(), "0a1b", "\"7\""), *expected, "{request}");
+        check_host(request, "\r\nHost: 127.0.0.1:80", expected);
+    }
+
+    fn check_host(request: &str, host: &str, expected: &Reply) {
+        let head = format!("{request}{host}\r\n\r\n");
+        assert_eq!(reply(head.as_bytes(), 80, "0a1b", "\"7\""), *expected, "{head}");
+    }
+
+    #[test]
+    fn requests_for_other_hosts_are_refused() {
+        let page = |host: &str, expected: &Reply| check_host("GET /0a1b/ HTTP/1.1", host, expected);
+        for host in ["127.0.0.1:80", "localhost:80", "LOCALHOST:80", "[::1]:80"] {
+            page(&format!("\r\nhost: {host}"), &Reply::Page);
+        }
+        let refused = Reply::Refused("421 Misdirected Request");
+        for host in ["", "evil.example:80", "evil.example", "127.0.0.1", "localhost:81", "127.0.0.1:80.evil.example"] {
+            page(&format!("\r\nHost: {host}"), &refused);
+        }
+        page("", &refused);
+        page("\r\nHost: localhost:80\r\nHost: evil.example", &refused);
+    }
+
+    #[test]
+    fn idle_connections_give_way_to_requests() {
+        let content = PageContent { page: "the page".into(), ..PageContent::default() };
+        let server = PageServer::start((std::net::Ipv4Addr::LOCALHOST, 0).into(), content).unwrap();
+        let (place, path) = server.address().trim_start_matches("http://").split_once('/').unwrap();
+        let idle: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(|_| TcpStream::connect(place).unwrap()).collect();
+        let mut stream = TcpStream::connect(place).unwrap();
+        stream.write_all(format!("GET /{path} HTTP/1.1\r\nHost: {place}\r\n\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 200 OK") && reply.ends_with("the page"), "{reply}");
+        drop(idle);
+    }
+
+    #[test]
+    fn served_connections_are_never_replaced() {
+        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let mut connections = Connections::default();
+        let admitted: Vec<u64> = (0..CONNECTIONS_MAX).map(|_| connections.admit(&stream).unwrap()).collect();
+        admitted.iter().skip(1).for_each(|number| connections.is_served(*number));
+        assert!(connections.admit(&stream).is_some());
+        assert!(connections.open.iter().all(|one| one.number != admitted[0]), "the idle one gave way");
+        connections.is_served(connections.opened);
+        assert_eq!(connections.admit(&stream), None);
+        connections.remove(admitted[1]);
+        assert!(connections.admit(&stream).is_some());
     }
 
     #[test]

@@ -51,7 +51,8 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 fn get(address: &str, path: &str, header: &str) -> String {
-    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\n{header}\r\n"))
+    let host = parts(address).0;
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n"))
 }
 
 #[test]
@@ -74,7 +75,10 @@ fn who_knows_the_address_sees_the_session_and_nobody_else() {
         let refused = get(&address, path, "");
         assert!(refused.starts_with("HTTP/1.1 404 ") && !refused.contains("unix"), "{path}: {refused:.200}");
     }
-    assert!(ask(&address, &format!("POST {token} HTTP/1.1\r\n\r\n")).starts_with("HTTP/1.1 405 "));
+    let post = format!("POST {token} HTTP/1.1\r\nHost: {}\r\n\r\n", parts(&address).0);
+    assert!(ask(&address, &post).starts_with("HTTP/1.1 405 "));
+    let elsewhere = ask(&address, &format!("GET {token} HTTP/1.1\r\nHost: evil.example\r\n\r\n"));
+    assert!(elsewhere.starts_with("HTTP/1.1 421 ") && !elsewhere.contains("unix"), "{elsewhere:.200}");
     assert!(ask(&address, "\0\x01\x02 what\r\n\r\n").starts_with("HTTP/1.1 400 "));
     // The watcher leaves; the session goes on.
     watch.signal("INT");
@@ -89,7 +93,7 @@ fn a_browser_that_never_reads_keeps_nobody_waiting() {
     let bench = Bench::new();
     let (session, watch, address) = watched(&bench);
     let (_, token) = parts(&address);
-    let request = format!("GET {token} HTTP/1.1\r\n\r\n");
+    let request = format!("GET {token} HTTP/1.1\r\nHost: {}\r\n\r\n", parts(&address).0);
     let silent: Vec<TcpStream> = (0..6)
         .map(|at| {
             let mut stream = connect(&address);
