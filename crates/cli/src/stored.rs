@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
-use bytegauge_report::render::terminal::TerminalStyle;
+use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::document::VerdictView;
 use bytegauge_report::view::over_time;
 use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, paused_ns, render};

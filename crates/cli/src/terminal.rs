@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use bytegauge_model::escape;
-use bytegauge_report::render::terminal::TerminalStyle;
+use bytegauge_report::render::{self, TerminalStyle};
 
 use crate::print::in_locale;
 
@@ -24,9 +24,10 @@ pub fn print(text: &str) {
     finish(anstream::stdout().write_all(shown(text).as_bytes()));
 }
 
-/// Prints what `render` makes of a style for people, in colour where the style asks for it.
-pub fn print_styled(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) {
-    finish(anstream::stdout().write_all(styled(style, render).as_bytes()));
+/// Prints text for people, made by `text` for a style, in colour where the style asks for it.
+pub fn print_styled(style: &TerminalStyle, text: impl Fn(&TerminalStyle) -> String) {
+    let text = in_locale(render::on_terminal(style, text));
+    finish(anstream::stdout().write_all(text.as_bytes()));
 }
 
 /// Prints text for programs on standard output: JSON, CSV, scripts.
@@ -53,7 +54,9 @@ pub fn note(text: &str) {
 /// Prints help on standard output, or a usage error on standard error, as clap formats them.
 pub fn clap_message(error: &clap::Error) {
     let rendered = error.render();
-    let text = coloured(true, |colour| if colour { rendered.ansi().to_string() } else { rendered.to_string() });
+    let text = in_locale(render::on_terminal(&TerminalStyle { colour: true, ..TerminalStyle::default() }, |style| {
+        if style.colour { rendered.ansi().to_string() } else { rendered.to_string() }
+    }));
     if error.use_stderr() {
         // As of every note.
         let _ = anstream::stderr().write_all(text.as_bytes());
@@ -99,19 +102,4 @@ fn finish(written: io::Result<()>) {
 /// Text for people as it is written.
 fn shown(text: &str) -> String {
     escape::lines(&in_locale(text.to_owned())).into_owned()
-}
-
-fn styled(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) -> String {
-    coloured(style.colour, |colour| render(&TerminalStyle { colour, ..style.clone() }))
-}
-
-/// The coloured text, where the same text without colour has nothing to escape: then every control sequence in it is ours.
-/// Else the text without colour, escaped.
-fn coloured(wanted: bool, render: impl Fn(bool) -> String) -> String {
-    let plain = in_locale(render(false));
-    match escape::lines(&plain) {
-        std::borrow::Cow::Owned(escaped) => escaped,
-        std::borrow::Cow::Borrowed(_) if wanted => in_locale(render(true)),
-        std::borrow::Cow::Borrowed(_) => plain,
-    }
 }

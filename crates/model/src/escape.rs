@@ -22,8 +22,11 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' // word joiner, invisible operators, isolates
             | '\u{feff}' // byte order mark
             | '\u{fff9}'..='\u{fffb}' // annotations
+            | '\u{fdd0}'..='\u{fdef}' // noncharacters
             | '\u{e0000}'..='\u{e007f}' // tags
         )
+        // Noncharacters, the last two of each plane, which XML refuses.
+        || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// Text of several lines: every hidden character but the newline as its code point.
@@ -58,6 +61,19 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A field of a table for spreadsheets, in one line. Spreadsheets take a field that begins with one of `= + - @` for a formula
+/// and may run it; an apostrophe before it makes it text (OWASP, "CSV Injection"). Numbers stay numbers.
+pub fn csv_field(text: &str) -> Cow<'_, str> {
+    let field = line(text);
+    let is_formula = field.starts_with(['=', '+', '-', '@']) && !is_number(&field);
+    if is_formula || text.starts_with(['\t', '\r']) { Cow::Owned(format!("'{field}")) } else { field }
+}
+
+/// Digits with a sign, a point, an exponent. `inf` and `nan` are words.
+fn is_number(text: &str) -> bool {
+    text.parse::<f64>().is_ok() && text.contains(|c: char| c.is_ascii_digit())
+}
+
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool + Copy) -> Cow<'_, str> {
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
@@ -82,6 +98,19 @@ mod tests {
         check("a\nb\tc\rd\u{2028}\u{200b}", "a\\nb\\tc\\rd\\u{2028}\\u{200b}");
         assert_eq!(lines("a\nb\r"), "a\nb\\r");
         assert!(matches!(lines("a\nb"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn spreadsheets_get_no_formula() {
+        let check = |text: &str, expected: &str| assert_eq!(csv_field(text), expected);
+        check("=HYPERLINK(\"http://x\")", "'=HYPERLINK(\"http://x\")");
+        check("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0");
+        check("@SUM(1)", "'@SUM(1)");
+        check("-inf", "'-inf");
+        check("\t=1", "'\\t=1");
+        check("-1.5e-3", "-1.5e-3");
+        check("+5", "+5");
+        check("plain, \"quoted\"", "plain, \"quoted\"");
     }
 
     #[test]

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-use bytegauge_model::{CellId, EndReport, EndRole, Level, MachineUse, SessionId, Side, Trial, Workload, factor};
+use bytegauge_model::{
+    CellId, EndReport, EndRole, Level, MachineUse, SessionId, Side, Trial, Workload, escape, factor,
+};
 
 use crate::Store;
 use crate::cell::{CellRow, kind_name};
@@ -94,7 +96,9 @@ impl Store {
         let complete: BTreeMap<u64, bool> = self.blocks(id)?.into_iter().map(|b| (b.index, b.complete)).collect();
 
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(header(workload, &extra))?;
+        let mut write =
+            |fields: Vec<String>| csv.write_record(fields.iter().map(|field| escape::csv_field(field).into_owned()));
+        write(header(workload, &extra))?;
         self.read(|connection| {
             trial::visit(connection, id, |_, mut trial| {
                 if redact {
@@ -104,7 +108,7 @@ impl Store {
                     // The tables' own references rule this out.
                     return Err(StoreError::NoCell { session: id, cell: trial.cell });
                 };
-                csv.write_record(record(id, workload, row, &trial, complete.get(&trial.block).copied(), &extra))?;
+                write(record(id, workload, row, &trial, complete.get(&trial.block).copied(), &extra))?;
                 Ok(())
             })
         })?;
@@ -118,9 +122,8 @@ impl Store {
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_jsonl(&self, id: SessionId, redact: bool, mut out: impl Write) -> Result<(), StoreError> {
         let mut write = |line: &Line| -> Result<(), StoreError> {
-            let mut text = serde_json::to_string(line)?;
-            text.push('\n');
-            Ok(out.write_all(text.as_bytes())?)
+            let text = serde_json::to_string(line)?;
+            Ok(writeln!(out, "{}", escape::json(&text))?)
         };
         let mut session = self.session(id)?;
         if redact {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_harness::sampled;
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Cell, CellKind, Level};
+use bytegauge_model::{Cell, CellKind, Level, escape};
 use bytegauge_plan::Plan;
 use bytegauge_report::View;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
@@ -140,7 +140,7 @@ fn title(cell: &Cell) -> String {
     let named = cell.factors.present().filter(|(factor, level)| factor.name.starts_with("relay") && !level.is_auto());
     let words: Vec<String> =
         named.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(level))).collect();
-    words.join(", ")
+    escape::line(&words.join(", ")).into_owned()
 }
 
 /// A relay as part of a file's name: nothing that a shell or a browser would take for something else.

@@ -33,6 +33,7 @@ mod faults;
 mod feed;
 mod flamegraph;
 mod history;
+mod hostile_text;
 mod interrupt;
 mod kill;
 mod knee;

@@ -1,6 +1,7 @@
 //! One row a cell: every factor a column, then the settled numbers in base units. Empty means not known.
+//! Every field passes [`escape::csv_field`].
 
-use bytegauge_model::{Workload, factor};
+use bytegauge_model::{Workload, escape, factor};
 use serde_json::Value;
 
 use crate::View;
@@ -165,7 +166,8 @@ pub fn render(view: &View) -> String {
     // Writing to memory, with as many fields as the heading has, cannot fail.
     writer.write_record(heading).expect("memory takes a row");
     for cell in &view.cells {
-        writer.write_record(row(view, cell)).expect("memory takes a row");
+        let row = row(view, cell);
+        writer.write_record(row.iter().map(|field| escape::csv_field(field).into_owned())).expect("memory takes a row");
     }
     let bytes = writer.into_inner().expect("memory is flushed");
     String::from_utf8(bytes).expect("fields are text")

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use bytegauge_model::{CellKind, Level, Levels, Trial, Workload, factor};
+use bytegauge_model::{CellKind, Level, Levels, Trial, Workload, escape, factor};
 
 use crate::{SessionData, View};
 
@@ -21,7 +21,7 @@ pub fn render(view: &View, data: &SessionData) -> String {
             let _ = writeln!(out, "{key}: {fact}");
         }
     }
-    let _ = writeln!(out, "pkg: bytegauge/{}", view.plan.name.replace(char::is_whitespace, "_"));
+    let _ = writeln!(out, "pkg: bytegauge/{}", plain(&view.plan.name));
     for unit in ["B/s", "calls/s", "ops/s", "printed"] {
         let _ = writeln!(out, "Unit {unit} better=higher");
     }
@@ -54,10 +54,10 @@ fn name(view: &View, levels: &Levels) -> String {
     name
 }
 
-/// A value that stands in a name: no space, no slash that would begin another part.
+/// A value within a line: no space that would end it, no slash that would begin another part of a name, no hidden character.
 fn plain(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
+        .map(|c| if c.is_whitespace() || escape::is_hidden(c) { '_' } else { c })
         .map(|c| if c == '/' { ':' } else { c })
         .collect()
 }

@@ -1,9 +1,9 @@
 //! JUnit XML, which services for continuous integration show: a test case a question, failed where something is worse,
 //! skipped where nothing is proven, in error where nothing could be measured.
 
-use std::fmt::Write as _;
-
-use bytegauge_model::CellKind;
+use bytegauge_model::{CellKind, escape};
+use quick_xml::Writer;
+use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 
 use crate::View;
 
@@ -26,34 +26,82 @@ pub fn render(view: &View) -> String {
         Some(versus) => vec![("b against a".to_owned(), of_two(versus), versus.text.clone())],
         None => view.groups.iter().map(|group| of_group(view, group)).collect(),
     };
-    let count = |is: fn(&Case) -> bool| cases.iter().filter(|(_, case, _)| is(case)).count();
+    let count = |is: fn(&Case) -> bool| cases.iter().filter(|(_, case, _)| is(case)).count().to_string();
+    let mut xml = Xml(Writer::new_with_indent(Vec::new(), b' ', 2));
     let suite = format!("bytegauge {}", view.plan.name);
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    let seconds = view.elapsed_ns.map_or(0.0, |ns| ns as f64 / 1e9);
-    let _ = writeln!(
-        out,
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\" timestamp=\"{}\">",
-        escaped(&suite),
-        cases.len(),
-        count(|case| matches!(case, Case::Failed(_))),
-        count(|case| matches!(case, Case::Error(_))),
-        count(|case| matches!(case, Case::Skipped(_))),
-        escaped(view.started.trim_end_matches('Z'))
+    xml.open("testsuites", &[]);
+    xml.open(
+        "testsuite",
+        &[
+            ("name", &suite),
+            ("tests", &cases.len().to_string()),
+            ("failures", &count(|case| matches!(case, Case::Failed(_)))),
+            ("errors", &count(|case| matches!(case, Case::Error(_)))),
+            ("skipped", &count(|case| matches!(case, Case::Skipped(_)))),
+            ("time", &format!("{:.3}", view.elapsed_ns.map_or(0.0, |ns| ns as f64 / 1e9))),
+            ("timestamp", view.started.trim_end_matches('Z')),
+        ],
     );
     for (name, case, text) in &cases {
-        let _ = writeln!(out, "    <testcase classname=\"{}\" name=\"{}\" time=\"0\">", escaped(&suite), escaped(name));
-        let _ = match case {
+        xml.open("testcase", &[("classname", &suite), ("name", name), ("time", "0")]);
+        match case {
             Case::Doubted(why) => {
-                writeln!(out, "      <properties><property name=\"doubt\" value=\"{}\"/></properties>", escaped(why))
+                xml.open("properties", &[]);
+                xml.empty("property", &[("name", "doubt"), ("value", why)]);
+                xml.close("properties");
             }
-            Case::Passed => Ok(()),
-            Case::Skipped(why) => writeln!(out, "      <skipped message=\"{}\"/>", escaped(why)),
-            Case::Failed(why) => writeln!(out, "      <failure message=\"{}\"/>", escaped(why)),
-            Case::Error(why) => writeln!(out, "      <error message=\"{}\"/>", escaped(why)),
-        };
-        let _ = writeln!(out, "      <system-out>{}</system-out>\n    </testcase>", escaped(text));
+            Case::Passed => {}
+            Case::Skipped(why) => xml.empty("skipped", &[("message", why)]),
+            Case::Failed(why) => xml.empty("failure", &[("message", why)]),
+            Case::Error(why) => xml.empty("error", &[("message", why)]),
+        }
+        xml.text("system-out", text);
+        xml.close("testcase");
     }
-    out + "  </testsuite>\n</testsuites>\n"
+    xml.close("testsuite");
+    xml.close("testsuites");
+    xml.document()
+}
+
+/// Writes XML 1.0 to memory, which cannot fail. Hidden characters, most of which XML refuses, are escaped here; `quick-xml`
+/// escapes the rest.
+struct Xml(Writer<Vec<u8>>);
+
+impl Xml {
+    fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        self.write(Event::Start(element(name, attributes)));
+    }
+
+    fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        self.write(Event::Empty(element(name, attributes)));
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.open(name, &[]);
+        self.write(Event::Text(BytesText::new(&escape::lines(text))));
+        self.close(name);
+    }
+
+    fn close(&mut self, name: &str) {
+        self.write(Event::End(BytesEnd::new(name)));
+    }
+
+    fn write(&mut self, event: Event<'_>) {
+        self.0.write_event(event).expect("memory takes an event");
+    }
+
+    fn document(self) -> String {
+        let xml = String::from_utf8(self.0.into_inner()).expect("names and texts are UTF-8");
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{xml}\n")
+    }
+}
+
+fn element<'a>(name: &'a str, attributes: &[(&str, &str)]) -> BytesStart<'a> {
+    let mut element = BytesStart::new(name);
+    for (name, value) in attributes {
+        element.push_attribute((*name, &*escape::line(value)));
+    }
+    element
 }
 
 fn of_two(versus: &crate::view::document::VersusView) -> Case {
@@ -78,21 +126,4 @@ fn of_group(view: &View, group: &crate::view::document::GroupView) -> (String, C
         () => Case::Skipped(recommendation.text.clone()),
     };
     (format!("{} ({})", group.label, group.id), case, recommendation.text.clone())
-}
-
-/// Text as XML 1.0 can hold it: of control characters it knows three, and these as spaces.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -30,4 +30,4 @@ mod rings;
 mod table;
 mod use_table;
 
-pub use paint::{TerminalStyle, wrap};
+pub use paint::{TerminalStyle, on_terminal, wrap};

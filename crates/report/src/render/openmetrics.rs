@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use bytegauge_model::{CellKind, Level, factor};
+use bytegauge_model::{CellKind, Level, escape, factor};
 
 use crate::View;
 use crate::view::document::CellView;
@@ -99,6 +99,7 @@ fn labels(view: &View, cell: &CellView) -> String {
     labels.into_iter().map(label).collect::<Vec<_>>().join(",")
 }
 
+/// The value of a label, in one line, without hidden characters.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    escape::lines(value).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,6 +1,9 @@
 //! Sessions as one page for a browser: the built page of `page/`, with the documents inside. It needs no network and
 //! allows none; all that it draws stands in the documents.
 
+use std::borrow::Cow;
+
+use bytegauge_model::escape;
 use serde_json::Value;
 
 use crate::{BetweenView, View};
@@ -22,20 +25,20 @@ const RESIDUALS_MAX: usize = 600;
 pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
     let mut between = serde_json::to_value(between).expect("a view is plain data");
     drop_unknown(&mut between);
-    filled([documents(views), embedded(&between), "null".into()])
+    filled([documents(views), embedded(between), "null".into()])
 }
 
 /// The page of a session that goes on: it asks for [`documents`] as `data` beside its own address, every so many
 /// milliseconds.
 pub fn render_live(view: &View, every_ms: u64) -> String {
     let live = serde_json::json!({ "every_ms": every_ms });
-    let page = filled([documents(std::slice::from_ref(view)), "null".into(), embedded(&live)]);
+    let page = filled([documents(std::slice::from_ref(view)), "null".into(), embedded(live)]);
     page.replacen(POLICY.0, POLICY.1, 1)
 }
 
 /// The documents of some sessions, as they stand in a page.
 pub fn documents(views: &[View]) -> String {
-    embedded(&Value::Array(views.iter().map(document).collect()))
+    embedded(Value::Array(views.iter().map(document).collect()))
 }
 
 fn filled(documents: [String; SLOTS.len()]) -> String {
@@ -50,9 +53,31 @@ fn slot(name: &str, json: &str) -> String {
     format!("<script type=\"application/json\" id=\"{name}\">{json}</script>")
 }
 
-/// Data as it may stand in a page: within a string of JSON `<` may be written thus; then no name can end the element.
-fn embedded(value: &Value) -> String {
+/// Data as it may stand in a page: within a string of JSON `<` may be written thus; then no name can end the element. The page
+/// shows strings as they are, so hidden characters are escaped here.
+fn embedded(mut value: Value) -> String {
+    show_hidden(&mut value);
     value.to_string().replace('<', "\\u003c")
+}
+
+/// Escapes hidden characters in strings and keys.
+fn show_hidden(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(escaped) = escape::lines(text) {
+                *text = escaped;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(show_hidden),
+        Value::Object(map) => {
+            map.values_mut().for_each(show_hidden);
+            if map.keys().any(|key| key.contains(escape::is_hidden)) {
+                let entries = std::mem::take(map).into_iter();
+                map.extend(entries.map(|(key, value)| (escape::line(&key).into_owned(), value)));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A document without what is not known, and with as many residuals as can be seen.

@@ -1,6 +1,9 @@
 //! What all that prints on a terminal needs: where the text goes, colour, and lines of a width.
 
+use std::borrow::Cow;
+
 use anstyle::{AnsiColor, Style};
+use bytegauge_model::escape;
 
 /// Where the text goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,15 @@ pub struct TerminalStyle {
 impl Default for TerminalStyle {
     fn default() -> TerminalStyle {
         TerminalStyle { columns: 100, colour: false, store: None, program: "bytegauge".into() }
+    }
+}
+
+/// What `render` makes of a style, with nothing in it from outside that acts on a terminal: the coloured text where the same text
+/// without colour has no hidden character, so that every control sequence in it is ours; else the text without colour, escaped.
+pub fn on_terminal(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) -> String {
+    match escape::lines(&render(&TerminalStyle { colour: false, ..style.clone() })) {
+        Cow::Borrowed(_) if style.colour => render(style),
+        plain => plain.into_owned(),
     }
 }
 

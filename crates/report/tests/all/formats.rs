@@ -197,7 +197,7 @@ fn junit_has_a_case_a_question() {
     assert_eq!((count(&view, "testcase"), count(&view, "skipped"), count(&view, "failure")), (view.groups.len(), 1, 0));
     let read = elements(&render::junit::render(&view));
     let skipped = read.iter().find(|(name, _)| name == "skipped").unwrap();
-    assert_eq!(skipped.1["message"], "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos;  ");
+    assert_eq!(skipped.1["message"], "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos; \\u{1}");
     let suite = &read.iter().find(|(name, _)| name == "testsuite").unwrap().1;
     assert_eq!((suite["tests"].as_str(), suite["skipped"].as_str(), suite["errors"].as_str()), ("2", "1", "0"));
     let group = view.groups[0].id.clone();

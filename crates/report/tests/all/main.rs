@@ -10,6 +10,7 @@ mod calls;
 mod checks;
 mod datagrams;
 mod formats;
+mod hostile;
 mod newcomer;
 mod open;
 mod page;

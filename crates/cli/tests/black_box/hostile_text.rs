@@ -1,0 +1,97 @@
+//! Text from outside that tries to act on the terminal, in all that the program prints.
+
+use bytegauge_model::escape;
+
+use crate::bench::{BINARY, Bench, QUICK, possible};
+
+/// A title, a colour, a bell, a C1 sequence, a reordering, a line separator.
+const HOSTILE: &str = "\u{1b}]0;pwned\u{7}\u{1b}[31mEVIL\u{9b}1m\u{202e}\u{2028}";
+
+/// A bench with a session under a hostile name.
+fn imported() -> Bench {
+    let bench = Bench::new();
+    bench.run(&format!("--store other.db {QUICK} --quiet")).exits(0);
+    bench.run("--store other.db export --output exported.jsonl").exits(0);
+    let imported = bench.run_args(&["import", "exported.jsonl", "--name", HOSTILE]).exits(0);
+    check(&imported.stdout, &imported.words);
+    bench
+}
+
+#[track_caller]
+fn check(text: &str, words: &str) {
+    // A terminal driver puts a return before each newline.
+    let text = text.replace("\r\n", "\n");
+    let raw = text.chars().find(|c| escape::is_hidden(*c) && *c != '\n');
+    assert_eq!(raw, None, "{words}: {text:?}");
+}
+
+#[test]
+fn stored_names_are_escaped_in_every_format() {
+    let bench = imported();
+    for words in [
+        "report",
+        "report --full",
+        "report --format json",
+        "report --format csv",
+        "report --format markdown",
+        "report --format junit",
+        "report --format openmetrics",
+        "report --format go-bench",
+        "sessions",
+        "export",
+        "export --format csv",
+    ] {
+        let ran = bench.run(words).exits(0);
+        check(&ran.stdout, words);
+        check(&ran.stderr, words);
+        assert!(!words.starts_with("report --full") || ran.stdout.contains("\\u{1b}[31mEVIL"), "{ran}");
+    }
+}
+
+#[test]
+fn stored_names_are_escaped_on_terminals() {
+    if !possible("a terminal", "script", &["-qec", "true", "/dev/null"]) {
+        return;
+    }
+    let bench = imported();
+    for words in ["report", "report --full", "sessions", "report 7", "export --format csv"] {
+        let ran = bench.shell(&format!("TERM=xterm-256color script -qec '{BINARY} {words}' /dev/null"));
+        check(&ran.stdout, words);
+    }
+}
+
+#[test]
+fn wrong_words_are_escaped_in_messages() {
+    let bench = Bench::new();
+    let path = format!("{HOSTILE}.toml");
+    for arguments in [
+        vec!["run", &path],
+        vec!["run", HOSTILE],
+        vec![HOSTILE],
+        vec!["report", "--format", HOSTILE],
+        vec!["stream", "--read-size", HOSTILE],
+        vec!["--store", HOSTILE, "report"],
+        vec!["import", HOSTILE],
+        vec!["compare", HOSTILE, "1"],
+        vec!["observe", "--", HOSTILE],
+        vec!["agent", "--listen", "127.0.0.1:0", "--key-file", HOSTILE],
+    ] {
+        let ran = bench.run_args(&arguments);
+        assert_ne!(ran.status.code(), Some(0), "{ran}");
+        check(&ran.stderr, &arguments.join(" "));
+        check(&ran.stdout, &arguments.join(" "));
+    }
+}
+
+#[test]
+fn printed_words_of_programs_are_escaped() {
+    let bench = Bench::new();
+    bench.write("fails", "printf '\\033]0;pwned\\007\\033[31m\\302\\2331m\\342\\200\\256' >&2; exit 3\n");
+    let ran = bench.run("check --values 1,2 --budget 2s -- sh fails {value}");
+    check(&ran.stderr, "check");
+    check(&ran.stdout, "check");
+    for words in ["report --full", "report --format json", "export --format csv"] {
+        let ran = bench.run(words);
+        check(&ran.stdout, words);
+    }
+}
