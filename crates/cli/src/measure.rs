@@ -1,8 +1,7 @@
 //! `stream`, `call`, `relay`, `ring` and `run`: from flags or a plan to a session, and its report.
 
-use std::fs;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_harness::event::{Observer, Silent};
@@ -10,6 +9,7 @@ use bytegauge_harness::{Ended, Run, RunOptions, probe};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
 use bytegauge_store::Store;
+use bytegauge_sys::input;
 use bytegauge_traffic::Plant;
 use clap::ArgMatches;
 
@@ -55,7 +55,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     };
     let spec = if is_file {
-        let text = fs::read_to_string(name)
+        let text = input::PLAN
+            .read(Path::new(name))
             .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;
         file::parse(name, &text)?
     } else {
@@ -275,5 +276,19 @@ mod tests {
         assert_eq!(plant("die:1000").unwrap(), (None, Plant::Die { after_bytes: 1000 }));
         assert_eq!(plant("c3@spin:2.5").unwrap(), (Some(CellId("c3".into())), Plant::Spin { ns: 2.5 }));
         assert!(plant("rot:1").is_err() && plant("die:-1").is_err() && plant("die:NaN").is_err());
+    }
+
+    #[test]
+    fn document_lists_every_input_limit() {
+        let document = include_str!("../../../docs/input-limits.md");
+        let files = input::INPUT_LIMITS.map(|limit| (limit.what, limit.max_bytes));
+        let others = [
+            ("imported file or standard input of `import`", bytegauge_store::IMPORT_MAX),
+            ("key file", bytegauge_wire::KEY_FILE_MAX),
+        ];
+        for (what, max_bytes) in files.into_iter().chain(others) {
+            let row = format!("| {what} | {} |", bytegauge_model::Bytes(max_bytes));
+            assert!(document.contains(&row), "no row {row}");
+        }
     }
 }

@@ -34,7 +34,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
-pub use import::{FORMATS, Format, ImportError, ImportOptions, Imported};
+pub use import::{FORMATS, Format, IMPORT_MAX, ImportError, ImportOptions, Imported};
 pub use owner::Owner;
 pub use session::{NewSession, SessionSummary};
 pub use trial::Series;

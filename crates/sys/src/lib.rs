@@ -31,6 +31,7 @@ pub mod epoll;
 pub mod errno;
 pub mod file;
 pub mod holders;
+pub mod input;
 pub mod interface;
 pub mod interrupt;
 pub mod io;

@@ -14,8 +14,8 @@ const LEN: usize = 32;
 /// What a key file begins with: the kind of file, and its version.
 const TITLE: &str = "bytegauge-key-1 ";
 
-/// No key file is longer; another file is not read to its end.
-const FILE_MAX: u64 = 256;
+/// Bytes of a key file at most; a longer file is not read to its end.
+pub const KEY_FILE_MAX: u64 = 256;
 
 /// Bits of a mode that let anybody but the owner in.
 const OTHERS: u32 = 0o077;
@@ -84,16 +84,17 @@ impl Key {
     /// [`KeyError`], with the next step: it cannot be read, others may read it, or it holds something else.
     pub fn read(path: &Path) -> Result<Key, KeyError> {
         let unreadable = |error| KeyError::Unreadable(path.into(), error);
-        let file = File::open(path).map_err(unreadable)?;
-        let metadata = file.metadata().map_err(unreadable)?;
-        if !metadata.is_file() {
+        // Opening a named pipe would wait for its writer.
+        if !fs::metadata(path).map_err(unreadable)?.is_file() {
             return Err(KeyError::Malformed(path.into()));
         }
+        let file = File::open(path).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
         if metadata.permissions().mode() & OTHERS != 0 {
             return Err(KeyError::Open(path.into()));
         }
         let mut bytes = Vec::new();
-        file.take(FILE_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(KEY_FILE_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
         let key = std::str::from_utf8(&bytes).ok().and_then(|text| parse(text.trim_end()));
         key.ok_or_else(|| KeyError::Malformed(path.into()))
     }

@@ -4,7 +4,7 @@
 //! has begun, and waits for the end of its input, is how to know the first and to ask for the second.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Stdio};
@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytegauge_sys::input;
 use bytegauge_traffic::keeper::Kept;
 
 const PERF: &str = "perf";
@@ -106,7 +107,7 @@ pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>,
     let mut words = words(&["script", "--no-inline", "-i"]);
     words.push(data.into());
     match succeeded(started(program, &words, (Stdio::null(), out.into()), &errors)?, stop) {
-        true => fs::read(&printed).map_err(|error| format!("{}: {error}", printed.display())),
+        true => input::PERF_SCRIPT.read_bytes(&printed).map_err(|error| format!("{}: {error}", printed.display())),
         false => Err(complaint("script", &errors, stop)),
     }
 }
@@ -143,7 +144,7 @@ fn complaint(what: &str, errors: &Path, stop: &AtomicBool) -> String {
     if stop.load(Ordering::Relaxed) {
         return "it was interrupted".into();
     }
-    let text = fs::read_to_string(errors).unwrap_or_default();
+    let text = input::PERF_ERRORS.read(errors).unwrap_or_default();
     let lower = text.to_lowercase();
     if ["permission", "perf_event_paranoid", "not permitted"].iter().any(|word| lower.contains(word)) {
         return "perf may not sample here: run as root, or let users do so (sysctl -w kernel.perf_event_paranoid=1 \
@@ -156,6 +157,8 @@ fn complaint(what: &str, errors: &Path, stop: &AtomicBool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -290,3 +290,29 @@ fn imports() {
     refused(&format!("import {empty}"), &["no trial"]);
     bench.run("sessions").exits(0).prints(&["no sessions yet"]);
 }
+
+#[test]
+fn endless_files_are_refused_at_once() {
+    let bench = Bench::new();
+    // Reading all of it would need more memory than this.
+    let limited = |words: &str| bench.shell(&format!("ulimit -v 1000000; exec \"$BYTEGAUGE\" {words}"));
+    limited("run /dev/zero").exits(2).complains(&["the plan /dev/zero", "more than 1024 KiB", "check its path"]);
+    let relay = "relay --relay 'cmd:cat {config:/dev/zero}' --dry-run";
+    limited(relay).complains(&["relay's configuration /dev/zero", "more than 1024 KiB", "check its path"]);
+}
+
+#[test]
+fn named_pipe_is_no_key_file() {
+    let bench = Bench::new();
+    let ran = bench.shell("mkfifo key && exec \"$BYTEGAUGE\" agent --listen 127.0.0.1:0 --key-file key").exits(2);
+    ran.complains(&["key is no key file", "agent --init"]);
+}
+
+#[test]
+fn plan_is_read_from_a_pipe() {
+    let bench = Bench::new();
+    let script = "\"$BYTEGAUGE\" run buffer-size --dry-run >expected; \
+                  printf 'workload = \"stream\"\\n[factors]\\ntransport = \"unix\"\\n' | \"$BYTEGAUGE\" run /dev/stdin --dry-run";
+    let ran = bench.shell(script);
+    assert!(!ran.stderr.contains("cannot be read"), "{ran}");
+}

@@ -109,13 +109,13 @@ impl Store {
     }
 }
 
-/// More than this is no table of trials, bytes.
-const DATA_MAX: u64 = 512 << 20;
+/// Bytes that are imported at most: more is no table of trials.
+pub const IMPORT_MAX: u64 = 512 << 20;
 
 fn read(reader: impl Read) -> Result<String, ImportError> {
     let mut text = String::new();
-    let len = reader.take(DATA_MAX + 1).read_to_string(&mut text).map_err(ImportError::Read)?;
-    if len as u64 > DATA_MAX { Err(ImportError::TooLarge { max: Bytes(DATA_MAX) }) } else { Ok(text) }
+    let len = reader.take(IMPORT_MAX + 1).read_to_string(&mut text).map_err(ImportError::Read)?;
+    if len as u64 > IMPORT_MAX { Err(ImportError::TooLarge { max: Bytes(IMPORT_MAX) }) } else { Ok(text) }
 }
 
 fn sniff(text: &str) -> Result<Format, ImportError> {

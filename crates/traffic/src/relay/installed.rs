@@ -3,6 +3,7 @@
 //! Never runs one as a relay.
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use bytegauge_model::relay_program::RelayConfig;
 use bytegauge_model::{RelayPlaces, RelayProgram};
 use bytegauge_sys::children::in_own_session;
+use bytegauge_sys::input::RELAY_CONFIG;
 use bytegauge_sys::process::ended_within;
 
 use crate::fault::Fault;
@@ -30,7 +32,7 @@ const VERSION_BYTES: u64 = 4096;
 /// user's is left to the shell, which knows better.
 pub fn lacks_program(program: &RelayProgram) -> Option<String> {
     if let Some(RelayConfig::File(file)) = &program.config
-        && let Err(error) = fs::read_to_string(file)
+        && let Err(error) = RELAY_CONFIG.read(file)
     {
         return Some(format!("the relay's configuration {} cannot be read ({error}): check its path", file.display()));
     }
@@ -49,14 +51,16 @@ pub fn lacks_program(program: &RelayProgram) -> Option<String> {
 /// # Errors
 /// [`Fault::Program`] if its configuration cannot be read or written.
 pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<String>, Fault> {
-    let at = |path: &Path, error| Fault::Program(format!("the relay's configuration {}: {error}", path.display()));
+    let at = |path: &Path, error: &dyn Display| {
+        Fault::Program(format!("the relay's configuration {}: {error}: check the file", path.display()))
+    };
     let text = match &program.config {
         None => None,
         Some(RelayConfig::Text(text)) => Some(text.clone()),
-        Some(RelayConfig::File(file)) => Some(fs::read_to_string(file).map_err(|error| at(file, error))?),
+        Some(RelayConfig::File(file)) => Some(RELAY_CONFIG.read(file).map_err(|error| at(file, &error))?),
     };
     if let Some(text) = text {
-        fs::write(&places.config, places.fill(&text)).map_err(|error| at(&places.config, error))?;
+        fs::write(&places.config, places.fill(&text)).map_err(|error| at(&places.config, &error))?;
     }
     let mut words: Vec<String> = program.command.iter().map(|word| places.fill(word)).collect();
     if let Some(path) = words.first().and_then(|first| found(first)) {
