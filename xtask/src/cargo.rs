@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// The part of `cargo metadata --format-version 1` that the tasks read.
 #[derive(Deserialize)]
 pub struct Metadata {
-    /// Crates of the workspace, or with all their dependencies.
+    /// Crates of the workspace.
     pub packages: Vec<Package>,
     /// Where cargo builds to.
     pub target_directory: PathBuf,
@@ -22,12 +22,6 @@ pub struct Metadata {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// Its version, as text.
-    pub version: String,
-    /// An SPDX expression.
-    pub license: Option<String>,
-    /// Where it comes from; a crate of this workspace has none.
-    pub source: Option<String>,
     /// What it declares.
     pub dependencies: Vec<Dependency>,
     /// Its libraries, binaries, tests, …
@@ -69,19 +63,6 @@ pub fn command(args: &[&str]) -> Command {
 /// The crates of the workspace alone; needs no network.
 pub fn workspace() -> Result<Metadata> {
     metadata(&["--no-deps"])
-}
-
-/// The workspace with everything it depends on, tests included, when built for this machine.
-pub fn dependencies() -> Result<Metadata> {
-    metadata(&["--locked", "--filter-platform", &host()?])
-}
-
-/// The machine's target triple, as rustc names it.
-fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("asking rustc for its host")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("`rustc -vV` names no host: check the toolchain with `rustup show`")
 }
 
 fn metadata(args: &[&str]) -> Result<Metadata> {

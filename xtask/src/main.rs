@@ -5,9 +5,9 @@
 // Developers run it on terminals of theirs: where one fails, a task may end.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod audit;
 mod busy;
 mod cargo;
+mod deny;
 mod duration;
 mod edges;
 mod generate;
@@ -50,7 +50,7 @@ const TASKS: &[Task] = &[
     Task { command: page::command, run: page::run },
     Task { command: pictures::command, run: pictures::run },
     Task { command: package::command, run: package::run },
-    Task { command: audit::command, run: audit::run },
+    Task { command: deny::command, run: deny::run },
     Task { command: peers::command, run: peers::run },
     Task { command: peers::arm::command, run: peers::run_arm },
     Task { command: verify_stats::command, run: verify_stats::run },

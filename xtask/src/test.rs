@@ -2,7 +2,7 @@
 //!
 //! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides. What only
 //! `--all` does takes as long again and seldom fails where the rest passes: the report page is built anew and driven in a
-//! browser, and the program is built as the README does and verifies bytes. Nothing here asks how fast something is:
+//! browser, the program is built as the README does and verifies bytes, and cargo-deny looks at the dependencies. Nothing here asks how fast something is:
 //! comparisons with other programs are `cargo xtask peers`, and in miniature the lab's.
 
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::steps::{self, Done, Step};
-use crate::{audit, cargo, generate, page, rules, setup, skips};
+use crate::{cargo, deny, generate, page, rules, setup, skips};
 
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
@@ -56,11 +56,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             work: Box::new(|| rules::check().map(|()| Done::Passed)),
         },
         Step {
-            name: "audit",
-            repeat: "cargo xtask audit".into(),
-            work: Box::new(|| audit::audit().map(|()| Done::Passed)),
-        },
-        Step {
             name: "generated files",
             repeat: "cargo xtask generate --check".into(),
             work: Box::new(|| generate::check().map(|()| Done::Passed)),
@@ -79,6 +74,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     ];
     if matches.get_flag("all") {
         all.extend([
+            Step { name: "deny", repeat: "cargo xtask deny".into(), work: Box::new(deny::check) },
             Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
             cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
             Step {
