@@ -37,6 +37,7 @@ const PRINTING: &[&str] = &[
     "selftest --scale test",
     "{QUICK} --no-page",
     "{QUICK} --json-stream",
+    "check --values 1,2 --budget 2s --quiet -- true {value}",
 ];
 
 fn command(words: &str) -> String {
@@ -128,6 +129,19 @@ fn failing_outputs_lose_no_session() {
         assert_eq!(complete_sessions(&bench), kept, "{outputs}");
     }
     assert!(Path::new(&bench.path("r.pages/1.html")).exists());
+}
+
+#[test]
+fn servers_end_in_order_with_full_standard_error() {
+    let bench = Bench::new();
+    bench.run("agent --init --key-file key").exits(0);
+    for words in ["serve echo", "agent --listen 127.0.0.1:0 --key-file key"] {
+        let script = format!(
+            "\"$BYTEGAUGE\" {words} >out 2>/dev/full & while ! grep -q listening out; do sleep 0.01; done; \
+             kill -TERM $!; wait $!"
+        );
+        bench.shell(&script).exits(0);
+    }
 }
 
 #[test]
