@@ -37,7 +37,7 @@ pub fn opening(input: &[u8]) {
     assert!(!proven, "the handshake alone is no proof");
     caller.read_message(&answer[ours.len()..], &mut []).expect("an answer that opens");
     let (mut sealer, _) = directions(caller).expect("a finished handshake");
-    let text = String::from_utf8_lossy(&rest[..rest.len().min(1000)]);
+    let text = String::from_utf8_lossy(&rest[..rest.len().min(2000)]);
     let mut frame = Vec::new();
     let sealed = sealer.seal(&text, |bytes| {
         frame.extend_from_slice(bytes);

@@ -31,7 +31,7 @@ pub const FIRST_WORDS: usize = OPENING + HANDSHAKE;
 
 /// The longest first frame of a caller, sealed, bytes. It holds a question of about 200 bytes; an unproven caller may not
 /// make the agent hold more.
-pub const FIRST_FRAME_MAX: usize = 4 << 10;
+pub const FIRST_FRAME_MAX: usize = 1 << 10;
 
 /// An opening of this version.
 pub(crate) fn opening(version: u16) -> [u8; OPENING] {

@@ -230,7 +230,7 @@ fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner()
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let key = Key::read(&bench.path("key")).unwrap();
-    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(3000));
+    let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(800));
     let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
     assert_eq!(welcomed.len(), 1);
     let told = stopped(agent).stderr;

@@ -4,8 +4,9 @@
 //! all. Nothing but a proof ([`bytegauge_wire::Responder`]) makes a connection a caller: until then every one of them is
 //! treated alike, whatever it has sent.
 //!
-//! When there is no room for another one, the network with the most of them loses its oldest. A host that opens many
-//! connections therefore crowds out its own first.
+//! When there is no room for another one, a network that has more than its share loses its oldest, and the oldest of all goes
+//! where no network has. A host that opens many connections therefore crowds out its own first; and against a crowd of
+//! hosts it is time that counts, so that a network with a few callers is no worse off than one with a single stranger.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,14 +18,16 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Responder};
 
-use crate::far::watch::watch;
 use crate::far::words::VERSION;
 
 /// How long a connection may take to prove itself and to ask for a session.
 pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections that wait at most. At 3,000 new ones a second from one address each still has a third of a second.
-const PENDING_MAX: usize = 1024;
+/// Connections that wait at most. At 3,000 new ones a second each still has more than a second.
+const PENDING_MAX: usize = 4096;
+
+/// A network may have this part of the room before it loses its own first.
+const NETWORK_SHARE: usize = 16;
 
 /// The share of the process's descriptors that they may take: the ends of sessions need the others.
 const DESCRIPTOR_SHARE: u64 = 4;
@@ -49,6 +52,8 @@ struct Conns {
     next: u64,
     by_number: BTreeMap<u64, Pending>,
     by_network: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Networks by how many connections they have.
+    by_count: BTreeSet<(usize, IpAddr)>,
 }
 
 struct Pending {
@@ -104,7 +109,7 @@ impl PendingConns {
     /// crowded out.
     pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, said: &[u8]) -> Vec<Outcome> {
         let mut conns = self.conns();
-        let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out() } else { None };
+        let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out(self.room) } else { None };
         let number = conns.next;
         conns.next += 1;
         let responder = Responder::new(&self.key, VERSION);
@@ -113,18 +118,14 @@ impl PendingConns {
         conns.insert(number, pending);
         let own = match prepared {
             Ok(()) => self.advance(&mut conns, number, said),
-            Err(why) => conns.refuse(number, &why),
+            Err(error) => conns.refuse(number, &error.to_string()),
         };
         crowded_out.into_iter().chain(own).collect()
     }
 
-    fn prepare(&self, stream: &TcpStream, number: u64) -> Result<(), String> {
-        watch(stream).map_err(|fault| fault.to_string())?;
-        let registered = stream.set_nonblocking(true).and_then(|()| {
-            let changes = Ready::READ.and(Ready::PEER_SHUT).and(Ready::EDGE);
-            self.epoll.add(stream.as_fd(), changes, number)
-        });
-        registered.map_err(|error| error.to_string())
+    fn prepare(&self, stream: &TcpStream, number: u64) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        self.epoll.add(stream.as_fd(), Ready::READ.and(Ready::PEER_SHUT).and(Ready::EDGE), number)
     }
 
     /// Goes on with a connection that is ready.
@@ -142,7 +143,7 @@ impl PendingConns {
 
     /// Makes room for another descriptor. `None` if no connection waits.
     pub(super) fn crowd_out(&self) -> Option<Outcome> {
-        self.conns().crowd_out()
+        self.conns().crowd_out(self.room)
     }
 
     fn advance(&self, conns: &mut Conns, number: u64, said: &[u8]) -> Option<Outcome> {
@@ -216,7 +217,11 @@ fn reason(error: &LineError) -> String {
 
 impl Conns {
     fn insert(&mut self, number: u64, pending: Pending) {
-        self.by_network.entry(network(pending.peer.ip())).or_default().insert(number);
+        let network = network(pending.peer.ip());
+        let numbers = self.by_network.entry(network).or_default();
+        self.by_count.remove(&(numbers.len(), network));
+        numbers.insert(number);
+        self.by_count.insert((numbers.len(), network));
         self.by_number.insert(number, pending);
     }
 
@@ -224,9 +229,11 @@ impl Conns {
         let pending = self.by_number.remove(&number)?;
         let network = network(pending.peer.ip());
         if let Some(numbers) = self.by_network.get_mut(&network) {
+            self.by_count.remove(&(numbers.len(), network));
             numbers.remove(&number);
-            if numbers.is_empty() {
-                self.by_network.remove(&network);
+            match numbers.len() {
+                0 => drop(self.by_network.remove(&network)),
+                left => drop(self.by_count.insert((left, network))),
             }
         }
         Some(pending)
@@ -237,18 +244,13 @@ impl Conns {
         Some(Outcome::Refused(pending.peer, format!("was turned away: {why}")))
     }
 
-    /// Refuses the oldest connection of the network that has most of them; of several such networks, the oldest of all.
-    fn crowd_out(&mut self) -> Option<Outcome> {
-        let (_, oldest) = self
-            .by_network
-            .values()
-            .filter_map(|numbers| Some((numbers.len(), *numbers.first()?)))
-            .max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)))?;
+    /// Refuses the oldest connection of a network that has more than its share of the room, or the oldest of all.
+    fn crowd_out(&mut self, room: usize) -> Option<Outcome> {
+        let largest = self.by_count.last().filter(|(count, _)| *count > room / NETWORK_SHARE);
+        let of_largest = largest.and_then(|(_, network)| self.by_network.get(network)?.first().copied());
+        let oldest = of_largest.or_else(|| self.by_number.keys().next().copied())?;
         let waiting = self.by_number.len();
-        self.refuse(
-            oldest,
-            &format!("{waiting} connections without a proof of the key are too many, most of them its own"),
-        )
+        self.refuse(oldest, &format!("{waiting} connections without a proof of the key are too many"))
     }
 }
 
@@ -268,8 +270,11 @@ mod tests {
 
     use super::*;
 
-    /// Descriptors of a process in which four connections may wait.
-    const FOUR: u64 = 4 * DESCRIPTOR_SHARE;
+    /// Connections of a network that may wait.
+    const SHARE: usize = 2;
+
+    /// Connections that may wait.
+    const ROOM: usize = SHARE * NETWORK_SHARE;
 
     struct Bench {
         listener: TcpListener,
@@ -282,7 +287,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let key = Key::create(&folder.path().join("key")).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let pending = PendingConns::new(&listener, key.clone(), FOUR).unwrap();
+            let pending = PendingConns::new(&listener, key.clone(), ROOM as u64 * DESCRIPTOR_SHARE).unwrap();
             Bench { listener, key, pending }
         }
 
@@ -322,27 +327,34 @@ mod tests {
     }
 
     #[test]
-    fn largest_network_loses_its_oldest_connection() {
+    fn network_beyond_its_share_loses_its_oldest() {
         let bench = Bench::new();
         let (one, many) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-        let (_first, none) = bench.add(one);
-        assert!(none.is_empty());
-        let flood: Vec<_> = (0..20).map(|_| bench.add(many)).collect();
+        let first: Vec<_> = (0..SHARE).map(|_| bench.add(one)).collect();
+        assert!(first.iter().all(|(_, outcomes)| outcomes.is_empty()));
+        let flood: Vec<_> = (0..3 * ROOM).map(|_| bench.add(many)).collect();
         let ports: Vec<u16> = flood.iter().map(|(stream, _)| stream.local_addr().unwrap().port()).collect();
-        // Three of them had room; each of the others takes the place of the oldest of its own.
+        // Once the room is full, each takes the place of the oldest of its own.
+        let left = ROOM - SHARE;
         for (number, (_, outcomes)) in flood.iter().enumerate() {
             let expected: Vec<SocketAddr> =
-                (number >= 3).then(|| (many, ports[number - 3]).into()).into_iter().collect();
+                (number >= left).then(|| (many, ports[number - left]).into()).into_iter().collect();
             assert_eq!(refused(outcomes), expected, "{number}");
         }
     }
 
     #[test]
-    fn oldest_goes_where_every_network_has_one() {
+    fn oldest_goes_where_no_network_has_too_many() {
         let bench = Bench::new();
-        let all: Vec<_> = (1..=5).map(|host| bench.add([192, 0, 2, host])).collect();
-        let first = all[0].0.local_addr().unwrap().port();
-        assert_eq!(refused(&all[4].1), [([192, 0, 2, 1], first).into()]);
+        // Callers of one network, then a crowd of which each has a network of its own.
+        let callers: Vec<_> = (0..SHARE).map(|_| bench.add([192, 0, 2, 1])).collect();
+        let strangers: Vec<_> = (0..=ROOM).map(|host| bench.add([198, 51, 100, host as u8])).collect();
+        let port = |(stream, _): &(TcpStream, Vec<Outcome>)| stream.local_addr().unwrap().port();
+        let room = ROOM - SHARE;
+        assert!(strangers[..room].iter().all(|(_, outcomes)| outcomes.is_empty()));
+        // In the order in which they came, wherever from.
+        assert_eq!(refused(&strangers[room].1), [([192, 0, 2, 1], port(&callers[0])).into()]);
+        assert_eq!(refused(&strangers[room + SHARE].1), [([198, 51, 100, 0], port(&strangers[0])).into()]);
     }
 
     #[test]

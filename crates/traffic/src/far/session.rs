@@ -27,6 +27,7 @@ use crate::far::pending::Caller;
 use crate::far::post::Post;
 use crate::far::slots::Slot;
 use crate::far::standing::{Line, Outbox, Stand};
+use crate::far::watch::watch;
 use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
@@ -47,6 +48,7 @@ pub(super) fn serve(place: &CallerPlace, caller: Caller) {
 fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     let Caller { stream, peer, proven, until } = caller;
     let office = &place.office;
+    watch(&stream).map_err(|fault| fault.to_string())?;
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let (mut sender, mut receiver) = proven.line(stream).map_err(|error| error.to_string())?;
     let first = receiver.receive(COMMAND_MAX, Some(until)).map_err(|error| error.to_string())?;
