@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::far::post::Post;
 use crate::far::watch::watch;
-use crate::far::words::{Ask, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
+use crate::far::words::{Ask, REPLIES_MAX, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::message::{Command, Reply};
 
 /// How long an agent may take to answer, to every step.
@@ -101,13 +101,28 @@ struct Shared {
 /// Who hears what an end says, and why nobody does any more.
 #[derive(Debug, Default)]
 struct Heard {
-    by: Option<(u64, mpsc::Sender<Reply>)>,
+    by: Option<(u64, mpsc::SyncSender<Reply>)>,
     used: Option<mpsc::Sender<u64>>,
     lost: Option<String>,
     /// Until when this side waits for the agent, if it has left.
     leaving: Option<Instant>,
     /// Whether the session itself is over.
     over: bool,
+}
+
+impl Heard {
+    /// Passes a reply of an end on, unless the end was given up.
+    ///
+    /// # Errors
+    /// The end has sent more replies than a trial can have, and nobody has read them.
+    fn takes(&self, end: u64, reply: Reply) -> Result<(), String> {
+        let Some((_, outbox)) = self.by.as_ref().filter(|(number, _)| *number == end) else { return Ok(()) };
+        match outbox.try_send(reply) {
+            // Nobody waits for it any more.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(format!("its end sent {REPLIES_MAX} replies that nobody asked for")),
+        }
+    }
 }
 
 /// A line that was just made.
@@ -178,7 +193,7 @@ impl Link {
         }
         state.ends += 1;
         let end = state.ends;
-        let (outbox, replies) = mpsc::channel();
+        let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
         if let Some(live) = &state.live {
             {
                 let mut heard = live.heard();
@@ -347,10 +362,8 @@ impl Shared {
             };
             match word {
                 ToHome::Heard(end, reply) => {
-                    let heard = lock(&self.heard);
-                    // Of an end that was given up nobody wants to hear.
-                    if let Some((_, outbox)) = heard.by.as_ref().filter(|(number, _)| *number == end) {
-                        let _ = outbox.send(*reply);
+                    if let Err(why) = lock(&self.heard).takes(end, *reply) {
+                        break why;
                     }
                 }
                 ToHome::Gone(end, how) => {
@@ -419,4 +432,24 @@ impl Shared {
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_nobody_reads_are_bounded() {
+        let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
+        let heard = Heard { by: Some((1, outbox)), ..Heard::default() };
+        for _ in 0..REPLIES_MAX {
+            heard.takes(1, Reply::Ready).unwrap();
+            heard.takes(2, Reply::Ready).unwrap();
+        }
+        assert!(heard.takes(1, Reply::Ready).is_err());
+        assert_eq!(replies.try_iter().count(), REPLIES_MAX);
+        heard.takes(1, Reply::Ready).unwrap();
+        drop(replies);
+        heard.takes(1, Reply::Ready).unwrap();
+    }
 }

@@ -24,6 +24,9 @@ pub(super) const WELCOME_MAX: usize = 1 << 20;
 /// The longest message that an agent sends after that, bytes; a report that would be longer fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
 
+/// Replies of an end that wait to be read, at most. A trial has five.
+pub(super) const REPLIES_MAX: usize = 16;
+
 /// The longest reason, and the longest name, that one side takes from the other, bytes. Longer ones are cut.
 pub(super) const TEXT_MAX: usize = 2 << 10;
 
