@@ -53,6 +53,7 @@ pub mod sockmap;
 pub mod splice;
 pub mod supervisor;
 pub mod tcp_info;
+pub mod timer;
 pub mod topology;
 pub mod trace;
 pub mod tun;

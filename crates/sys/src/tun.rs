@@ -139,15 +139,6 @@ pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64
     Ok(polled.map(|one| one.revents != 0))
 }
 
-/// Lets the calling thread be woken as precisely as the kernel can, instead of up to 50 µs late (`PR_SET_TIMERSLACK`, prctl(2)).
-///
-/// # Errors
-/// In practice only a seccomp filter's.
-pub fn wake_precisely() -> io::Result<()> {
-    // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

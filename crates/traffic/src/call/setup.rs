@@ -71,6 +71,11 @@ pub struct CallSetup {
 }
 
 impl CallSetup {
+    /// Whether clients wait for intended moments: an offered rate, or a pause between calls.
+    pub fn waits(&self) -> bool {
+        self.rate.is_some() || self.path.think_ns > 0
+    }
+
     /// Resolves a cell's levels.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use bytegauge_sys::cpu_time::process_usage;
 use bytegauge_sys::interface::PointToPoint;
 use bytegauge_sys::namespace;
 use bytegauge_sys::process;
-use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable, wake_precisely};
+use bytegauge_sys::timer::wake_precisely;
+use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable};
 use serde::{Deserialize, Serialize};
 
 use super::train::Taken;

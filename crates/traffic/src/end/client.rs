@@ -77,6 +77,7 @@ impl Duty for ClientEnd {
             cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--client-threads",
             stack: LARGE_STACK,
+            waits: self.setup.task.waits(),
         }
     }
 

@@ -11,8 +11,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::affinity;
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
+use bytegauge_sys::{affinity, timer};
 
 use crate::end::gate::Gate;
 use crate::fault::Fault;
@@ -54,6 +54,8 @@ pub(crate) struct Roster {
     pub(crate) fewer: &'static str,
     /// Bytes of each one's stack.
     pub(crate) stack: usize,
+    /// Whether they, or threads that they start, wait for intended moments: then they are woken as exactly as the kernel can.
+    pub(crate) waits: bool,
 }
 
 /// Running threads, each of which ends in a `T`.
@@ -150,7 +152,7 @@ impl<T: Send + 'static> Crew<T> {
     where
         J: FnOnce(Post<T>) -> T + Send + 'static,
     {
-        let Roster { what, name, cpus, fewer, stack } = roster;
+        let Roster { what, name, cpus, fewer, stack, waits } = roster;
         let count = cpus.len();
         let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
@@ -161,6 +163,10 @@ impl<T: Send + 'static> Crew<T> {
             let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
+                if waits {
+                    // Where a filter forbids it, waits are late by the default slack, which their recorded lateness shows.
+                    let _ = timer::wake_precisely();
+                }
                 let prepared =
                     pin(cpu).and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
                 match prepared {
@@ -323,9 +329,30 @@ mod tests {
     use super::*;
     use bytegauge_sys::clock;
 
+    fn test_roster() -> Roster {
+        let (what, cpus) = ("a test".into(), Vec::new());
+        Roster { what, name: "test", cpus, fewer: "tests", stack: LARGE_STACK, waits: false }
+    }
+
+    #[test]
+    fn only_waiting_threads_have_no_slack() {
+        let slack_ns = |waits| {
+            let roster = Roster { cpus: vec![None; 2], waits, ..test_roster() };
+            let job = |_| {
+                |mut post: Post<u64>| {
+                    post.ready();
+                    timer::slack_ns().unwrap()
+                }
+            };
+            let crew = Crew::start(roster, Flags::default(), job).unwrap();
+            crew.finish(Duration::from_secs(60), None, || {}).parts
+        };
+        assert_eq!(slack_ns(true), [1, 1]);
+        assert!(slack_ns(false).into_iter().all(|ns| ns > 1));
+    }
+
     fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
-        let roster =
-            Roster { what: "a test".into(), name: "test", cpus: vec![None; 3], fewer: "tests", stack: LARGE_STACK };
+        let roster = Roster { cpus: vec![None; 3], ..test_roster() };
         Crew::start(roster, Flags::default(), |thread| {
             let job = job.clone();
             move |mut post: Post<usize>| {
@@ -401,8 +428,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_died() {
-        let roster =
-            Roster { what: "a test".into(), name: "test", cpus: vec![None; 2], fewer: "tests", stack: LARGE_STACK };
+        let roster = Roster { cpus: vec![None; 2], ..test_roster() };
         let crew = Crew::start(roster, Flags::default(), |thread| {
             move |mut post: Post<usize>| {
                 post.ready();
@@ -426,7 +452,7 @@ mod tests {
     fn a_crew_of_which_one_cannot_begin_goes_home() {
         // The first thread's CPU is in no machine: the others wait at the gate, and are not left there.
         let cpus = vec![Some(usize::MAX >> 1), None, None];
-        let roster = Roster { what: "a test".into(), name: "test", cpus, fewer: "tests", stack: LARGE_STACK };
+        let roster = Roster { cpus, ..test_roster() };
         let crew = Crew::start(roster, Flags::default(), |_| |mut post: Post<bool>| post.begin().is_some());
         assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
     }

@@ -11,16 +11,15 @@ use crate::end::stream::{StreamHand, refused};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::End;
-use crate::pace::Pace;
 use crate::path::PathSetup;
-use crate::stream::{Effort, StreamSetup};
+use crate::stream::Effort;
 use crate::transport::kernel;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
 pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, Fault> {
     let (index, number, fd) = flow(&mut hand)?;
     let (setup, fd) = (&*hand.setup, fd.as_fd());
-    let StreamSetup { path, rate, .. } = &setup.task;
+    let path = &setup.task.path;
     let prepared = Source::prepare(setup, number);
     let flags = post.flags.clone();
     let run = run(fd, &flags);
@@ -34,7 +33,7 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
     let is_heard = source.await_reader(run);
     let mut meter = meter(setup, setup.task.flows_of_all_ways(), true, (began_ns, &flags));
     let stopped = match is_heard {
-        true => source.run(run, Pace::of(*rate, path.flows, path.think_ns), &mut meter),
+        true => source.run(run, setup.task.pace(), &mut meter),
         // What nobody is known to read is sent to nobody, and least of all to another host.
         false => Ok(Stop::Aborted),
     };

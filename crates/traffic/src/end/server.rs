@@ -85,6 +85,7 @@ impl Duty for ServerEnd {
             cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
             fewer: "--server-threads",
             stack: LARGE_STACK,
+            waits: false,
         }
     }
 

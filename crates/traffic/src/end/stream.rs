@@ -135,6 +135,7 @@ impl Duty for StreamEnd {
             cpus: (0..threads * ways).map(|thread| self.setup.cpu(self.role, thread % threads)).collect(),
             fewer: "--flows",
             stack: if carries_many(&self.setup.task) { LARGE_STACK } else { SMALL_STACK },
+            waits: !self.setup.task.pace().is_free(),
         }
     }
 
@@ -204,7 +205,7 @@ impl Hand for StreamHand {
         // The loop is compiled for each kind of work.
         let mut part = match (self.side, path.work) {
             (Side::Source, _) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
-            (Side::Source, _) if self.alone || self.pace().is_free() => self.write::<false>(post),
+            (Side::Source, _) if self.alone || self.setup.task.pace().is_free() => self.write::<false>(post),
             (Side::Source, _) => self.write::<true>(post),
             (Side::Sink, Work::None) => self.read(post, || Discard),
             (Side::Sink, Work::Sum) => self.read(post, Sum::default),
@@ -221,11 +222,6 @@ impl Hand for StreamHand {
 }
 
 impl StreamHand {
-    fn pace(&self) -> Pace {
-        let StreamSetup { path, rate, .. } = &self.setup.task;
-        Pace::of(*rate, path.flows, path.think_ns)
-    }
-
     fn moves_datagrams(&self) -> bool {
         let StreamSetup { path, engine, .. } = &self.setup.task;
         path.transport.is_datagram() && *engine != Engine::Null
@@ -233,7 +229,7 @@ impl StreamHand {
 
     fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        let (pace, size) = (self.pace(), setup.task.write_size.unwrap_or(setup.task.path.read_size));
+        let (pace, size) = (self.setup.task.pace(), setup.task.write_size.unwrap_or(setup.task.path.read_size));
         let until_told = setup.task.path.foreign.is_none();
         let flow = |index| SourceFlow::new(&setup, index, size);
         let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_told) else { return Part::default() };

@@ -149,6 +149,7 @@ fn roster(place: &Place, threads: usize) -> Roster {
         cpus: vec![None; threads],
         fewer: "--threads",
         stack: LARGE_STACK,
+        waits: false,
     }
 }
 

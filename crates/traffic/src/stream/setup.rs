@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::levels::{parsed, required};
+use crate::pace::Pace;
 use crate::path::PathSetup;
 
 /// Receives that a ring keeps in flight where no level says.
@@ -35,6 +36,11 @@ pub struct StreamSetup {
 }
 
 impl StreamSetup {
+    /// When each of its flows may write.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::of(self.rate, self.path.flows, self.path.think_ns)
+    }
+
     /// Resolves a cell's levels.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::timer;
 
 use crate::call::datagram::flow::{DatagramFlow, Due};
 use crate::call::datagram::socket::dropped_at;
@@ -110,7 +111,9 @@ impl Loop<'_> {
                 }
                 now_ns = monotonic_ns();
             }
-            let until_ns = self.meter.next_mark_ns().min(self.timers.earliest_ns());
+            let due_ns = self.timers.earliest_ns();
+            let due_ns = if due_ns > now_ns { now_ns + timer::first_wait_ns(due_ns - now_ns) } else { now_ns };
+            let until_ns = self.meter.next_mark_ns().min(due_ns);
             let until_ns = until_ns.clamp(now_ns, now_ns + WAIT_MAX_NS);
             self.report.system_calls += 1;
             match self.epoll.wait(&mut events, until_ns - now_ns) {

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::timer;
 
 use crate::engine::blocking::party::Hall;
 use crate::engine::memory::{Kept, Room};
@@ -125,7 +126,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             if left_ns < PATIENCE_NS {
                 self.system_calls += 1;
-                if !matches!(socket::wait(fd.as_fd(), Until::Readable, left_ns), Ok(Some(_))) {
+                let first_ns = timer::first_wait_ns(left_ns);
+                if !matches!(socket::wait(fd.as_fd(), Until::Readable, first_ns), Ok(Some(_))) {
                     self.tick();
                     return Ok(true);
                 }

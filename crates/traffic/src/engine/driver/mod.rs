@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::socket;
+use bytegauge_sys::{socket, timer};
 
 pub(super) use connection::{Link, Slot, Waits};
 
@@ -204,6 +204,8 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
             any = true;
+            // Flows that are due together begin one after another, each at a time of its own.
+            let now_ns = if P::Flow::TIMED { self.tick() } else { now_ns };
             self.on_deadline(index, now_ns)?;
         }
         for _ in 0..self.again.len() {
@@ -230,7 +232,10 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             Accepting::From(at_ns) => at_ns,
             Accepting::Now | Accepting::Never => u64::MAX,
         };
-        let until_ns = self.meter.next_mark_ns().min(self.timers.earliest_ns()).min(accept_ns);
+        // A flow that is due is to be woken exactly.
+        let due_ns = self.timers.earliest_ns();
+        let due_ns = if due_ns > now_ns { now_ns + timer::first_wait_ns(due_ns - now_ns) } else { now_ns };
+        let until_ns = self.meter.next_mark_ns().min(due_ns).min(accept_ns);
         until_ns.clamp(now_ns, now_ns + WAIT_MAX_NS)
     }
 
