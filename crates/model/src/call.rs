@@ -45,6 +45,10 @@ pub struct CallReport {
     /// How old calls were when the window opened that had begun and were not over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entered: Option<EncodedHistogram>,
+    /// How late the client began calls that were completed within the window: from the moment at which a call was due and its
+    /// flow free to begin it. Absent where calls have no intended moments, and in sessions that were stored without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<EncodedHistogram>,
     /// What went wrong, by class, over the client's whole life.
     pub errors: Vec<CallError>,
     /// Every probe of the search that ended with this report, in the order in which they were made; empty where

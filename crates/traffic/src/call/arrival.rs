@@ -60,6 +60,11 @@ impl Arrival {
         matches!(self.kind, Kind::Open { .. })
     }
 
+    /// Whether calls have intended moments, which a flow waits for.
+    pub fn waits(&self) -> bool {
+        !matches!(self.kind, Kind::Closed { think_ns: 0 })
+    }
+
     /// When the next call is due, nanoseconds.
     pub fn due_ns(&self) -> u64 {
         self.due_ns

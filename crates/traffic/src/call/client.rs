@@ -88,6 +88,8 @@ pub struct ClientFlow {
     /// Bytes of the oldest call's reply that arrived.
     got: usize,
     connect_ns: Option<u64>,
+    /// Since when the flow could begin a call.
+    free_ns: u64,
     /// When a call that is overdue is looked for next.
     look_ns: u64,
     failures: u32,
@@ -117,6 +119,7 @@ struct Call {
     write_began_ns: u64,
     write_ns: u64,
     first_byte_ns: u64,
+    late_ns: u64,
 }
 
 impl ClientFlow {
@@ -140,6 +143,7 @@ impl ClientFlow {
             calls: VecDeque::with_capacity(client.depth),
             got: 0,
             connect_ns: None,
+            free_ns: 0,
             look_ns: client.open_ns,
             failures: 0,
             counts: Counts::default(),
@@ -164,9 +168,11 @@ impl ClientFlow {
     fn begin(&mut self, now_ns: u64) {
         let number = Terms::number(self.flow, self.counts.begun);
         self.sent = 0;
-        let began_ns = if self.arrival.is_open() { self.arrival.due_ns() } else { now_ns };
+        let due_ns = self.arrival.due_ns();
+        let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
+        let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns));
         self.arrival.begun();
-        self.calls.push_back(Call { number, began_ns, write_began_ns: now_ns, write_ns: 0, first_byte_ns: 0 });
+        self.calls.push_back(Call { number, began_ns, write_began_ns: now_ns, write_ns: 0, first_byte_ns: 0, late_ns });
         self.counts.begun += 1;
     }
 
@@ -260,6 +266,7 @@ impl ClientFlow {
         self.calls.clear();
         self.got = 0;
         self.sent = self.client.terms.request;
+        self.free_ns = now_ns;
         self.connect_ns = None;
         self.arrival.over(now_ns);
     }
@@ -272,6 +279,7 @@ impl ClientFlow {
             return State::Over;
         }
         let pause_ns = (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
+        self.free_ns = now_ns + pause_ns;
         State::Apart { until_ns: now_ns + pause_ns }
     }
 
@@ -298,7 +306,11 @@ impl ClientFlow {
     }
 
     fn complete(&mut self, now_ns: u64) {
+        let was_full = self.calls.len() >= self.client.depth;
         let Some(call) = self.calls.pop_front() else { return };
+        if was_full {
+            self.free_ns = now_ns;
+        }
         self.got = 0;
         self.failures = 0;
         self.counts.completed += 1;
@@ -308,6 +320,7 @@ impl ClientFlow {
             write_ns: call.write_ns,
             first_byte_ns: call.first_byte_ns,
             total_ns: now_ns.saturating_sub(call.began_ns),
+            late_ns: call.late_ns,
         };
         self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
         self.arrival.over(now_ns);
@@ -376,6 +389,8 @@ impl Flow for ClientFlow {
         if !self.is_sending()
             && let Some(call) = self.calls.back_mut()
         {
+            // The next request cannot begin before this one is sent.
+            self.free_ns = now_ns;
             call.write_ns = now_ns.saturating_sub(call.write_began_ns);
         }
     }
@@ -401,6 +416,7 @@ impl Flow for ClientFlow {
     fn connected(&mut self, now_ns: u64) {
         if let State::Joining { since_ns } = self.state {
             self.connect_ns = self.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
+            self.free_ns = now_ns;
             // A request begins when it can be sent.
             if let Some(call) = self.calls.back_mut() {
                 call.write_began_ns = now_ns;
@@ -435,5 +451,70 @@ impl Flow for ClientFlow {
             (State::Leaving { until_ns }, _) => self.state = State::Apart { until_ns },
             (State::Apart { .. } | State::Over, _) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::arrival::Offered;
+    use crate::call::recorded::Recorded;
+    use bytegauge_model::Arrivals;
+
+    const GAP_NS: u64 = 1_000_000;
+
+    fn client() -> Arc<Client> {
+        Arc::new(Client {
+            terms: Terms::for_test(8, 8),
+            depth: 1,
+            chunk: 8,
+            connect_per_call: false,
+            timeout_ns: u64::MAX / 4,
+            open_ns: 0,
+            close_ns: u64::MAX / 2,
+            until_told: false,
+            told: Arc::default(),
+            tally: Count::new(false),
+            gave_up: Arc::default(),
+            shown: None,
+        })
+    }
+
+    /// Calls that begin and end at these moments: how late they are recorded to have begun, sorted, nanoseconds.
+    fn late_ns(arrival: Arrival, calls: &[(u64, u64)]) -> Option<Vec<u64>> {
+        let (client, waits) = (client(), arrival.waits());
+        let record = Arc::new(Mutex::new(Record::new(false, waits)));
+        record.lock().unwrap().keep(client.open_ns, client.close_ns);
+        let mut flow = ClientFlow::new(client, Arc::clone(&record), 0, arrival, true);
+        for (begin_ns, end_ns) in calls {
+            assert_eq!(flow.want(*begin_ns), Want::Send);
+            let mut reply = vec![0; 8];
+            let len = flow.compose(&mut reply, true);
+            flow.sent(len, *begin_ns);
+            assert!(flow.received(&mut reply, *end_ns));
+        }
+        let late = Recorded::decode(record.lock().unwrap().report().late.as_ref()?)?;
+        Some((1..=calls.len()).map(|rank| late.at(rank as f64 / calls.len() as f64)).collect())
+    }
+
+    #[test]
+    fn late_thread_shows_in_lateness() {
+        let offered = Offered { rate: 1_000_000_000 / GAP_NS, arrivals: Arrivals::Constant, flows: 1 };
+        let calls = [
+            (0, 10),
+            // Woken 7 µs late.
+            (GAP_NS + 7000, 2 * GAP_NS + 500_000),
+            // Due while the last call was in flight: late from its reply on.
+            (2 * GAP_NS + 500_100, 2 * GAP_NS + 600_000),
+        ];
+        let late = late_ns(Arrival::open(0, offered, 0, 1), &calls).unwrap();
+        assert!(late[0] == 1 && late[1] == 100 && late[2].abs_diff(7000) < 70, "{late:?}");
+    }
+
+    #[test]
+    fn pause_that_lasts_too_long_is_late() {
+        let late = late_ns(Arrival::closed(0, 50_000), &[(0, 10), (50_310, 50_320)]).unwrap();
+        assert!(late[0] == 1 && late[1].abs_diff(300) < 3, "{late:?}");
+        assert_eq!(late_ns(Arrival::closed(0, 0), &[(0, 10), (50_310, 50_320)]), None);
     }
 }

@@ -58,7 +58,7 @@ impl Waiting {
     ) -> Waiting {
         let (call, (threads, index)) = (&setup.task, thread);
         let flows = (call.path.flows + threads - 1 - index) / threads;
-        let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call)));
+        let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call, call.waits())));
         Waiting {
             setup: Arc::clone(setup),
             connector,

@@ -33,6 +33,8 @@ pub struct Times {
     pub first_byte_ns: u64,
     /// From the beginning of the call to the last byte of the reply.
     pub total_ns: u64,
+    /// From the moment at which the call was due and its flow free to begin it, to when it did begin.
+    pub late_ns: u64,
 }
 
 /// Calls of one flow that went wrong together.
@@ -61,6 +63,7 @@ pub struct Record {
     total: Histogram<u64>,
     entered: Histogram<u64>,
     left: Histogram<u64>,
+    late: Option<Histogram<u64>>,
     errors: BTreeMap<(ErrorClass, ErrorPhase), CallError>,
     counts: Counts,
 }
@@ -81,8 +84,8 @@ pub struct Counts {
 }
 
 impl Record {
-    /// An empty shard, its memory touched, that keeps no call before its window is known.
-    pub fn new(connect_per_call: bool) -> Record {
+    /// An empty shard, its memory touched, that keeps no call before its window is known. `waits`: calls have intended moments.
+    pub fn new(connect_per_call: bool, waits: bool) -> Record {
         Record {
             open_ns: 0,
             close_ns: 0,
@@ -92,6 +95,7 @@ impl Record {
             total: histogram(DIGITS),
             entered: histogram(DIGITS_OF_AGES),
             left: histogram(DIGITS_OF_AGES),
+            late: waits.then(|| histogram(DIGITS_OF_AGES)),
             errors: BTreeMap::new(),
             counts: Counts::default(),
         }
@@ -99,7 +103,7 @@ impl Record {
 
     /// An empty shard of the same trial.
     pub fn emptied(&self) -> Record {
-        let mut empty = Record::new(self.connect.is_some());
+        let mut empty = Record::new(self.connect.is_some(), self.late.is_some());
         empty.keep(self.open_ns, self.close_ns);
         empty
     }
@@ -120,6 +124,9 @@ impl Record {
         self.entered(now_ns.saturating_sub(times.total_ns));
         if let (Some(connect), Some(ns)) = (&mut self.connect, times.connect_ns) {
             connect.saturating_record(ns.max(1));
+        }
+        if let Some(late) = &mut self.late {
+            late.saturating_record(times.late_ns.max(1));
         }
         self.write.saturating_record(times.write_ns.max(1));
         self.first_byte.saturating_record(times.first_byte_ns.max(1));
@@ -180,7 +187,8 @@ impl Record {
             (&mut self.entered, &other.entered),
             (&mut self.left, &other.left),
         ];
-        for (ours, theirs) in pairs.into_iter().chain(self.connect.as_mut().zip(other.connect.as_ref())) {
+        let optional = [(self.connect.as_mut(), other.connect.as_ref()), (self.late.as_mut(), other.late.as_ref())];
+        for (ours, theirs) in pairs.into_iter().chain(optional.into_iter().filter_map(|(a, b)| a.zip(b))) {
             // Bounds and digits are constants, so one always fits into the other.
             ours.add(theirs).expect("shards have the same bounds");
         }
@@ -207,6 +215,7 @@ impl Record {
             total: Some(encoded(&self.total)),
             left: Some(encoded(&self.left)),
             entered: Some(encoded(&self.entered)),
+            late: self.late.as_ref().map(encoded),
             errors: self.errors.values().cloned().collect(),
             search: Vec::new(),
             datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
@@ -234,12 +243,12 @@ mod tests {
     }
 
     fn times(total_ns: u64) -> Times {
-        Times { connect_ns: None, write_ns: 1, first_byte_ns: total_ns / 2, total_ns }
+        Times { connect_ns: None, write_ns: 1, first_byte_ns: total_ns / 2, total_ns, late_ns: total_ns / 10 }
     }
 
     #[test]
     fn only_the_window_is_recorded_and_shards_add_up() {
-        let mut record = Record::new(false);
+        let mut record = Record::new(false, true);
         record.keep(100, 200);
         for now_ns in [99, 100, 199, 200] {
             record.completed(now_ns, times(5_000));
@@ -253,12 +262,14 @@ mod tests {
         let total = decoded(report.total.as_ref().unwrap());
         assert_eq!(total.len(), 3);
         assert!(total.equivalent(total.max(), 90_000) && total.equivalent(total.min(), 5_000));
+        let late = decoded(report.late.as_ref().unwrap());
+        assert!(late.len() == 3 && late.equivalent(late.max(), 9_000), "{late:?}");
         assert_eq!(report.connect, None);
     }
 
     #[test]
     fn calls_that_an_edge_cuts_are_kept_by_their_age() {
-        let mut record = Record::new(false);
+        let mut record = Record::new(false, true);
         record.keep(100_000, 200_000);
         // Begun before the window, and over before it, in it, and after it.
         record.completed(99_999, times(50_000));
@@ -283,7 +294,7 @@ mod tests {
 
     #[test]
     fn troubles_of_one_kind_are_one_row() {
-        let mut record = Record::new(true);
+        let mut record = Record::new(true, false);
         let trouble = Trouble {
             class: ErrorClass::Reset,
             phase: ErrorPhase::Reply,
@@ -298,6 +309,6 @@ mod tests {
         assert_eq!(report.errors.len(), 2);
         let reply = report.errors.iter().find(|error| error.phase == ErrorPhase::Reply).unwrap();
         assert_eq!((reply.count, reply.request_bytes_lost, reply.reply_bytes_missing), (2, 20, 6));
-        assert!(report.connect.is_some());
+        assert!(report.connect.is_some() && report.late.is_none());
     }
 }

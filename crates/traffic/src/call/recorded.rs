@@ -40,10 +40,10 @@ mod tests {
 
     #[test]
     fn what_was_recorded_is_read() {
-        let mut record = Record::new(false);
+        let mut record = Record::new(false, false);
         record.keep(0, 10);
         for total_ns in [1_000; 90].into_iter().chain([50_000; 10]) {
-            record.completed(5, Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns });
+            record.completed(5, Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns, late_ns: 0 });
         }
         let recorded = Recorded::decode(record.report().total.as_ref().unwrap()).unwrap();
         assert_eq!((recorded.count(), recorded.longer_than(2_000), recorded.longer_than(50_000)), (100, 10, 0));

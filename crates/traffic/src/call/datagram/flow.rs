@@ -52,6 +52,8 @@ pub struct DatagramFlow {
     newest: Option<u64>,
     /// Failures in a row, and until when nothing is tried after them.
     failures: u32,
+    /// Since when the flow could begin a call.
+    free_ns: u64,
     rests_until_ns: u64,
     /// Whether replies may come that nothing tells from those that are due.
     is_soiled: bool,
@@ -68,6 +70,7 @@ struct Call {
     /// When it did begin.
     write_began_ns: u64,
     write_ns: u64,
+    late_ns: u64,
 }
 
 impl DatagramFlow {
@@ -82,6 +85,7 @@ impl DatagramFlow {
             given_up: VecDeque::new(),
             newest: None,
             failures: 0,
+            free_ns: 0,
             rests_until_ns: 0,
             is_soiled: false,
             is_over: false,
@@ -137,9 +141,11 @@ impl DatagramFlow {
     /// Begins the call that is due.
     pub fn begin(&mut self, now_ns: u64) {
         let count = self.counts.begun;
-        let began_ns = if self.arrival.is_open() { self.arrival.due_ns() } else { now_ns };
+        let due_ns = self.arrival.due_ns();
+        let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
+        let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns).max(self.rests_until_ns));
         self.arrival.begun();
-        self.calls.push_back(Call { count, began_ns, write_began_ns: now_ns, write_ns: 0 });
+        self.calls.push_back(Call { count, began_ns, write_began_ns: now_ns, write_ns: 0, late_ns });
         self.unsent += 1;
         self.counts.begun += 1;
     }
@@ -179,6 +185,9 @@ impl DatagramFlow {
         let Some((index, call)) = head.and_then(|head| self.call_of(head)) else {
             return self.odd(head);
         };
+        if self.calls.len() >= self.client.depth {
+            self.free_ns = now_ns;
+        }
         self.calls.remove(index);
         if let Err((class, missing)) = self.judge(datagram, call.count) {
             self.trouble(Trouble {
@@ -199,7 +208,13 @@ impl DatagramFlow {
         self.client.tally.add();
         // A datagram arrives whole: its first byte is not earlier than its last.
         let total_ns = now_ns.saturating_sub(call.began_ns);
-        let times = Times { connect_ns: None, write_ns: call.write_ns, first_byte_ns: total_ns, total_ns };
+        let times = Times {
+            connect_ns: None,
+            write_ns: call.write_ns,
+            first_byte_ns: total_ns,
+            total_ns,
+            late_ns: call.late_ns,
+        };
         self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
         self.arrival.over(now_ns);
     }
@@ -213,6 +228,7 @@ impl DatagramFlow {
             self.lose((class, phase), now_ns, self.calls[index].began_ns);
         }
         self.calls.clear();
+        self.free_ns = now_ns;
         self.unsent = 0;
         self.arrival.over(now_ns);
         self.failures += 1;
@@ -242,6 +258,7 @@ impl DatagramFlow {
             }
             self.given_up.push_back(count);
             self.calls.pop_front();
+            self.free_ns = now_ns;
             self.unsent = self.unsent.min(self.calls.len());
             self.arrival.over(now_ns);
         }
@@ -335,7 +352,7 @@ mod tests {
     }
 
     fn flow(client: &Arc<Client>) -> (DatagramFlow, Arc<Mutex<Record>>) {
-        let record = Arc::new(Mutex::new(Record::new(false)));
+        let record = Arc::new(Mutex::new(Record::new(false, true)));
         record.lock().unwrap().keep(client.open_ns, client.close_ns);
         (DatagramFlow::new(Arc::clone(client), Arc::clone(&record), 3, Arrival::closed(0, 0)), record)
     }
@@ -425,6 +442,22 @@ mod tests {
             let report = record.lock().unwrap().report();
             prop_assert_eq!(report.begun, report.completed + lost + report.unfinished);
         }
+    }
+
+    #[test]
+    fn late_thread_shows_in_lateness() {
+        let client = client(8, 8, 1);
+        let record = Arc::new(Mutex::new(Record::new(false, true)));
+        record.lock().unwrap().keep(client.open_ns, client.close_ns);
+        let mut flow = DatagramFlow::new(client, Arc::clone(&record), 0, Arrival::closed(0, 500));
+        // The second call is due 500 ns after the first reply, and begins 90 ns after that.
+        for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
+            let reply = call(&mut flow, begin_ns);
+            flow.received(&reply, end_ns);
+        }
+        let late = record.lock().unwrap().report().late.unwrap();
+        let late = crate::call::recorded::Recorded::decode(&late).unwrap();
+        assert_eq!((late.count(), late.at(0.5), late.at(1.0)), (2, 1, 90));
     }
 
     #[test]
