@@ -33,14 +33,23 @@ const DOCUMENTS: &[Document] = &[
 
 const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";
 
-/// `cargo xtask generate [--check]`.
+/// `cargo xtask generate [--check] [DOCUMENT]…`.
 pub fn command() -> Command {
-    Command::new("generate").about("Write the documents that are made from the product's tables").arg(
-        Arg::new("check")
-            .long("check")
-            .action(ArgAction::SetTrue)
-            .help("Write nothing; fail if a document is not what would be written"),
-    )
+    Command::new("generate")
+        .about("Write the documents that are made from the product's tables")
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("document")
+                .help("Write nothing; fail if a document is not what would be written"),
+        )
+        .arg(
+            Arg::new("document")
+                .num_args(0..)
+                .value_name("DOCUMENT")
+                .help("Write only these, by a part of their paths, such as docs or schema"),
+        )
 }
 
 /// Writes or checks all documents.
@@ -51,7 +60,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if matches.get_flag("check") {
         return check();
     }
-    for document in DOCUMENTS {
+    let asked: Vec<&String> = matches.get_many("document").into_iter().flatten().collect();
+    let is_asked = |document: &&Document| asked.is_empty() || asked.iter().any(|part| document.path.contains(*part));
+    for document in DOCUMENTS.iter().filter(is_asked) {
         let file = cargo::root().join(document.path);
         let folder = file.parent().unwrap_or(cargo::root());
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
