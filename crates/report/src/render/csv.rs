@@ -66,6 +66,8 @@ const OF_CALLS: &[Column] = &[
     ("write_p99_ns", |cell| more(cell, "write_p99_ns")),
     ("first_byte_p50_ns", |cell| more(cell, "first_byte_p50_ns")),
     ("first_byte_p99_ns", |cell| more(cell, "first_byte_p99_ns")),
+    ("late_p50_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p50_ns))),
+    ("late_p99_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p99_ns))),
     ("server_cpu_ns_per_call", |cell| more(cell, "server_cpu_ns_per_call")),
     ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
     ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),

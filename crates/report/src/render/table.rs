@@ -12,7 +12,7 @@ use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::estimate::{RELAY_SWITCHES, RELAY_SYSTEM_CALLS};
 use crate::view::{View, relays};
 use bytegauge_model::unit::{count_rate, significant};
-use bytegauge_model::{CellKind, Stage};
+use bytegauge_model::{CellKind, Nanos, Stage};
 
 /// So many of the best looks are shown while nothing is confirmed.
 const LOOKS_MAX: usize = 8;
@@ -204,11 +204,18 @@ fn columns_of_calls(interval_heading: &str, scale: RateScale, receive_buffers: b
         Column::new("p50", true, 1, |cell| time(cell, "total_p50_ns")),
         Column::new("p99", true, 1, |cell| time(cell, "total_p99_ns")),
         Column::new("p99.9", true, 6, |cell| time(cell, "total_p99_9_ns")),
+        Column::new("client late p99", true, 6, lateness),
         Column::new("server CPU µs/call", true, 4, microseconds("server_cpu_ns_per_call")),
         Column::new("system calls/call", true, 7, |cell| number(cell.median("server_system_calls_per_call"))),
         Column::new("errors", true, 5, failed),
         Column::new("limited by", false, 3, |cell| phrase::limit(cell.limit.name).to_owned()),
     ]
+}
+
+/// How late the client itself began calls, at the 99th percentile.
+fn lateness(cell: &CellView) -> String {
+    let late = cell.call.as_ref().and_then(|call| call.lateness.as_ref());
+    late.map_or_else(|| UNKNOWN.into(), |late| Nanos(late.p99_ns as u64).to_string())
 }
 
 /// Mean and standard deviation over the trials in the unit of the rate, as older benchmarks report them.

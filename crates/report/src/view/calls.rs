@@ -14,6 +14,7 @@ use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
 use super::latency::{self, Times};
+use super::lateness::lateness;
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
@@ -50,6 +51,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         failed,
         failed_share: ratio(failed, begun.max(failed)),
         outlasting_share: latency::outlasting(settled),
+        lateness: lateness(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),
         client_engine: engine(settled, |trial| trial.end(EndRole::Client)),

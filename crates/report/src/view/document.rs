@@ -33,7 +33,8 @@ pub use between::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
 };
 pub use call::{
-    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, ProbeView,
+    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
+    LatenessView, ProbeView,
 };
 pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};

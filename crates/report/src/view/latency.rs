@@ -125,7 +125,7 @@ impl Times {
     }
 
     /// Whether enough calls lie beyond a percentile to speak of it.
-    fn reaches(&self, share: f64) -> bool {
+    pub fn reaches(&self, share: f64) -> bool {
         // 1 - 0.9 is a little less than a tenth.
         self.calls as f64 * (1.0 - share) >= BEYOND_MIN - 1e-6
     }

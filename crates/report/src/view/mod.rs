@@ -30,6 +30,7 @@ mod groups;
 pub mod history;
 pub(crate) mod knee;
 mod latency;
+mod lateness;
 mod lever;
 pub mod link;
 mod looks;

@@ -1,4 +1,6 @@
 //! Sessions of calls, planted: rates, latencies, errors, and what is said about them.
+//!
+//! Long because all cases share the planted sessions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -300,6 +302,44 @@ fn clients_that_nobody_answers_make_no_server_quick() {
         "{:?}",
         view.notes
     );
+}
+
+/// The document of an open loop whose client begins calls so late, in so many trials of c2, nanoseconds.
+fn with_lateness(late_ns: u64, late_trials: usize) -> View {
+    let mut data = engines();
+    for row in &mut data.cells {
+        row.cell.factors.extend(&Levels::from([("call_rate", 20_000.into())]));
+    }
+    let mut left = late_trials;
+    for trial in data.trials.iter_mut() {
+        let is_late = trial.cell.0 == "c2" && left > 0;
+        left -= usize::from(is_late);
+        let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+        report.late = Some(histogram(report.calls, if is_late { late_ns } else { 1_000 }));
+    }
+    view(&data)
+}
+
+#[test]
+fn client_later_than_a_tenth_is_a_caveat() {
+    let told = |view: &View| {
+        let said = |text: &String| text.contains("the client began calls");
+        (view.notes.iter().any(said), view.answer.noise.iter().any(said))
+    };
+    // Calls take 210 µs, half as much again at most.
+    let all = with_lateness(40_000, BLOCKS as usize);
+    let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
+    let found = finding(&all).expect("a finding");
+    assert_eq!((found.trials, found.of, found.pauses), (BLOCKS as usize, BLOCKS as usize, false));
+    assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
+    assert_eq!(told(&all), (true, true), "{:?}", all.answer.noise);
+    // Few late trials are in the notes, and small lateness is a number only.
+    assert_eq!(told(&with_lateness(40_000, 3)), (true, false));
+    let small = with_lateness(10_000, BLOCKS as usize);
+    assert!(told(&small) == (false, false) && finding(&small).is_none());
+    let late = cell(&small, "c2").call.as_ref().and_then(|call| call.lateness).expect("lateness");
+    assert!(late.p50_ns < late.p99_ns && late.p99_ns < late.max_ns, "{late:?}");
+    assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
 }
 
 /// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.

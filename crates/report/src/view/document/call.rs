@@ -33,6 +33,9 @@ pub struct CallView {
     /// among them are not told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlasting_share: Option<f64>,
+    /// How late the client began calls; absent where calls have no intended moments, and where it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<LatenessView>,
     /// What failed and why, the most frequent first.
     pub errors: Vec<ErrorView>,
     /// What the server's engine did.
@@ -48,6 +51,37 @@ pub struct CallView {
     /// What became of datagrams; absent where calls have connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagramView>,
+}
+
+/// How late the client began calls: from the moment at which a call was due and its connection free, to its begin. The
+/// harness adds it to the latency of an open loop, and to pauses between calls.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LatenessView {
+    /// The median over all calls, nanoseconds.
+    pub p50_ns: f64,
+    /// The 99th percentile, nanoseconds.
+    pub p99_ns: f64,
+    /// The longest, nanoseconds.
+    pub max_ns: f64,
+    /// The percentile at which lateness is the largest part of what is reported; `null` where it is nowhere more than a tenth.
+    pub finding: Option<LateFinding>,
+}
+
+/// Trials in which lateness exceeds a tenth of what is reported at a percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LateFinding {
+    /// `p50` or `p99`.
+    pub percentile: &'static str,
+    /// Lateness there, median over the trials, nanoseconds.
+    pub late_ns: f64,
+    /// What it is part of, nanoseconds: the latency at the same percentile, or the pause.
+    pub of_ns: f64,
+    /// Whether it is part of a pause between calls, not of a latency.
+    pub pauses: bool,
+    /// Trials with such lateness.
+    pub trials: usize,
+    /// Trials in which lateness was recorded.
+    pub of: usize,
 }
 
 /// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.

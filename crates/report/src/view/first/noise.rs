@@ -7,6 +7,7 @@ use bytegauge_model::{CellId, CellKind, Nanos, SessionStatus, session};
 use bytegauge_stats::trend::{self, Trend};
 
 use super::super::document::{CellView, GroupView, StalledView, View};
+use super::super::lateness;
 use super::super::stolen::TOLD_P;
 use super::{Questions, crowd, resource, rows, seconds};
 use crate::outward::at_most;
@@ -62,6 +63,7 @@ pub fn noise(view: &View, questions: &Questions) -> Vec<String> {
     if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= FOREIGN_TOLD && !told_above) {
         said.push(format!("other programs used {} CPUs meanwhile", significant(cpus, 2)));
     }
+    said.extend(lateness::sentence(&view.cells, true));
     if let Some(share) = view.floor.share.filter(|share| *share >= FLOOR_AIM) {
         said.push(format!("bytegauge itself takes {} of the shortest real call", percent(share)));
     }

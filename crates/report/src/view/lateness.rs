@@ -1,0 +1,86 @@
+//! How late clients began their calls: the part of an open loop's latency, or of a pause, that the harness adds itself.
+//!
+//! A trial is late where its lateness at a percentile exceeds a tenth of what is reported there: the latency of an open
+//! loop, or the pause of a closed one. The median and the 99th percentile are looked at, each where ten calls lie beyond it.
+
+use bytegauge_model::unit::counted;
+use bytegauge_model::{CellKind, Nanos, Trial};
+use bytegauge_stats::interval::sign_interval;
+
+use super::document::{CellView, LateFinding, LatenessView};
+use super::latency::Times;
+use super::settled::Settled;
+use crate::sentence::percent;
+
+/// Lateness above this share of what is reported is a finding.
+const LARGE: f64 = 0.1;
+
+/// The percentiles that are looked at, with their names.
+const LOOKED_AT: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
+
+/// The lateness of a cell over its trials; `None` where calls have no intended moments.
+pub fn lateness(settled: &Settled) -> Option<LatenessView> {
+    let late = |trial: &Trial| Times::decode(trial.client()?.late.as_ref()?);
+    let mut all = Times::default();
+    settled.trials.iter().filter_map(|trial| late(trial)).for_each(|times| all.add(&times));
+    Some(LatenessView {
+        p50_ns: all.percentile(0.5)?,
+        p99_ns: all.percentile(0.99)?,
+        max_ns: all.percentile(1.0)?,
+        finding: LOOKED_AT.iter().filter_map(|(share, name)| finding(settled, *share, name)).max_by(|a, b| {
+            let part = |found: &LateFinding| found.late_ns / found.of_ns;
+            part(a).total_cmp(&part(b))
+        }),
+    })
+}
+
+/// Trials that are late at a percentile, if there are any.
+fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<LateFinding> {
+    let levels = &settled.cell.factors;
+    let is_open = levels.offered_rate().is_some() || levels.slo().is_some();
+    let pause_ns = levels.think().map(|ns| ns as f64);
+    // Late and reported, trial by trial.
+    let pairs: Vec<(f64, f64)> = settled
+        .trials
+        .iter()
+        .filter_map(|trial| {
+            let call = trial.client()?;
+            let late = Times::decode(call.late.as_ref()?).filter(|times| times.reaches(share))?.percentile(share)?;
+            let reported = if is_open { Times::decode(call.total.as_ref()?)?.percentile(share)? } else { pause_ns? };
+            Some((late, reported))
+        })
+        .collect();
+    let trials = pairs.iter().filter(|(late, reported)| *late > LARGE * reported).count();
+    let of = pairs.len();
+    let (late, reported): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let median = |values: Vec<f64>| sign_interval(&values, 0.95).median;
+    let (late_ns, of_ns) = (median(late)?, median(reported)?);
+    (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
+}
+
+/// `the client began calls 9.1 µs late at p99 (35 % of the latency there) in 12 of 12 trials of “epoll”`: of the cell in which
+/// lateness is the largest part. `most`: only of cells in which most trials are late.
+pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
+    let matters = |found: &LateFinding| !most || 2 * found.trials > found.of;
+    let found = |cell: &CellView| {
+        let lateness = cell.call.as_ref()?.lateness.as_ref()?;
+        lateness.finding.filter(|found| cell.kind == CellKind::Candidate && matters(found))
+    };
+    let all: Vec<(&CellView, LateFinding)> = cells.iter().filter_map(|cell| Some((cell, found(cell)?))).collect();
+    let part = |found: &LateFinding| found.late_ns / found.of_ns;
+    let (cell, worst) = all.iter().max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
+    let LateFinding { percentile, late_ns, of_ns, pauses, trials, of } = *worst;
+    let of_what = if pauses { "pause" } else { "latency there" };
+    let more = match all.len() {
+        1 => String::new(),
+        n => format!("; {} with smaller shares", counted(n - 1, "other option")),
+    };
+    Some(format!(
+        "the client began calls {} late at {percentile}, {} of the {of_what} ({}), in {trials} of {} of {}{more}",
+        Nanos(late_ns as u64),
+        percent(late_ns / of_ns),
+        Nanos(of_ns as u64),
+        counted(of, "trial"),
+        cell.label
+    ))
+}
