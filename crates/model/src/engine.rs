@@ -25,7 +25,7 @@ pub enum Engine {
     Tokio,
     /// One thread drives many connections, or datagrams, by `io_uring(7)`.
     Uring(UringMode),
-    /// Datagrams, one a call: `sendmsg(2)` and `recvmsg(2)`.
+    /// Datagrams, one a call: `send(2)` and `recv(2)` for streams, `sendmsg(2)` and `recvmsg(2)` for calls.
     Plain,
     /// Datagrams, many a call: `sendmmsg(2)` and `recvmmsg(2)`.
     Mmsg,
@@ -274,12 +274,7 @@ pub const ENGINES: &[EngineRow] = &[
         summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
         can: ZERO_COPY,
     },
-    EngineRow {
-        value: Engine::Plain,
-        name: "plain",
-        summary: "datagrams, one a call: sendmsg(2), recvmsg(2)",
-        can: DATAGRAMS,
-    },
+    EngineRow { value: Engine::Plain, name: "plain", summary: "datagrams, one a system call", can: DATAGRAMS },
     EngineRow {
         value: Engine::Mmsg,
         name: "mmsg",

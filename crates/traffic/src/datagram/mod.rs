@@ -28,7 +28,7 @@ use sink::Desk;
 use source::{Packer, Sent};
 
 pub(crate) use handshake::KNOCKS_EVERY;
-pub(crate) use source::{Run, at_most};
+pub(crate) use source::{Run, at_most, cut_size};
 
 /// One flow's sender, its memory ready.
 pub(crate) struct Source {
@@ -54,8 +54,7 @@ impl Source {
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
     pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize) -> Result<Source, Fault> {
         let postbox = match setup.task.engine {
-            Engine::Plain => Postboxes::One(source::One::plain(&setup.task)),
-            Engine::Gso => Postboxes::One(source::One::cut(&setup.task)),
+            Engine::Plain | Engine::Gso => Postboxes::One(source::One::new(&setup.task)),
             Engine::Mmsg => Postboxes::Many(source::Many::new(&setup.task)),
             Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(&setup.task)?)),
             engine => return Err(does_not_carry(engine)),

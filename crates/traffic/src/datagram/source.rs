@@ -6,8 +6,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{Fill, UringKind};
-use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX, To};
+use bytegauge_model::{Engine, Fill, UringKind};
+use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX};
+use bytegauge_sys::socket;
 
 use crate::datagram::handshake::is_gone;
 use crate::datagram::number;
@@ -54,19 +56,23 @@ pub(super) struct Packer {
     plant: Option<Plant>,
     /// A number that was put off, by a planted fault.
     put_off: Option<u64>,
+    /// Whether nothing but numbers is written.
+    writes_numbers_alone: bool,
 }
 
 impl Packer {
     pub(super) fn new(setup: &Setup<StreamSetup>, flow: usize) -> Packer {
         let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
+        let (fill, plant) = (setup.task.fill, setup.plant.filter(planted));
         Packer {
+            writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none(),
             size: setup.task.write_size.unwrap_or(1).max(1),
             next: 0,
             sent: 0,
-            fill: setup.task.fill,
+            fill,
             turn: 0,
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
-            plant: setup.plant.filter(planted),
+            plant,
             put_off: None,
         }
     }
@@ -84,6 +90,14 @@ impl Packer {
     /// Makes datagrams of the bytes. Returns the number up to which all are sent when these are.
     #[inline]
     pub(super) fn pack(&mut self, bytes: &mut [u8]) -> u64 {
+        if self.writes_numbers_alone {
+            // Of a piece of 64 datagrams the general way below takes 5 % of a send.
+            for datagram in bytes.chunks_mut(self.size) {
+                number::write(datagram, self.next);
+                self.next += 1;
+            }
+            return self.next;
+        }
         for datagram in bytes.chunks_mut(self.size) {
             let number = match self.plant {
                 None => self.take(),
@@ -152,42 +166,50 @@ impl Packer {
     }
 }
 
-/// `sendmsg(2)`: a datagram a call, or a piece that the kernel cuts into datagrams.
+/// `send(2)`: a datagram a call, or a piece that the kernel cuts into datagrams ([`cut_size`]).
 pub(super) struct One {
-    outbox: Outbox,
+    bytes: AlignedBuffer,
     segments: u64,
-    /// Whether what is in the slot was not taken yet.
+    /// Whether what is in the buffer was not taken yet.
     waits: bool,
     end: u64,
 }
 
 impl One {
-    pub(super) fn plain(stream: &StreamSetup) -> One {
-        One { outbox: Outbox::new(1, stream.write_size.unwrap_or(1)), segments: 1, waits: false, end: 0 }
+    pub(super) fn new(stream: &StreamSetup) -> One {
+        let segments = segments(stream);
+        let bytes = AlignedBuffer::new(size(stream) * segments);
+        One { bytes, segments: segments as u64, waits: false, end: 0 }
     }
+}
 
-    /// As many datagrams in one piece as the plan says, or as fit.
-    pub(super) fn cut(stream: &StreamSetup) -> One {
-        let size = stream.write_size.unwrap_or(1).max(1);
-        let most = stream.path.transport.datagram_max().unwrap_or(0) as usize;
-        let segments = stream.batch.unwrap_or((most / size).clamp(1, SEGMENTS_MAX));
-        let len = size * segments;
-        let mut outbox = Outbox::new(1, len);
-        // One datagram is no piece to be cut.
-        let segment = (segments > 1).then_some(size as u16);
-        outbox.set(0, To { len, peer: None, segment });
-        One { outbox, segments: segments as u64, waits: false, end: 0 }
+/// Bytes of a datagram.
+fn size(stream: &StreamSetup) -> usize {
+    stream.write_size.unwrap_or(1).max(1)
+}
+
+/// Datagrams in one send: of the engine that has it cut as many as the plan says, or as fit.
+fn segments(stream: &StreamSetup) -> usize {
+    if stream.engine != Engine::Gso {
+        return 1;
     }
+    let most = stream.path.transport.datagram_max().unwrap_or(0) as usize;
+    stream.batch.unwrap_or((most / size(stream)).clamp(1, SEGMENTS_MAX))
+}
+
+/// The `UDP_SEGMENT` of a sender's socket, bytes; absent where nothing is cut: one datagram is no piece.
+pub(crate) fn cut_size(stream: &StreamSetup) -> Option<u64> {
+    (segments(stream) > 1).then(|| size(stream) as u64)
 }
 
 impl Postbox for One {
     #[inline]
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
         if !self.waits {
-            self.end = packer.pack(self.outbox.bytes(0));
+            self.end = packer.pack(&mut self.bytes);
             self.waits = true;
         }
-        let bytes = self.outbox.send_one(fd, 0)?;
+        let bytes = socket::send(fd, &self.bytes)?;
         self.waits = false;
         packer.settle(self.end);
         Ok(Moved { bytes, datagrams: self.segments, packets: 1, full: true })
@@ -309,7 +331,7 @@ pub(super) fn run<P: Postbox>(
 
 /// The queue of a device, the memory of a socket or of the machine is full: it may be empty in a moment.
 fn is_want_of_room(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || bytegauge_sys::socket::is_exhausted(error)
+    error.kind() == io::ErrorKind::WouldBlock || socket::is_exhausted(error)
 }
 
 /// Whether a failed send ends the loop.
@@ -343,9 +365,13 @@ mod tests {
     use super::*;
     use crate::datagram::ledger::Ledger;
 
+    fn packer(plant: Option<Plant>) -> Packer {
+        let (fill, writes_numbers_alone) = (Fill::None, plant.is_none());
+        Packer { size: 8, next: 0, sent: 0, fill, turn: 0, verify: None, plant, put_off: None, writes_numbers_alone }
+    }
+
     fn check(plant: Option<Plant>, expected: (u64, u64, u64)) {
-        let mut packer =
-            Packer { size: 8, next: 0, sent: 0, fill: Fill::None, turn: 0, verify: None, plant, put_off: None };
+        let mut packer = packer(plant);
         let mut ledger = Ledger::default();
         let mut bytes = [0; 80];
         for _ in 0..10 {
@@ -389,8 +415,7 @@ mod tests {
         let (told, abort) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut postbox = Slow { sends: 0, waits: 0, told: &told };
         let plant = None;
-        let mut packer =
-            Packer { size: 8, next: 0, sent: 0, fill: Fill::None, turn: 0, verify: None, plant, put_off: None };
+        let mut packer = packer(plant);
         let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         let input = io::stdin();

@@ -17,6 +17,7 @@ use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{file, io as sys_io, tcp_info};
 
 use crate::address::Address;
+use crate::datagram::cut_size;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::peer::{Body, Peer};
@@ -32,7 +33,7 @@ use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, StreamSetup, Streams, Sum};
-use crate::transport::datagram::{join_segments, turn};
+use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
 
@@ -94,8 +95,10 @@ impl StreamEnd {
             if back {
                 turn(fd, side, path)?;
             }
-            if side == Side::Sink && *engine == Engine::Gso {
-                join_segments(fd.as_fd())?;
+            match side {
+                Side::Sink if *engine == Engine::Gso => join_segments(fd.as_fd())?,
+                Side::Sink => {}
+                Side::Source => cut_size(&setup.task).map_or(Ok(()), |size| cut_sends(fd.as_fd(), size))?,
             }
         }
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();

@@ -195,6 +195,14 @@ pub(crate) fn join_segments(fd: BorrowedFd<'_>) -> Result<(), Fault> {
     option::set(fd, &option::UDP_COALESCE.to(true)).map_err(|error| Fault::Missing(error.to_string()))
 }
 
+/// Has the kernel cut each send into datagrams of so many bytes (udp(7), `UDP_SEGMENT`).
+///
+/// # Errors
+/// [`Fault::Missing`] where the kernel cannot.
+pub(crate) fn cut_sends(fd: BorrowedFd<'_>, size: u64) -> Result<(), Fault> {
+    option::set(fd, &option::UDP_SEGMENT.to(size)).map_err(|error| Fault::Missing(error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use bytegauge_model::Levels;
