@@ -65,9 +65,10 @@ impl PeerAddress {
         address
     }
 
-    /// Where the kernel finds the address, or puts one of at most [`PeerAddress::ROOM`] bytes.
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
-        self.bytes.as_mut_ptr().cast()
+    /// Where the kernel finds the address that is at `address`, or puts one of at most [`PeerAddress::ROOM`] bytes.
+    pub(crate) fn raw(address: *mut PeerAddress) -> *mut libc::c_void {
+        // The bytes come first (`repr(C)`).
+        address.cast()
     }
 
     /// How long an address may be.

@@ -17,8 +17,10 @@ impl Control {
     pub(crate) const EMPTY: Control = Control([0; ROOM]);
     pub(crate) const ROOM: usize = ROOM;
 
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
-        self.0.as_mut_ptr().cast()
+    /// Where the kernel finds the control messages that are at `control`, or puts some.
+    pub(crate) fn raw(control: *mut Control) -> *mut libc::c_void {
+        // Nothing else is in it (`repr(C)`).
+        control.cast()
     }
 
     /// The first `len` bytes, as many as the kernel filled.

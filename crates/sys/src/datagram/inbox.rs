@@ -5,21 +5,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::address::PeerAddress;
 use super::control::{self, Control};
-use super::{Arrived, STAGGER};
+use super::slots::Slots;
+use super::{Arrived, STAGGER, calls};
 use crate::outcome;
 
 /// Slots for messages, with everything that a receive fills in.
 ///
-/// The vectors never change their length, so what the headers point to stays where it is.
+/// What the headers point to stays where it is.
 pub struct Inbox {
-    memory: Vec<u8>,
+    memory: Slots<u8>,
     slot_len: usize,
     stride: usize,
-    sources: Vec<PeerAddress>,
-    controls: Vec<Control>,
+    sources: Slots<PeerAddress>,
+    controls: Slots<Control>,
     /// Pointed to by `headers`.
-    places: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
+    places: Slots<libc::iovec>,
+    headers: Slots<libc::mmsghdr>,
     filled: usize,
 }
 
@@ -37,19 +38,17 @@ impl Inbox {
     pub fn new(slots: usize, slot_len: usize, sources: bool) -> Inbox {
         assert!(slots > 0, "an inbox has a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
-        let mut memory = vec![0u8; slots * stride];
-        let mut addresses = vec![PeerAddress::NONE; if sources { slots } else { 0 }];
-        let mut controls = vec![Control::EMPTY; slots];
-        let mut places: Vec<libc::iovec> = memory
-            .chunks_exact_mut(stride)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len })
-            .collect();
-        let headers = (0..slots)
-            .map(|slot| {
-                let name = addresses.get_mut(slot).map_or(std::ptr::null_mut(), PeerAddress::as_mut_ptr);
-                super::header(name, 0, &mut places[slot], controls[slot].as_mut_ptr(), 0)
-            })
-            .collect();
+        let memory = Slots::new(slots * stride, 0u8);
+        let addresses = Slots::new(if sources { slots } else { 0 }, PeerAddress::NONE);
+        let controls = Slots::new(slots, Control::EMPTY);
+        let mut places = Slots::new(slots, libc::iovec { iov_base: std::ptr::null_mut(), iov_len: slot_len });
+        let null = std::ptr::null_mut();
+        let mut headers = Slots::new(slots, super::header(null, 0, null.cast(), null, 0));
+        for slot in 0..slots {
+            places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
+            let name = if sources { PeerAddress::raw(addresses.at(slot)) } else { std::ptr::null_mut() };
+            headers.all_mut()[slot] = super::header(name, 0, places.at(slot), Control::raw(controls.at(slot)), 0);
+        }
         Inbox { memory, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
     }
 
@@ -73,12 +72,13 @@ impl Inbox {
     #[inline]
     pub fn receive_one(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.reset(1);
-        let header = &mut self.headers[0];
+        let header = self.headers.at(0);
         // SAFETY: the header points to one iovec over the first slot, to room for an address or none, and to a
         // control buffer, each as long as it says; all are owned by `self`, which is borrowed exclusively.
         // MSG_TRUNC asks for the message's real length (recv(2)).
-        let len = outcome::of_count(unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header.msg_hdr, libc::MSG_TRUNC) })?;
-        header.msg_len = len as u32;
+        let len =
+            outcome::of_count(unsafe { calls::recvmsg(fd.as_raw_fd(), &raw mut (*header).msg_hdr, libc::MSG_TRUNC) })?;
+        self.headers.all_mut()[0].msg_len = len as u32;
         self.filled = 1;
         Ok(())
     }
@@ -96,9 +96,9 @@ impl Inbox {
         let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
         // SAFETY: as in `receive_one`, for as many headers as there are; a null timeout means none.
         let count = outcome::of(unsafe {
-            libc::recvmmsg(
+            calls::recvmmsg(
                 fd.as_raw_fd(),
-                self.headers.as_mut_ptr(),
+                self.headers.at(0),
                 self.headers.len() as libc::c_uint,
                 flags as _,
                 std::ptr::null_mut(),
@@ -116,8 +116,8 @@ impl Inbox {
     #[inline]
     #[must_use]
     pub fn arrived(&self, slot: usize) -> Arrived {
-        let header = &self.headers[..self.filled][slot];
-        let messages = self.controls[slot].filled(super::control_len(&header.msg_hdr));
+        let header = &self.headers.all()[..self.filled][slot];
+        let messages = self.controls.all()[slot].filled(super::control_len(&header.msg_hdr));
         control::read(messages, header.msg_len as usize, header.msg_hdr.msg_flags)
     }
 
@@ -129,8 +129,8 @@ impl Inbox {
     #[inline]
     #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
-        let len = (self.headers[..self.filled][slot].msg_len as usize).min(self.slot_len);
-        &mut self.memory[slot * self.stride..][..len]
+        let len = (self.headers.all()[..self.filled][slot].msg_len as usize).min(self.slot_len);
+        &mut self.memory.all_mut()[slot * self.stride..][..len]
     }
 
     /// Who sent a message of the last receive; nobody unless sources are kept.
@@ -141,8 +141,8 @@ impl Inbox {
     #[inline]
     #[must_use]
     pub fn source(&mut self, slot: usize) -> PeerAddress {
-        let len = self.headers[..self.filled][slot].msg_hdr.msg_namelen;
-        match self.sources.get_mut(slot) {
+        let len = self.headers.all()[..self.filled][slot].msg_hdr.msg_namelen;
+        match self.sources.all_mut().get_mut(slot) {
             Some(source) => {
                 source.set_len(len);
                 *source
@@ -164,10 +164,10 @@ impl Inbox {
     #[inline]
     pub fn send_back_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
         self.turn_round(slot..slot + 1);
-        let header = &self.headers[slot].msg_hdr;
+        let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec, no longer than the slot, and to the address that the kernel filled
         // in; both are owned by `self`, and the kernel only reads them.
-        outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), header, libc::MSG_NOSIGNAL) })
+        outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
     }
 
     /// Sends the messages of the last receive from `first` up to `end` back to whoever sent them, from where they
@@ -183,11 +183,12 @@ impl Inbox {
     #[inline]
     pub fn send_back(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
         self.turn_round(first..end);
-        let headers = &mut self.headers[first..end];
+        assert!(first < end && end <= self.filled, "messages of the last receive");
+        let headers = self.headers.at(first);
         // SAFETY: as in `send_back_one`, for as many headers as there are. The kernel writes to their `msg_len`, which
         // is set to what it was.
         let count = outcome::of(unsafe {
-            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_NOSIGNAL as _)
+            calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;
         Ok(count as usize)
     }
@@ -196,8 +197,8 @@ impl Inbox {
     #[inline]
     fn turn_round(&mut self, slots: std::ops::Range<usize>) {
         for slot in slots {
-            let header = &mut self.headers[..self.filled][slot];
-            self.places[slot].iov_len = (header.msg_len as usize).min(self.slot_len);
+            let header = &mut self.headers.all_mut()[..self.filled][slot];
+            self.places.all_mut()[slot].iov_len = (header.msg_len as usize).min(self.slot_len);
             header.msg_hdr.msg_controllen = 0;
         }
     }
@@ -206,8 +207,8 @@ impl Inbox {
     #[inline]
     fn reset(&mut self, slots: usize) {
         self.filled = 0;
-        let name_len = if self.sources.is_empty() { 0 } else { PeerAddress::ROOM };
-        for (header, place) in self.headers[..slots].iter_mut().zip(&mut self.places) {
+        let name_len = if self.sources.len() == 0 { 0 } else { PeerAddress::ROOM };
+        for (header, place) in self.headers.all_mut()[..slots].iter_mut().zip(self.places.all_mut()) {
             place.iov_len = self.slot_len;
             header.msg_hdr.msg_namelen = name_len;
             header.msg_hdr.msg_controllen = Control::ROOM as _;

@@ -9,10 +9,14 @@
 //! the descriptor's own mode waits for.
 
 mod address;
+mod calls;
 pub(crate) mod control;
 mod inbox;
 mod outbox;
+mod slots;
 
+#[cfg(all(test, miri))]
+mod miri;
 #[cfg(test)]
 mod tests;
 

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::STAGGER;
 use super::address::PeerAddress;
 use super::control::Control;
+use super::slots::Slots;
+use super::{STAGGER, calls};
 use crate::outcome;
 
 /// What a slot is sent as.
@@ -21,15 +22,15 @@ pub struct To<'a> {
 
 /// Slots for messages, with everything that a send reads.
 ///
-/// The vectors never change their length, so what the headers point to stays where it is.
+/// What the headers point to stays where it is.
 pub struct Outbox {
-    memory: Vec<u8>,
+    memory: Slots<u8>,
     slot_len: usize,
     stride: usize,
-    peers: Vec<PeerAddress>,
-    controls: Vec<Control>,
-    places: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
+    peers: Slots<PeerAddress>,
+    controls: Slots<Control>,
+    places: Slots<libc::iovec>,
+    headers: Slots<libc::mmsghdr>,
 }
 
 // SAFETY: the pointers inside lead to memory that the outbox owns alone, on the heap, where it stays when the
@@ -47,16 +48,16 @@ impl Outbox {
     pub fn new(slots: usize, slot_len: usize) -> Outbox {
         assert!(slots > 0, "an outbox has a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
-        let mut memory = vec![0u8; slots * stride];
-        let mut controls = vec![Control::EMPTY; slots];
-        let mut places: Vec<libc::iovec> = memory
-            .chunks_exact_mut(stride)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot_len })
-            .collect();
-        let headers = (0..slots)
-            .map(|slot| super::header(std::ptr::null_mut(), 0, &mut places[slot], controls[slot].as_mut_ptr(), 0))
-            .collect();
-        Outbox { memory, slot_len, stride, peers: vec![PeerAddress::NONE; slots], controls, places, headers }
+        let null = std::ptr::null_mut();
+        let memory = Slots::new(slots * stride, 0u8);
+        let (peers, controls) = (Slots::new(slots, PeerAddress::NONE), Slots::new(slots, Control::EMPTY));
+        let mut places = Slots::new(slots, libc::iovec { iov_base: null, iov_len: slot_len });
+        let mut headers = Slots::new(slots, super::header(null, 0, null.cast(), null, 0));
+        for slot in 0..slots {
+            places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
+            headers.all_mut()[slot] = super::header(null, 0, places.at(slot), Control::raw(controls.at(slot)), 0);
+        }
+        Outbox { memory, slot_len, stride, peers, controls, places, headers }
     }
 
     /// How many messages one send gives at most.
@@ -69,7 +70,7 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.memory[slot * self.stride..][..self.slot_len]
+        &mut self.memory.all_mut()[slot * self.stride..][..self.slot_len]
     }
 
     /// Says how much of a slot is sent, to whom, and in which pieces.
@@ -80,20 +81,21 @@ impl Outbox {
     #[inline]
     pub fn set(&mut self, slot: usize, to: To<'_>) {
         assert!(to.len <= self.slot_len, "a slot as long as what is sent");
-        self.places[slot].iov_len = to.len;
-        let header = &mut self.headers[slot].msg_hdr;
+        self.places.all_mut()[slot].iov_len = to.len;
+        let header = &mut self.headers.all_mut()[slot].msg_hdr;
         match to.peer.filter(|peer| !peer.is_none()) {
             Some(peer) => {
-                self.peers[slot] = *peer;
-                header.msg_name = self.peers[slot].as_mut_ptr();
-                header.msg_namelen = self.peers[slot].len();
+                self.peers.all_mut()[slot] = *peer;
+                header.msg_name = PeerAddress::raw(self.peers.at(slot));
+                header.msg_namelen = peer.len();
             }
             None => {
                 header.msg_name = std::ptr::null_mut();
                 header.msg_namelen = 0;
             }
         }
-        header.msg_controllen = to.segment.map_or(0, |segment| self.controls[slot].write_segment(segment)) as _;
+        header.msg_controllen =
+            to.segment.map_or(0, |segment| self.controls.all_mut()[slot].write_segment(segment)) as _;
     }
 
     /// Sends one slot (sendmsg(2)) and returns how many bytes were taken: of a datagram all of them.
@@ -104,10 +106,10 @@ impl Outbox {
     /// `ENOBUFS` if a queue is full; `ECONNREFUSED` if nobody had a socket for an earlier one (udp(7)).
     #[inline]
     pub fn send_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
-        let header = &self.headers[slot].msg_hdr;
+        let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec inside the slot, to an address or none, and to control
         // messages, each as long as it says; all are owned by `self`. The kernel only reads them.
-        outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), header, libc::MSG_NOSIGNAL) })
+        outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
     }
 
     /// Sends the slots from `first` up to `end` (sendmmsg(2)) and returns how many messages were taken.
@@ -121,10 +123,11 @@ impl Outbox {
     /// If there are fewer slots.
     #[inline]
     pub fn send(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
-        let headers = &mut self.headers[first..end];
+        assert!(first < end && end <= self.slots(), "slots that exist");
+        let headers = self.headers.at(first);
         // SAFETY: as in `send_one`, for as many headers as there are. The kernel writes to their `msg_len`.
         let count = outcome::of(unsafe {
-            libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_NOSIGNAL as _)
+            calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;
         Ok(count as usize)
     }

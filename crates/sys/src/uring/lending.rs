@@ -119,7 +119,8 @@ impl Ring {
     ///
     /// If an operation uses it.
     pub fn retire_pool(&mut self, pool: PoolId) {
-        let in_use = |uses: Uses| matches!(uses, Uses::Pool(id) | Uses::Lent(id, _) if id == pool);
+        let in_use =
+            |uses: Uses| matches!(uses, Uses::Pool(id) | Uses::Lent(id, _) | Uses::MessageLent(_, id, _) if id == pool);
         assert!(!self.ops.all().any(|op| in_use(op.uses)), "a pool in use keeps its memory");
         if self.io.submitter().unregister_buf_ring(pool.0).is_ok() {
             self.pools[usize::from(pool.0)] = None;
@@ -149,13 +150,13 @@ impl Ring {
         self.pools[usize::from(pool.0)].as_ref().map_or(0, Pool::idle)
     }
 
-    /// Bytes of memory for data that operations have used so far, or may: buffers, send queues, and of pools the buffers
+    /// Bytes of memory for data that operations have used so far, or may: buffers, messages, send queues, and of pools the buffers
     /// that were ever offered.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let pools: usize = self.pools.iter().flatten().map(Pool::touched_bytes).sum();
         let queues: usize = self.queues.iter().map(SendQueue::len).sum();
-        self.buffers.bytes_in_all() + pools + queues
+        self.buffers.bytes_in_all() + self.messages.bytes_in_all() + pools + queues
     }
 
     /// Makes a queue of what one connection sends as bundles: `pieces` at a time, with `len` bytes of memory of its own.
@@ -301,17 +302,6 @@ impl Ring {
     pub fn parcel(&mut self, taken: &mut Taken) -> Option<Parcel<'_>> {
         let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
         message::parcel(pool.piece(taken)?, &self.template)
-    }
-
-    /// Copies the message that [`Ring::receive_messages`] brought to the front of one of the ring's own, as much of it
-    /// as fits. What the kernel said of it, and who sent it; none when it was read already, or the other is in use.
-    pub fn copy_parcel(&mut self, taken: &mut Taken, message: MessageId) -> Option<(Arrived, PeerAddress)> {
-        let pool = self.pools[usize::from(taken.pool.0)].as_mut().expect("a pool that was not retired");
-        let room = self.messages.bytes(message)?;
-        let parcel = message::parcel(pool.piece(taken)?, &self.template)?;
-        let len = parcel.bytes.len().min(room.len());
-        room[..len].copy_from_slice(&parcel.bytes[..len]);
-        Some((parcel.arrived, parcel.source))
     }
 
     /// Offers the buffers of what arrived again.

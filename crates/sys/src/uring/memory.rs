@@ -21,6 +21,8 @@ impl Mapping {
     /// `len` zero bytes on a page boundary.
     pub(super) fn new(len: usize) -> io::Result<Mapping> {
         let len = len.max(1);
+        // Miri knows no other flags.
+        let untouched = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
         // memory of ours.
         let start = unsafe {
@@ -28,7 +30,7 @@ impl Mapping {
                 std::ptr::null_mut(),
                 len,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | untouched,
                 -1,
                 0,
             )

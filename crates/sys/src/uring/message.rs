@@ -75,24 +75,43 @@ impl Messages {
 
     /// Hands a message to a receive: from here on only the kernel touches it.
     pub(super) fn lend_to_receive(&mut self, id: MessageId) -> *mut libc::msghdr {
-        let (start, len) = (self.start(id), self.0[id.0 as usize].len);
-        let envelope = self.envelope(id);
-        envelope.place = libc::iovec { iov_base: start.cast(), iov_len: len };
-        envelope.address(PeerAddress::ROOM, Control::ROOM);
-        self.lend(id)
+        let bytes = self.own(id, self.0[id.0 as usize].len);
+        self.lend(id, bytes, (PeerAddress::ROOM, Control::ROOM))
     }
 
     /// Hands a message to a send.
     pub(super) fn lend_to_send(&mut self, id: MessageId, to: To<'_>) -> *const libc::msghdr {
         assert!(to.len <= self.0[id.0 as usize].len, "a message as long as what is sent");
-        let start = self.start(id);
         let envelope = self.envelope(id);
-        envelope.place = libc::iovec { iov_base: start.cast(), iov_len: to.len };
         envelope.peer = to.peer.copied().unwrap_or_default();
         let control = to.segment.map_or(0, |segment| envelope.control.write_segment(segment));
         let peer = if envelope.peer.is_none() { 0 } else { envelope.peer.len() };
-        envelope.address(peer, control);
-        self.lend(id)
+        self.lend(id, self.own(id, to.len), (peer, control))
+    }
+
+    /// Hands a message to a send of bytes that are elsewhere, and stay there until the operation is over.
+    pub(super) fn lend_to_send_from(
+        &mut self,
+        id: MessageId,
+        bytes: (*const u8, usize),
+        to: &PeerAddress,
+    ) -> *const libc::msghdr {
+        let envelope = self.envelope(id);
+        envelope.peer = *to;
+        let peer = if to.is_none() { 0 } else { to.len() };
+        // The kernel only reads what it sends.
+        self.lend(id, (bytes.0.cast_mut(), bytes.1), (peer, 0))
+    }
+
+    /// The first bytes of a message.
+    fn own(&self, id: MessageId, len: usize) -> (*mut u8, usize) {
+        let message = &self.0[id.0 as usize];
+        (message.memory.at(message.offset), len)
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes_in_all(&self) -> usize {
+        self.0.iter().map(|message| message.len).sum()
     }
 
     /// The operation is over.
@@ -114,15 +133,27 @@ impl Messages {
         envelope.peer
     }
 
-    fn start(&self, id: MessageId) -> *mut u8 {
-        let message = &self.0[id.0 as usize];
-        message.memory.at(message.offset)
-    }
-
-    fn lend(&mut self, id: MessageId) -> *mut libc::msghdr {
-        let header: *mut libc::msghdr = &mut self.envelope(id).header;
-        self.0[id.0 as usize].in_use = true;
-        header
+    /// Marks a message as used, with bytes, and room for an address and control messages.
+    fn lend(
+        &mut self,
+        id: MessageId,
+        (start, len): (*mut u8, usize),
+        (name_len, control_len): (u32, usize),
+    ) -> *mut libc::msghdr {
+        let message = &mut self.0[id.0 as usize];
+        assert!(!message.in_use, "one operation a message");
+        message.in_use = true;
+        let envelope = message.memory.start().cast::<Envelope>();
+        // Pointers that are kept are made of the mapping's, not of a reference: that would be invalid at the next reference.
+        // SAFETY: the mapping begins with an envelope, as `envelope` says. Nothing uses it but the operation, from now on.
+        unsafe {
+            let null = std::ptr::null_mut();
+            let name = if name_len == 0 { null } else { PeerAddress::raw(&raw mut (*envelope).peer) };
+            let control = if control_len == 0 { null } else { Control::raw(&raw mut (*envelope).control) };
+            (*envelope).place = libc::iovec { iov_base: start.cast(), iov_len: len };
+            (*envelope).header = header(name, name_len, &raw mut (*envelope).place, control, control_len).msg_hdr;
+            &raw mut (*envelope).header
+        }
     }
 
     /// What stands beside the bytes of a message that no operation uses.
@@ -133,15 +164,6 @@ impl Messages {
         // (integers and null pointers). No operation uses it, and the exclusive borrow of `self` keeps any from
         // starting and other references from existing for as long as this one lives.
         unsafe { &mut *message.memory.start().cast::<Envelope>() }
-    }
-}
-
-impl Envelope {
-    /// Makes the header point to what stands beside it.
-    fn address(&mut self, name_len: u32, control_len: usize) {
-        let name = if name_len == 0 { std::ptr::null_mut() } else { self.peer.as_mut_ptr() };
-        let control = if control_len == 0 { std::ptr::null_mut() } else { self.control.as_mut_ptr() };
-        self.header = header(name, name_len, &mut self.place, control, control_len).msg_hdr;
     }
 }
 
@@ -161,4 +183,46 @@ pub(super) fn parcel<'a>(buffer: &'a mut [u8], template: &libc::msghdr) -> Optio
     let source = PeerAddress::of_bytes(out.name_data());
     let len = out.payload_data().len();
     Some(Parcel { bytes: &mut buffer[MESSAGE_ROOM..][..len], arrived, source })
+}
+
+#[cfg(all(test, miri))]
+mod miri {
+    use super::*;
+
+    /// The kernel's part in a receive.
+    fn fill(header: *mut libc::msghdr, bytes: &[u8]) {
+        // SAFETY: the header points to what it says.
+        unsafe {
+            (*(*header).msg_iov).iov_base.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len());
+            (*header).msg_name.cast::<u16>().write(libc::AF_UNIX as u16);
+            (*header).msg_namelen = 4;
+            (*header).msg_control.cast::<u8>().write_bytes(0, (*header).msg_controllen);
+            (*header).msg_controllen = 0;
+        }
+    }
+
+    #[test]
+    fn a_message_goes_to_the_kernel_and_back() {
+        let mut messages = Messages::default();
+        let ids = [messages.add(100).unwrap(), messages.add(100).unwrap()];
+        for id in ids {
+            for _ in 0..3 {
+                messages.bytes(id).unwrap().fill(1);
+                let header = messages.lend_to_receive(id);
+                assert!(messages.bytes(id).is_none());
+                fill(header, b"it came");
+                messages.take_back(id);
+                assert_eq!(messages.arrived(id, 7).len, 7);
+                assert!(!messages.source(id).is_none());
+                assert_eq!(&messages.bytes(id).unwrap()[..8], b"it came\x01");
+                let header = messages.lend_to_send(id, To { len: 7, peer: None, segment: Some(3) });
+                // SAFETY: as in `fill`.
+                let (place, control) = unsafe { (*(*header).msg_iov, (*header).msg_control.cast::<u64>().read()) };
+                // SAFETY: as in `fill`.
+                assert_eq!(unsafe { slice::from_raw_parts(place.iov_base.cast::<u8>(), place.iov_len) }, b"it came");
+                assert_eq!(control, 18);
+                messages.take_back(id);
+            }
+        }
+    }
 }

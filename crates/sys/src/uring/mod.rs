@@ -27,6 +27,8 @@ mod pool;
 mod queue;
 mod send_queue;
 
+#[cfg(all(test, miri))]
+mod miri;
 #[cfg(test)]
 mod tests;
 
@@ -214,6 +216,10 @@ impl Ring {
                 Uses::Buffer(buffer) => self.buffers.take_back(buffer),
                 Uses::Message(message) => self.messages.take_back(message),
                 Uses::Lent(pool, buffer) => self.pool(pool).release(buffer),
+                Uses::MessageLent(message, pool, buffer) => {
+                    self.messages.take_back(message);
+                    self.pool(pool).release(buffer);
+                }
                 Uses::Queue(queue) => self.queues[usize::from(queue.0)].in_use = false,
                 Uses::Pool(_) | Uses::Nothing => {}
             }

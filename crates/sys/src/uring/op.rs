@@ -33,6 +33,8 @@ pub(super) enum Uses {
     /// A buffer of a pool in which bytes were received.
     Lent(PoolId, u16),
     Queue(QueueId),
+    /// A message, whose bytes are in a buffer of a pool.
+    MessageLent(MessageId, PoolId, u16),
 }
 
 /// Names an operation that was queued: what [`super::Ring::cancel`] takes.

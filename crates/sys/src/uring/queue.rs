@@ -7,8 +7,8 @@ use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{EnterFlags, opcode, squeue};
 
 use super::op::{Kind, Op, OpId, Uses};
-use super::{BufferId, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
-use crate::datagram::To;
+use super::{BufferId, MESSAGE_ROOM, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
+use crate::datagram::{PeerAddress, To};
 use crate::epoll::Ready;
 
 /// Ask the notification of a zero-copy send whether the bytes were copied
@@ -218,6 +218,31 @@ impl Ring {
         let header = self.messages.lend_to_send(message, to);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
         self.queue(Kind::Send, token, Uses::Message(message), entry)
+    }
+
+    /// Sends the first `len` bytes of what [`Ring::receive_messages`] brought to `peer`, from where they are. `message` is
+    /// what the kernel is told of it by; its own bytes are not sent. What was received may be given back before the send
+    /// is over.
+    ///
+    /// # Panics
+    ///
+    /// If another operation uses the message, or fewer bytes were received.
+    #[inline]
+    pub fn send_parcel(
+        &mut self,
+        token: u64,
+        socket: BorrowedFd<'_>,
+        message: MessageId,
+        (taken, len): (&Taken, usize),
+        peer: &PeerAddress,
+    ) -> OpId {
+        let pool = self.pool(taken.pool);
+        let (buffer, start, held) = pool.front(taken, &(MESSAGE_ROOM..MESSAGE_ROOM + len));
+        assert!(held == len, "as many bytes as were received");
+        pool.hold(buffer);
+        let header = self.messages.lend_to_send_from(message, (start, len), peer);
+        let entry = opcode::SendMsg::new(fd(socket), header).build();
+        self.queue(Kind::Send, token, Uses::MessageLent(message, taken.pool, buffer), entry)
     }
 
     /// Calls an operation off. The operation itself completes too, with `ECANCELED` if it was not

@@ -1,8 +1,7 @@
 //! The server's end over datagrams by io_uring(7): receives kept outstanding, or one that goes on.
 //!
 //! `plain` keeps so many messages with the kernel: each is filled by a receive, sent back from where it lies, and
-//! offered again. `multishot` has one receive that takes buffers of a pool; a reply is copied out of its buffer,
-//! because a buffer of a pool cannot be sent from.
+//! offered again. `multishot` has one receive that takes buffers of a pool; an echo is sent from its buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -57,12 +56,14 @@ pub(super) fn serve(
     let mut pool = None;
     if mode.kind != UringKind::Plain {
         ring.require(Feature::MultishotReceive)?;
-        let buffers = outstanding.next_power_of_two().min(1 << 15) as u16;
-        let made = ring.new_pool(buffers, read_size + MESSAGE_ROOM)?;
-        ring.offer_all(made);
+        // As many again for those that are being sent back.
+        let buffers = outstanding.min(1 << 14) as u16;
+        let made = ring.new_pool(2 * buffers, read_size + MESSAGE_ROOM)?;
+        ring.keep_offered(made, buffers);
         pool = Some(made);
     }
-    let messages = messages(&mut ring, outstanding, read_size)?;
+    // With a pool they only say where an echo goes.
+    let messages = messages(&mut ring, outstanding, if pool.is_some() { 0 } else { read_size })?;
     let mut made = Vec::new();
     if let Some(len) = clerk.made_len() {
         made = self::messages(&mut ring, outstanding, len)?;
@@ -77,6 +78,7 @@ pub(super) fn serve(
     let report = EngineReport {
         system_calls: counts.system_calls - before.system_calls,
         completions: counts.completions - before.completions,
+        buffer_bytes: server.ring.buffer_bytes() as u64,
         kernel_threads_ns: server.ring.helper_cpu_ns(),
         ..server.report
     };
@@ -220,17 +222,18 @@ impl Server<'_> {
     /// Answers what the receive that goes on brought, as soon as a message is free to reply from.
     fn answer_later(&mut self, mut taken: Taken) {
         let Some(index) = self.free.pop() else { return self.waiting.push_back(taken) };
-        let Some((arrived, from)) = self.ring.copy_parcel(&mut taken, self.messages[index]) else {
+        let Some(parcel) = self.ring.parcel(&mut taken) else {
             self.free.push(index);
             return self.ring.give_back(taken);
         };
-        self.ring.give_back(taken);
-        let Some(bytes) = self.ring.message(self.messages[index]) else { return };
-        let len = arrived.len.min(bytes.len());
-        let answer = self.clerk.answers(&bytes[..len], arrived.truncated, &from, self.fd, self.meter);
-        if !self.send(index, answer, len, &from) {
+        let (len, from) = (parcel.bytes.len(), parcel.source);
+        let answer = self.clerk.answers(parcel.bytes, parcel.arrived.truncated, &from, self.fd, self.meter);
+        if answer == Answer::Echo {
+            self.ring.send_parcel(index as u64, self.fd, self.messages[index], (&taken, len), &from);
+        } else if !self.send(index, answer, len, &from) {
             self.free.push(index);
         }
+        self.ring.give_back(taken);
     }
 }
 
