@@ -83,9 +83,9 @@ impl Bar {
 
     fn say(&self, text: &str) {
         if self.plain {
-            terminal::note(&format!("note: {}", escape::line(text)));
+            terminal::note(&noted(text));
         } else {
-            self.bar.println(format!("note: {}", escape::line(text)));
+            self.bar.println(noted(text));
         }
     }
 
@@ -182,6 +182,11 @@ impl Observer for Bar {
     }
 }
 
+/// A note in one line. Notes may hold words of another host.
+fn noted(text: &str) -> String {
+    format!("note: {}", escape::line(text))
+}
+
 /// `45 s left`, and what may follow.
 fn left(left_ns: u64, further_ns: u64) -> String {
     let shown = |ns: u64| match ns {
@@ -220,6 +225,12 @@ mod tests {
         assert_eq!(left(57_900_000_000, 0), "58 s left");
         assert_eq!(left(57_900_000_000, 115_000_000_000), "58 s left, then 120 s more where something stays open");
         assert_eq!(left(900_000_000, 0), "less than a second left");
+    }
+
+    #[test]
+    fn notes_cannot_act_on_the_terminal() {
+        let said = noted("slow\u{1b}]0;title\u{7}\nbytegauge: done\u{9b}2J\u{202e}");
+        assert_eq!(said, "note: slow\\u{1b}]0;title\\u{7}\\nbytegauge: done\\u{9b}2J\\u{202e}");
     }
 
     #[test]
