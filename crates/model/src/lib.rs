@@ -29,6 +29,7 @@ pub mod relay_program;
 pub mod ring;
 pub mod running_relay;
 pub mod session;
+mod shell;
 pub mod slo;
 pub mod spec;
 pub mod suggest;

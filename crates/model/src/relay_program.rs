@@ -6,6 +6,7 @@
 //! Never starts anything and never looks whether a program is there.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use crate::catalog::NameError;
 use crate::level::COMMAND;
 use crate::relay::{RELAY_METHODS, RelayMethod};
 use crate::running_relay::{RUNNING, RunningRelay};
-use crate::{suggest, task};
+use crate::{shell, suggest, task};
 
 /// So many characters of a command stand in a table.
 const SHORT: usize = 24;
@@ -253,6 +254,18 @@ impl RelayProgram {
 impl RelayPlaces {
     /// A text with its places filled in.
     pub fn fill(&self, text: &str) -> String {
+        shell::plain(&shell::pieces(text, &self.places()))
+    }
+
+    /// The words of a program with their places filled in; in a script for a shell, as data.
+    pub fn fill_words(&self, words: &[String]) -> Vec<String> {
+        let places = self.places();
+        match shell::filled(words, |word| Ok::<_, Infallible>(shell::pieces(word, &places))) {
+            Ok(words) => words,
+        }
+    }
+
+    fn places(&self) -> Vec<(String, String)> {
         let host = |address: &SocketAddr| match address {
             SocketAddr::V4(address) => address.ip().to_string(),
             SocketAddr::V6(address) => format!("[{}]", address.ip()),
@@ -268,8 +281,8 @@ impl RelayPlaces {
             ("{folder}", self.folder.display().to_string()),
             (CONFIG, self.config.display().to_string()),
         ]
-        .iter()
-        .fold(text.to_owned(), |text, (place, value)| text.replace(place, value))
+        .map(|(place, value)| (place.to_owned(), value))
+        .to_vec()
     }
 }
 

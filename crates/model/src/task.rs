@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::catalog::text_serde;
 use crate::level::Level;
+use crate::shell;
 use crate::unit::{Bytes, UnitError};
 
 /// Where the value goes, in any word, as often as it stands there.
@@ -282,22 +283,30 @@ pub(crate) fn first_word(script: &str) -> &str {
     script.split_whitespace().find(|word| *word != "exec" && !word.contains('=')).unwrap_or(script)
 }
 
+/// The words with a value in its places.
 fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
-    words.iter().map(|word| counted(&word.replace(VALUE, &text(value)), value)).collect()
+    shell::filled(words, |word| {
+        let mut places = vec![(VALUE.to_owned(), text(value))];
+        let mut rest = word;
+        while let Some((_, after)) = rest.split_once(COUNT) {
+            let (size, after) = after.split_once('}').ok_or_else(|| TaskError::BadCount(word.to_owned()))?;
+            places.push((format!("{COUNT}{size}}}"), count(word, size, value)?));
+            rest = after;
+        }
+        Ok(shell::pieces(word, &places))
+    })
 }
 
-/// Puts in how many values so many bytes are.
-fn counted(word: &str, value: &Level) -> Result<String, TaskError> {
-    let Some((before, rest)) = word.split_once(COUNT) else { return Ok(word.to_owned()) };
+/// How many values are in a size.
+fn count(word: &str, size: &str, value: &Level) -> Result<String, TaskError> {
     let bad = || TaskError::BadCount(word.to_owned());
-    let (size, after) = rest.split_once('}').ok_or_else(bad)?;
     let Bytes(bytes) = size.parse().map_err(|_| bad())?;
     let each = value.number().or_else(|| value.name()?.parse().ok()).filter(|each| *each > 0);
     let each = each.ok_or_else(|| TaskError::NotASize(text(value)))?;
     if bytes % each != 0 || bytes == 0 {
         return Err(TaskError::NotAMultiple { value: Bytes(each).to_string(), bytes: Bytes(bytes).to_string() });
     }
-    counted(&format!("{before}{}{after}", bytes / each), value)
+    Ok((bytes / each).to_string())
 }
 
 impl FromStr for Metric {

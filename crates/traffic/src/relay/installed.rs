@@ -62,7 +62,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
     if let Some(text) = text {
         fs::write(&places.config, places.fill(&text)).map_err(|error| at(&places.config, &error))?;
     }
-    let mut words: Vec<String> = program.command.iter().map(|word| places.fill(word)).collect();
+    let mut words: Vec<String> = places.fill_words(&program.command);
     if let Some(path) = words.first().and_then(|first| found(first)) {
         words[0] = path.display().to_string();
     }
