@@ -418,6 +418,25 @@ mod tests {
     }
 
     #[test]
+    fn thread_that_never_leaves_is_left_behind() {
+        let (keep, held) = mpsc::channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let crew = start(move |flags, thread| {
+            if thread == 1 {
+                // No flag and no signal ends this wait.
+                let _ = held.lock().unwrap().recv();
+            } else {
+                until_flagged(flags);
+            }
+            thread
+        });
+        let left = crew.finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
+        assert_eq!(sorted(left.parts), [0, 2]);
+        assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
+        drop(keep);
+    }
+
+    #[test]
     fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
         let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
         let mut closed = 0;

@@ -31,6 +31,10 @@ const STACK_BYTES: usize = 128 << 10;
 /// How often threads that have to stop are interrupted.
 const INTERRUPT_NS: u64 = 2_000_000;
 
+/// How long threads may take that have to stop. The scope of the threads waits for them even so; the end's watchdog, which
+/// waits less long, leaves the whole engine behind then (`end::crew`).
+const STOP_NS: u64 = 10_000_000_000;
+
 /// What the threads of a party share.
 pub(super) struct Hall<'a, P: Party> {
     party: Mutex<&'a mut P>,
@@ -60,25 +64,12 @@ pub(in crate::engine) fn drive<P: Party>(
     let (heard, bell) = pipe::anonymous().map_err(Fault::io("opening a pipe"))?;
     sys_io::set_nonblocking(heard.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
     sys_io::set_nonblocking(bell.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
-    let hall = Hall {
-        party: Mutex::new(party),
-        tally: meter.tally(),
-        buffer_size: station.buffer_size.max(1),
-        stop: AtomicBool::new(false),
-        system_calls: AtomicU64::new(0),
-        copied_bytes: AtomicU64::new(0),
-        buffer_bytes: AtomicU64::new(0),
-        live: AtomicUsize::new(0),
-        roster: Mutex::new(Vec::new()),
-        fault: Mutex::new(None),
-        bell,
-        short_of_descriptors: AtomicBool::new(false),
-    };
+    let hall = Hall::new(party, meter.tally(), station.buffer_size, bell);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
         let mut host = Host { hall: &hall, scope, station, meter, heard: &heard, report: &mut report };
         let stopped = host.begin().and_then(|()| host.run());
-        hall.send_home();
+        hall.stop_all(STOP_NS);
         stopped
     });
     report.system_calls += hall.system_calls.load(Ordering::Relaxed);
@@ -197,6 +188,23 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
 }
 
 impl<'a, P: Party> Hall<'a, P> {
+    fn new(party: &'a mut P, tally: Arc<Tally>, buffer_size: usize, bell: OwnedFd) -> Hall<'a, P> {
+        Hall {
+            party: Mutex::new(party),
+            tally,
+            buffer_size: buffer_size.max(1),
+            stop: AtomicBool::new(false),
+            system_calls: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+            buffer_bytes: AtomicU64::new(0),
+            live: AtomicUsize::new(0),
+            roster: Mutex::new(Vec::new()),
+            fault: Mutex::new(None),
+            bell,
+            short_of_descriptors: AtomicBool::new(false),
+        }
+    }
+
     /// The party, for as long as the guard is held.
     pub(super) fn party(&self) -> MutexGuard<'_, &'a mut P> {
         lock(&self.party)
@@ -248,10 +256,16 @@ impl<'a, P: Party> Hall<'a, P> {
         let _ = sys_io::write(self.bell.as_fd(), &[1]);
     }
 
-    /// Makes every thread give its flow back.
-    fn send_home(&self) {
+    /// Makes every thread give its flow back. Threads that do not within `limit_ns` are a fault, and are left alone.
+    fn stop_all(&self, limit_ns: u64) {
         self.stop.store(true, Ordering::SeqCst);
+        let until_ns = monotonic_ns() + limit_ns;
         while self.live.load(Ordering::Acquire) > 0 {
+            if monotonic_ns() >= until_ns {
+                let what = "threads of the blocking engine that were told to stop".into();
+                lock(&self.fault).get_or_insert(Fault::Stalled { what, after_ms: limit_ns / 1_000_000 });
+                return;
+            }
             for handle in &*lock(&self.roster) {
                 // A full queue of signals is tried again.
                 let _ = interrupt(handle);
@@ -263,4 +277,60 @@ impl<'a, P: Party> Hall<'a, P> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use super::*;
+    use crate::flow::Want;
+
+    /// A flow that is never asked.
+    struct Unasked;
+
+    impl Flow for Unasked {
+        fn want(&mut self, _now_ns: u64) -> Want {
+            Want::Done
+        }
+
+        fn sent(&mut self, _n: usize, _now_ns: u64) {}
+
+        fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+            false
+        }
+    }
+
+    struct Nobody;
+
+    impl Party for Nobody {
+        type Flow = Unasked;
+
+        fn first(&mut self) -> Option<(Unasked, Option<OwnedFd>)> {
+            None
+        }
+
+        fn accepted(&mut self, _connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Unasked> {
+            None
+        }
+
+        fn connect(&mut self, _flow: &mut Unasked) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn left(&mut self, _flow: Unasked, _connection: Option<OwnedFd>) {}
+    }
+
+    #[test]
+    fn thread_that_never_leaves_is_a_fault() {
+        let (_heard, bell) = pipe::anonymous().unwrap();
+        let mut party = Nobody;
+        let hall = Hall::new(&mut party, Arc::default(), 1, bell);
+        // A thread that never gives its flow back.
+        hall.live.store(1, Ordering::Relaxed);
+        // The test hangs if there is no limit.
+        hall.stop_all(1_000_000);
+        assert!(hall.stop.load(Ordering::SeqCst));
+        assert!(matches!(lock(&hall.fault).take(), Some(Fault::Stalled { .. })));
+    }
 }
