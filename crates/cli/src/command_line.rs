@@ -462,6 +462,7 @@ fn store_arg() -> Arg {
     Arg::new("store")
         .long("store")
         .value_name("PATH")
+        .value_parser(value_parser!(OsString))
         .global(true)
         .help("The result store [default: $XDG_DATA_HOME/bytegauge/results.db]")
 }

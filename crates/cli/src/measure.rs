@@ -176,7 +176,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         terminal::note(&format!("next: {}", next()));
     }
     keep_page();
-    Ok(stored::verdict_code(&view, matches.get_flag("strict")))
+    Ok(stored::told_code(&view, matches.get_flag("strict"), &path))
 }
 
 /// Runs the session with whoever watches, until done or interrupted.

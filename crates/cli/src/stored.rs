@@ -1,5 +1,7 @@
 //! What is done with stored results: list, report, export, import.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use crate::{args, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
-    match args::text(matches, "store") {
+    match matches.get_one::<OsString>("store") {
         Some(path) => Ok(path.into()),
         None => path::default_path().ok_or_else(|| {
             Failure::usage(
@@ -74,7 +76,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     };
     let strict = matches.get_flag("strict");
-    Ok(views.iter().map(|view| verdict_code(view, strict)).max().unwrap_or(DONE))
+    Ok(views.iter().map(|view| told_code(view, strict, &path)).max().unwrap_or(DONE))
 }
 
 /// `bytegauge export [ID]`.
@@ -204,6 +206,22 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
     Ok(())
 }
 
+/// The exit code of a session. Why it is a failure is said on standard error.
+pub fn told_code(view: &View, strict: bool, store: &Path) -> u8 {
+    let code = verdict_code(view, strict);
+    if code == FAILED {
+        let (session, next) = (view.session, next(view, store));
+        let why = match view.status {
+            SessionStatus::Complete | SessionStatus::Imported => {
+                "nothing could be measured or compared: the reasons are in the report"
+            }
+            SessionStatus::Running | SessionStatus::Incomplete => "it was interrupted before anything was measured",
+        };
+        terminal::note(&format!("session {session}: {why}; next: {next}"));
+    }
+    code
+}
+
 /// The exit code that a verdict has: failures always count, the rest only when asked for.
 pub fn verdict_code(view: &View, strict: bool) -> u8 {
     // The harness's own floor answers nothing.
@@ -283,7 +301,10 @@ pub fn called(store: &Path) -> String {
     match path::default_path().is_some_and(|default| default == store) {
         true => "bytegauge".into(),
         // The command may be copied to another place.
-        false => format!("bytegauge --store {}", std::path::absolute(store).as_deref().unwrap_or(store).display()),
+        false => {
+            let path = std::path::absolute(store).as_deref().unwrap_or(store).display().to_string();
+            format!("bytegauge --store {}", shlex::try_quote(&path).unwrap_or(Cow::Borrowed(&path)))
+        }
     }
 }
 

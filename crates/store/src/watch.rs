@@ -2,10 +2,12 @@
 //! cut short, and all of them would be lost with the process.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 
 /// What a file was when it was last looked at; nothing for one that is not watched.
 #[derive(Debug, Default)]
@@ -55,7 +57,8 @@ pub(crate) fn save(connection: &Connection, path: &Path) -> Result<PathBuf, Stri
         PathBuf::from(name)
     });
     let free = names.into_iter().find(|name| !name.exists()).ok_or("too many files were saved already")?;
-    let name = free.to_str().ok_or("the path is no text")?;
+    // SQLite takes the bytes of a path as they are.
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(free.as_os_str().as_bytes()));
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| error.to_string())?;
     Ok(free)
 }

@@ -1,8 +1,10 @@
 //! What was stored is told again, from the store alone and always the same.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
-use crate::bench::{Bench, QUICK};
+use crate::bench::{BINARY, Bench, QUICK};
 use crate::contract::check_document;
 use crate::raw::Raw;
 
@@ -167,4 +169,43 @@ fn several_sessions_of_a_plan_are_judged_together() {
     assert!(bench.run("report --across 1 2 3").exits(0).stdout.contains("3 sessions in one boot"));
     bench.run("report --across --format csv").exits(2).complains(&["text or json"]);
     bench.run("report --across 1 99").exits(2).complains(&["99"]);
+}
+
+#[test]
+fn report_of_a_session_without_trials_says_why_it_fails() {
+    let bench = Bench::new();
+    // It is killed while it prepares its first run.
+    let words = [
+        "check",
+        "--values",
+        "1,2",
+        "--prepare",
+        "echo > prepares; exec sleep 3600",
+        "--quiet",
+        "--",
+        "true",
+        "{value}",
+    ];
+    let mut command = std::process::Command::new(BINARY);
+    command.args(words);
+    let mut running = bench.spawn(command, words.join(" "));
+    running.until("its preparation", |_| bench.path("prepares").exists());
+    running.kill();
+    bench.run("report").exits(5).complains(&["session 1", "interrupted before anything was measured", "--resume 1"]);
+}
+
+#[test]
+fn store_path_need_not_be_text() {
+    let bench = Bench::new();
+    let store = OsStr::from_bytes(b"results-\xff '.db");
+    let run = |words: &str| {
+        let mut command = std::process::Command::new(BINARY);
+        command.args(words.split_whitespace()).arg("--store").arg(store);
+        bench.spawn(command, words.to_owned()).wait()
+    };
+    run(&format!("{QUICK} --quiet")).exits(0);
+    assert!(bench.path("").join(store).exists());
+    run("sessions").exits(0);
+    run("report").exits(0);
+    run("export").exits(0).prints(&["\"kind\":\"trial\""]);
 }
