@@ -157,10 +157,10 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
     let groups: HashSet<_> = family.groups.iter().collect();
     let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
     for factor in FACTORS {
-        let mut levels: Vec<&Level> = Vec::new();
+        let mut levels: Vec<Level> = Vec::new();
         for cell in &cells {
             let level = cell.factors.get(factor.name);
-            if *level != Level::Absent && !levels.contains(&level) {
+            if level != Level::Absent && !levels.contains(&level) {
                 levels.push(level);
             }
         }
@@ -168,7 +168,7 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
         // All cells of a family are of one program.
         let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
         let silent =
-            role == Role::Choice && levels.iter().all(|level| level.is_auto() || **level == Level::Switch(false));
+            role == Role::Choice && levels.iter().all(|level| level.is_auto() || *level == Level::Switch(false));
         if levels.is_empty() || silent {
             continue;
         }

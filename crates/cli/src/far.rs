@@ -46,7 +46,7 @@ pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure>
         let place = levels.relay_host()?;
         let link = links.iter().find(|link| Place::Ip(link.agent()) == *place)?;
         let facts = link.facts()?;
-        let reason = facts.missing_relays.get(levels.get("relay").name()?)?;
+        let reason = facts.missing_relays.get(&levels.relay()?.to_string())?;
         Some(format!("at {place}: {reason}"))
     };
     plan.skip(missing).map_err(|error| Failure::failed(format!("--relay-host: {error}")))

@@ -203,7 +203,7 @@ fn left(left_ns: u64, further_ns: u64) -> String {
 fn describe(cell: &Cell) -> String {
     let mut words = Vec::new();
     for (factor, level) in cell.factors.present() {
-        let level_text = factor.kind.compact(level);
+        let level_text = factor.kind.compact(&level);
         let neutral = level.is_auto() || matches!(level, Level::Name(name) if name == "none" || name == "max");
         match (factor.name, cell.factors.role_of(factor.name)) {
             ("transport" | "placement" | "profile" | "mode" | "implementation", _) => words.push(level_text),

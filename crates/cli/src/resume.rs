@@ -192,9 +192,9 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
 }
 
 /// The levels that a factor has in a plan, in the order of its cells.
-fn levels<'a>(plan: &'a Plan, name: &str) -> Vec<&'a Level> {
+fn levels(plan: &Plan, name: &str) -> Vec<Level> {
     let mut levels = Vec::new();
-    for level in plan.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| **level != Level::Absent) {
+    for level in plan.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| *level != Level::Absent) {
         if !levels.contains(&level) {
             levels.push(level);
         }

@@ -1,12 +1,13 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial};
+use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Level, Outcome, RunningRelay, Trial};
 use bytegauge_plan::{order, pace};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
@@ -178,7 +179,7 @@ impl Run<'_> {
         if let Some(calls) = too_short.filter(|_| went_well) {
             measured.outcome = Outcome::Failed(format!(
                 "{calls} calls of {} flows are mostly their first ones: measured once more, for longer",
-                cell.factors.get("flows")
+                cell.factors.flows().unwrap_or(1)
             ));
         }
         let (bytes, wall_ns) = measured.throughput();
@@ -258,7 +259,7 @@ impl Run<'_> {
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
             let timeout_ns = cell.factors.run_timeout().unwrap_or(RUN_TIMEOUT_NS);
-            let run = TaskSetup::of(task, cell.factors.get("value"), timeout_ns)?;
+            let run = TaskSetup::of(task, cell.factors.value().unwrap_or(&Level::Absent), timeout_ns)?;
             return Ok(Setup { cpus, ..Setup::to(Task::Check(run)) });
         }
         // No byte reaches the null engine's reader, so none can be compared.
@@ -282,7 +283,9 @@ impl Run<'_> {
     /// ran already. It is ours, and nobody else's load. Other machines' is none of what is seen here.
     /// `None` where `/proc` does not tell.
     fn elsewhere_ns(&self) -> Option<u64> {
-        let relays = RunningRelay::among(self.plan.cells.iter().filter_map(|cell| cell.factors.get("relay").name()));
+        let running = self.plan.cells.iter().filter_map(|cell| cell.factors.relay()?.running());
+        let relays: HashSet<&RunningRelay> = running.collect();
+        let relays: Vec<RunningRelay> = relays.into_iter().cloned().collect();
         let here = self.options.links.iter().filter(|link| self.is_here(link));
         let at_agents_ns: u64 = here.filter_map(|link| link.used_ns()).sum();
         Some(at_agents_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
@@ -316,7 +319,7 @@ fn named(cell: &Cell) -> String {
         cell.factors.role_of(factor.name) == Role::Choice && !level.is_auto() && factor.name != "engine"
     });
     let words: Vec<String> =
-        chosen.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(level))).collect();
+        chosen.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level))).collect();
     let again = if cell.twin_of.is_some() { ", measured a second time," } else { "" };
     match words.is_empty() {
         true => cell.id.to_string(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, GroupId};
+use bytegauge_model::{Cell, GroupId, Level};
 use bytegauge_plan::Family;
 use bytegauge_stats::warmup::{Warmup, fixed_warmup};
 use bytegauge_sys::clock::monotonic_ns;
@@ -111,7 +111,10 @@ impl Run<'_> {
         let mut by_place: BTreeMap<String, Vec<GroupId>> = BTreeMap::new();
         for id in &family.groups {
             if let Some(group) = self.plan.group(id).filter(|_| self.plan.measurable(id).next().is_some()) {
-                by_place.entry(group.factors.get("placement").to_string()).or_default().push(id.clone());
+                by_place
+                    .entry(group.factors.placement().map_or(Level::Absent.to_string(), |place| place.to_string()))
+                    .or_default()
+                    .push(id.clone());
             }
         }
         by_place.into_values().collect()

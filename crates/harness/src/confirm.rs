@@ -5,7 +5,9 @@
 
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Level, Nanos, Workload};
+use bytegauge_model::{
+    Cell, CellId, CellKind, Engine, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
+};
 use bytegauge_plan::{OVERTIME, order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
@@ -354,36 +356,22 @@ fn twin(leader: &Cell) -> Cell {
 /// The leader's loop without anything to move or to do.
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
-    let null = || Level::Name("null".into());
-    // It connects to nobody, and stays here.
-    for name in ["connect", "host", "relay_host"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent)
-    {
-        factors.set(name, Level::auto());
+    // It connects to no other process, and stays on this host.
+    for place in [&mut factors.connect, &mut factors.host, &mut factors.relay_host].into_iter().flatten() {
+        *place = OrAuto::Auto;
     }
-    for name in ["link_delay", "link_loss", "link_rate"] {
-        factors.set(name, Level::Absent);
+    (factors.link_delay, factors.link_loss, factors.link_rate) = (None, None, None);
+    factors.engine = factors.engine.map(|_| Engine::Null);
+    factors.implementation = factors.implementation.map(|_| Implementation::Null);
+    if factors.workload() == Workload::Call {
+        // The client alone is left, with one call at a time and as fast as it can.
+        (factors.flows, factors.depth) = (Some(1), Some(1));
+        (factors.idle_flows, factors.competing_flows, factors.think) = (Some(0), Some(0), Some(0));
+        (factors.client_engine, factors.server_engine) = (Some(Engine::Null), Some(Engine::Null));
+        (factors.call_rate, factors.slo) = (Some(OrMax::Max), Some(OrNone::None));
     }
-    // Every workload has a name for it.
-    for name in ["engine", "implementation"].into_iter().filter(|name| *leader.factors.get(name) != Level::Absent) {
-        factors.set(name, null());
-    }
-    // Of calls the client alone is left, with one call at a time and as fast as it goes.
-    let ones = ["depth", "flows"].map(|name| (name, Level::Number(1)));
-    let none = ["idle_flows", "competing_flows", "think"].map(|name| (name, Level::Number(0)));
-    let other = [
-        ("client_engine", null()),
-        ("server_engine", null()),
-        ("call_rate", Level::Name("max".into())),
-        ("slo", Level::Name("none".into())),
-    ];
-    if leader.factors.workload() == Workload::Call {
-        for (name, level) in ones.into_iter().chain(none).chain(other) {
-            factors.set(name, level);
-        }
-    }
-    if leader.factors.workload().has_path() {
-        factors.set("work", Level::Name("none".into()));
-        factors.set("walk", Level::Number(0));
+    if factors.workload().has_path() {
+        (factors.work, factors.walk) = (Some(Work::None), Some(0));
     }
     Cell {
         id: CellId(format!("{}n", leader.group)),

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{Cell, EndRole, Outcome, RunningRelay};
+use bytegauge_model::{Cell, EndRole, Outcome, RelayChoice};
 use bytegauge_plan::Plan;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
@@ -59,8 +59,8 @@ pub fn carry<T>(
     let (warmup_ns, window_ns, seed) = (WARMUP_NS, WINDOW_NS, plan.seed);
     let setup = Setup { warmup_ns, window_ns, seed, cpus, ..Setup::of(&cell.factors)? };
     let mut cast = Cast::new(plan.ends, program);
-    let pids = match cell.factors.get("relay").name().and_then(RunningRelay::of) {
-        Some(running) => relay::processes_of(&running),
+    let pids = match cell.factors.relay().and_then(RelayChoice::running) {
+        Some(running) => relay::processes_of(running),
         // What it starts, threads or programs, is sampled with it.
         None => cast.end(EndRole::Relay)?.process_id().into_iter().collect(),
     };

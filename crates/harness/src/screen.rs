@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, Level, Levels};
+use bytegauge_model::{Cell, CellId, Levels, OrAuto, Spec};
 use bytegauge_plan::Family;
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
@@ -164,7 +164,7 @@ impl Run<'_> {
                     .map(|cell| (&cell.id, choices[&choice(cell)]))
                     .collect();
                 for cell in self.plan.cells.iter().filter(|cell| cell.group == *group) {
-                    footprints[choices[&choice(cell)]] = footprint(cell, &varied);
+                    footprints[choices[&choice(cell)]] = footprint(cell, varied);
                 }
                 let mut blocks: BTreeMap<u64, Costs> = BTreeMap::new();
                 for (id, block, cost) in &self.screening {
@@ -197,14 +197,19 @@ fn choice(cell: &Cell) -> Levels {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
 
+/// The kernel's buffers of a flow.
+const KERNEL_BUFFERS: [fn(&Spec) -> Option<OrAuto<u64>>; 3] =
+    [|spec| spec.sndbuf, |spec| spec.rcvbuf, |spec| spec.pipe_size];
+
 /// Buffers of one flow as requested. A buffer that the plan varies and this cell leaves to the system has no
 /// size that is known here: `report` uses the effective one, screening gives such a cell no place by size.
-fn footprint(cell: &Cell, varied: &[&str]) -> Option<f64> {
-    let mut bytes = 0;
-    for name in ["read_size", "write_size", "sndbuf", "rcvbuf", "pipe_size"] {
-        match cell.factors.get(name) {
-            Level::Number(size) => bytes += size,
-            level if level.is_auto() && varied.contains(&name) => return None,
+fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
+    let spec = &cell.factors;
+    let mut bytes = spec.read_size().unwrap_or(0) + spec.write_size().unwrap_or(0);
+    for (buffer, is_varied) in KERNEL_BUFFERS.iter().zip(varied) {
+        match buffer(spec) {
+            Some(OrAuto::Is(size)) => bytes += size,
+            Some(OrAuto::Auto) if is_varied => return None,
             _ => {}
         }
     }
@@ -212,7 +217,6 @@ fn footprint(cell: &Cell, varied: &[&str]) -> Option<f64> {
 }
 
 /// Buffers that the cells set to some size at least once.
-fn varied_buffers(cells: &[&Cell]) -> Vec<&'static str> {
-    let set = |name: &&str| cells.iter().any(|cell| cell.factors.get(name).number().is_some());
-    ["sndbuf", "rcvbuf", "pipe_size"].into_iter().filter(|name| set(name)).collect()
+fn varied_buffers(cells: &[&Cell]) -> [bool; 3] {
+    KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(buffer(&cell.factors), Some(OrAuto::Is(_)))))
 }

@@ -989,13 +989,13 @@ impl Spec {
     /// The workload of levels that do not state it, such as those of an imported table: the first in which all of them have a
     /// meaning.
     fn inferred(&self) -> Workload {
-        let has_meaning = |workload: &Workload| self.present().all(|(factor, _)| factor.is_in(*workload));
-        WORKLOADS.iter().map(|row| row.value).find(has_meaning).unwrap_or_default()
+        let is_in = |workload: &Workload| FACTORS.iter().all(|f| f.is_in(*workload) || !f.lens.is_set(self));
+        WORKLOADS.iter().map(|row| row.value).find(is_in).unwrap_or_default()
     }
 
     /// Factors and levels in the order of the factor table, the absent ones left out.
-    pub fn present(&self) -> impl Iterator<Item = (&'static Factor, &Level)> {
-        FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| **level != Level::Absent)
+    pub fn present(&self) -> impl Iterator<Item = (&'static Factor, Level)> {
+        FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| *level != Level::Absent)
     }
 }
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::RcvbufOn;
 use crate::end::{EndRole, Side};
-use crate::factor::{self, Factor, Role};
+use crate::factor::{FACTORS, Factor, Role};
 use crate::level::Level;
 use crate::program::{Chosen, IAm};
-use crate::spec::Spec;
+use crate::spec::{Spec, index_of};
 use crate::workload::Workload;
 
 /// Which end of a path a socket belongs to, by what the end does.
@@ -178,8 +178,8 @@ pub fn requested(levels: &Spec) -> Spec {
     let mut asked = Spec::default();
     for name in OPTIONS.iter().map(|row| row.factor).chain([RCVBUF_ON]) {
         let level = levels.get(name);
-        if *level != Level::Absent && !level.is_auto() {
-            asked.set(name, level.clone());
+        if level != Level::Absent && !level.is_auto() {
+            asked.set(name, level);
         }
     }
     if levels.connect().is_some() {
@@ -226,13 +226,13 @@ impl Spec {
     /// know is a condition: it separates groups.
     pub fn role_of(&self, name: &str) -> Role {
         let (i_am, chosen) = (self.i_am().unwrap_or_default(), self.choose().unwrap_or_default());
-        factor::find(name).map_or(Role::Condition, |factor| role_of(i_am, chosen, factor))
+        index_of(name).map_or(Role::Condition, |index| role_of(i_am, chosen, &FACTORS[index]))
     }
 
     /// The levels of one role only: a group's conditions, or what is chosen within it.
     pub fn of_role(&self, role: Role) -> Spec {
         let mut kept = self.clone();
-        kept.retain(|name, _| self.role_of(name) == role);
+        kept.retain(|name| self.role_of(name) == role);
         kept
     }
 }
@@ -255,6 +255,7 @@ fn owner(factor: &str) -> Option<IAm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::factor;
 
     fn levels(given: &[(&str, &str)]) -> Spec {
         given.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
@@ -290,7 +291,7 @@ mod tests {
     fn what_should_be_in_force_follows_from_the_request() {
         let check = |factor: &str, asked: &str, expected: Level| {
             let levels = levels(&[(factor, asked)]);
-            assert_eq!(of_factor(factor).unwrap().expected(levels.get(factor)), expected, "{factor} {asked}");
+            assert_eq!(of_factor(factor).unwrap().expected(&levels.get(factor)), expected, "{factor} {asked}");
         };
         check("rcvbuf", "1000", Level::Number(2000));
         check("rcvlowat", "1000", Level::Number(1000));

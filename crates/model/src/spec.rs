@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,9 +32,43 @@ pub struct Lens {
     pub name: &'static str,
     slot: Slot,
     get: fn(&Spec) -> Level,
+    is_set: fn(&Spec) -> bool,
     set: fn(&mut Spec, &Level) -> bool,
     copy: fn(&Spec, &mut Spec),
 }
+
+/// The factors that a spec states, by their slots. One that has no level is stored as `null`, unlike factors that the spec
+/// does not mention. Both mean the same, so two specs that differ in this alone are equal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stated(u128);
+
+impl PartialEq for Stated {
+    fn eq(&self, _: &Stated) -> bool {
+        true
+    }
+}
+
+impl Eq for Stated {}
+
+impl Hash for Stated {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl Stated {
+    fn has(self, slot: Slot) -> bool {
+        self.0 & (1 << slot as u8) != 0
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        self.0 |= 1 << slot as u8;
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.0 &= !(1 << slot as u8);
+    }
+}
+
+const _: () = assert!(LENSES.len() <= 128, "a slot is a bit of Stated");
 
 /// Declares the fields, the slot that numbers each, the method that reads it, and the lenses.
 macro_rules! spec {
@@ -43,10 +78,15 @@ macro_rules! spec {
         #[serde(from = "BTreeMap<String, Level>", into = "BTreeMap<String, Level>")]
         pub struct Spec {
             workload: Option<Workload>,
-            $($(#[doc = $doc])+ $name: Option<$type>,)+
-            /// The levels.
-            by_name: BTreeMap<String, Level>,
+            $($(#[doc = $doc])+ pub $name: Option<$type>,)+
+            /// Levels that no field holds: of columns that only an imported table has, and of kinds that this version does not
+            /// know.
+            pub other: BTreeMap<String, Level>,
+            stated: Stated,
         }
+
+        static EMPTY: Spec =
+            Spec { workload: None, $($name: None,)+ other: BTreeMap::new(), stated: Stated(0) };
 
         /// Numbers the fields in their order, which is that of the table of factors.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +99,7 @@ macro_rules! spec {
             name: stringify!($name),
             slot: Slot::$name,
             get: |spec| spec.$name.as_ref().map_or(Level::Absent, FactorValue::to_level),
+            is_set: |spec| spec.$name.is_some(),
             set: |spec, level| {
                 spec.$name = FactorValue::from_level(level);
                 spec.$name.is_some()
@@ -69,7 +110,7 @@ macro_rules! spec {
         impl Spec {
             /// No level yet, of a workload.
             pub const fn of(workload: Workload) -> Spec {
-                Spec { workload: Some(workload), $($name: None,)+ by_name: BTreeMap::new() }
+                Spec { workload: Some(workload), $($name: None,)+ other: BTreeMap::new(), stated: Stated(0) }
             }
 
             $($(#[doc = $doc])+ /// `None` where it is absent, and where it is left to the system.
@@ -78,6 +119,7 @@ macro_rules! spec {
             })+
         }
 
+        /// The slot of a field by its name.
         fn slot_of(name: &str) -> Option<Slot> {
             match name {
                 $(stringify!($name) => Some(Slot::$name),)+
@@ -256,18 +298,22 @@ impl<const N: usize> From<[(&str, Level); N]> for Spec {
 
 impl From<Spec> for BTreeMap<String, Level> {
     fn from(spec: Spec) -> BTreeMap<String, Level> {
-        let Spec { workload, mut by_name, .. } = spec;
-        if let Some(workload) = workload {
-            by_name.insert(WORKLOAD.into(), Level::Name(workload.to_string()));
+        let mut map: BTreeMap<String, Level> = spec.iter().map(|(name, level)| (name.to_owned(), level)).collect();
+        if let Some(workload) = spec.workload {
+            map.insert(WORKLOAD.into(), Level::Name(workload.to_string()));
         }
-        by_name
+        map
     }
 }
 
 /// In the order of the stored maps.
 impl Ord for Spec {
     fn cmp(&self, other: &Spec) -> Ordering {
-        (self.workload, &self.by_name).cmp(&(other.workload, &other.by_name))
+        let levels = |spec: &'_ Spec| -> Vec<(String, Level)> {
+            let set = spec.iter().filter(|(_, level)| *level != Level::Absent);
+            set.map(|(name, level)| (name.to_owned(), level)).collect()
+        };
+        (self.workload, levels(self)).cmp(&(other.workload, levels(other)))
     }
 }
 
@@ -289,47 +335,81 @@ impl Spec {
         self.workload
     }
 
-    /// The level of a factor, by its name; absent if it was never set.
-    pub fn get(&self, name: &str) -> &Level {
-        self.by_name.get(name).unwrap_or(&Level::Absent)
+    /// The level of a factor, by its name: for code that walks factors, parses or imports. Other code reads fields.
+    pub fn get(&self, name: &str) -> Level {
+        match slot_of(name) {
+            Some(slot) if (LENSES[slot as usize].is_set)(self) => (LENSES[slot as usize].get)(self),
+            _ => self.other.get(name).cloned().unwrap_or(Level::Absent),
+        }
     }
 
-    /// Sets the level of a factor, by its name. A level of another kind than the factor's is kept as it is.
+    /// Sets the level of a factor, by its name. A level of another kind than the factor's is kept in `other`.
     pub fn set(&mut self, name: &str, level: Level) {
-        if let Some(slot) = slot_of(name) {
-            (LENSES[slot as usize].set)(self, &level);
+        let Some(slot) = slot_of(name) else {
+            self.other.insert(name.to_owned(), level);
+            return;
+        };
+        self.forget(slot);
+        self.stated.insert(slot);
+        if !(LENSES[slot as usize].set)(self, &level) && level != Level::Absent {
+            self.other.insert(name.to_owned(), level);
         }
-        self.by_name.insert(name.to_owned(), level);
     }
 
-    /// Names and levels in the order of the names, absent levels included.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Level)> {
-        self.by_name.iter().map(|(name, level)| (name.as_str(), level))
+    fn forget(&mut self, slot: Slot) {
+        let lens = &LENSES[slot as usize];
+        (lens.copy)(&EMPTY, self);
+        self.stated.remove(slot);
+        if !self.other.is_empty() {
+            self.other.remove(lens.name);
+        }
     }
 
-    /// Whether it states a level of the factor, were it that there is none.
+    /// Names and levels in the order of the names, factors that are stated to be absent included.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Level)> {
+        let mut stated: BTreeMap<&str, Level> =
+            self.other.iter().map(|(name, level)| (name.as_str(), level.clone())).collect();
+        for lens in LENSES {
+            if (lens.is_set)(self) {
+                stated.insert(lens.name, (lens.get)(self));
+            } else if self.stated.has(lens.slot) {
+                stated.entry(lens.name).or_insert(Level::Absent);
+            }
+        }
+        stated.into_iter()
+    }
+
+    /// Whether it states a level of the factor, or that it is absent.
     pub fn states(&self, name: &str) -> bool {
-        self.by_name.contains_key(name)
+        let slot = slot_of(name);
+        slot.is_some_and(|slot| (LENSES[slot as usize].is_set)(self) || self.stated.has(slot))
+            || self.other.contains_key(name)
     }
 
-    /// Forgets the levels that are not to be kept.
-    pub fn retain(&mut self, keep: impl Fn(&str, &Level) -> bool) {
-        let gone: Vec<String> =
-            self.by_name.iter().filter(|(name, level)| !keep(name, level)).map(|(name, _)| name.clone()).collect();
-        for name in gone {
-            self.set(&name, Level::Absent);
-            self.by_name.remove(&name);
+    /// Forgets which factors are stated to be absent: they are not stored any more.
+    pub fn drop_absent(&mut self) {
+        self.stated = Stated::default();
+        self.other.retain(|_, level| *level != Level::Absent);
+    }
+
+    /// Forgets the factors that are not to be kept, by their names.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        for lens in LENSES.iter().filter(|lens| !keep(lens.name)) {
+            self.forget(lens.slot);
         }
+        self.other.retain(|name, _| keep(name));
     }
 
     /// Takes over the levels that another spec states.
     pub fn extend(&mut self, other: &Spec) {
-        for (name, level) in &other.by_name {
-            if let Some(slot) = slot_of(name) {
-                (LENSES[slot as usize].copy)(other, self);
+        for lens in LENSES {
+            if (lens.is_set)(other) || other.stated.has(lens.slot) {
+                self.forget(lens.slot);
+                (lens.copy)(other, self);
+                self.stated.insert(lens.slot);
             }
-            self.by_name.insert(name.clone(), level.clone());
         }
+        self.other.extend(other.other.iter().map(|(name, level)| (name.clone(), level.clone())));
     }
 
     /// The agent of the other host, where one end runs, and the direction; `None` where both ends are here.
@@ -364,10 +444,20 @@ impl Spec {
     }
 }
 
+/// The position of a factor in the table of factors, by its name.
+pub(crate) fn index_of(name: &str) -> Option<usize> {
+    slot_of(name).map(|slot| slot as usize)
+}
+
 impl Lens {
     /// The factor's level.
     pub fn get(&self, spec: &Spec) -> Level {
         (self.get)(spec)
+    }
+
+    /// Whether the factor has a level.
+    pub fn is_set(&self, spec: &Spec) -> bool {
+        (self.is_set)(spec)
     }
 
     /// Sets the factor's level; `false` where the level is absent or of another kind: then the factor has none.
@@ -477,7 +567,22 @@ mod tests {
         assert_eq!((spec.flows(), spec.engine()), (None, None));
         assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"engine":"from-a-newer-version","flows":"many"}"#);
         spec.set("flows", 2.into());
-        assert_eq!((spec.flows(), spec.get("flows")), (Some(2), &Level::Number(2)));
+        assert_eq!((spec.flows(), spec.get("flows")), (Some(2), Level::Number(2)));
+    }
+
+    #[test]
+    fn an_absent_factor_is_stored_and_compares_like_none() {
+        let mut spec = Spec::from([("flows", 2.into()), ("fill", Level::Absent)]);
+        assert_eq!(spec, Spec::from([("flows", 2.into())]));
+        assert!(spec.states("fill") && !spec.states("walk"));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"fill":null,"flows":2}"#);
+        (spec.fill, spec.flows) = (Some(Fill::Touch), None);
+        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"fill":"touch","flows":null}"#);
+        let mut other = Spec::from([("fill", Level::Absent), ("walk", 1.into())]);
+        other.extend(&Spec::from([("fill", "touch".into()), ("walk", Level::Absent)]));
+        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"fill":"touch","walk":null}"#);
+        other.retain(|name| name == "walk");
+        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"walk":null}"#);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallReport, EngineReport};
-use crate::cell::{CellId, Levels};
+use crate::cell::CellId;
 use crate::datagram::{DatagramReport, UdpUse};
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
@@ -479,7 +479,7 @@ pub struct TcpReport {
 pub struct EffectiveOptions {
     /// By the factor that sets it, in the units of its levels: `sndbuf` is twice what was asked, or clamped.
     #[serde(flatten)]
-    pub levels: Levels,
+    pub levels: BTreeMap<String, Level>,
     /// Share of a file source that the page cache held when the trial began, 0 to 1.
     pub page_cache_share: Option<f64>,
 }
@@ -487,7 +487,7 @@ pub struct EffectiveOptions {
 impl EffectiveOptions {
     /// What is in force of a factor's option; absent where nobody could tell.
     pub fn get(&self, factor: &str) -> &Level {
-        self.levels.get(factor)
+        self.levels.get(factor).unwrap_or(&Level::Absent)
     }
 }
 

@@ -1,9 +1,11 @@
 //! How long a plan takes, and what of it is shortened until it fits its budget. Never reads the clock.
 
+use std::collections::HashSet;
+
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{GroupId, Levels, Nanos};
+use bytegauge_model::{GroupId, Levels, Nanos, Spec};
 
 use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERRUN_UNASKED, OVERTIME, Schedule};
 use crate::index::{Index, NO_LEVELS};
@@ -34,9 +36,7 @@ impl Plan {
                 let seen_ns = self.seen.overheads_ns.get(group).copied();
                 (conditions, seen_ns.unwrap_or(assumed_ns), self.pace(group, conditions))
             };
-            let mut placements: Vec<_> = conditions().map(|levels| levels.get("placement")).collect();
-            placements.sort_unstable();
-            placements.dedup();
+            let placements: HashSet<_> = conditions().map(Spec::placement).collect();
             if conditions().any(|levels| design.calibrates(levels)) {
                 let trial_ns = |group: &&GroupId| {
                     let (conditions, overhead_ns, pace) = of(group);

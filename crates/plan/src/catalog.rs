@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Placement, Transport};
+use bytegauge_model::{Engine, Implementation, Placement, RingFlags, Transport};
 
 /// Capabilities. What is not listed is taken to be possible, so that a plan can be made without a machine.
 #[derive(Clone, Debug, Default)]
@@ -40,13 +40,13 @@ impl Catalog {
     }
 
     /// Why this engine cannot be had, if so.
-    pub fn lacks_engine(&self, engine: &str) -> Option<&str> {
-        self.missing_engines.get(engine).map(String::as_str)
+    pub fn lacks_engine(&self, engine: Engine) -> Option<&str> {
+        self.missing_engines.get(&engine.to_string()).map(String::as_str)
     }
 
     /// Why a ring of this implementation and set-up cannot be had, if so.
-    pub fn lacks_ring(&self, implementation: &str, setup: &str) -> Option<&str> {
-        self.missing_rings.get(&(implementation.to_owned(), setup.to_owned())).map(String::as_str)
+    pub fn lacks_ring(&self, implementation: Implementation, setup: RingFlags) -> Option<&str> {
+        self.missing_rings.get(&(implementation.to_string(), setup.to_string())).map(String::as_str)
     }
 
     /// Why this transport cannot be had, if so.

@@ -17,17 +17,23 @@ use crate::{emulated, far, foreign};
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
     let mut combinations = vec![Levels::of(workload)];
     for (factor, levels) in axes(workload, part, role, transport) {
-        combinations = combinations
-            .into_iter()
-            .flat_map(|combination| {
-                let levels = if is_moot(factor, &combination) { vec![Level::Absent] } else { levels.clone() };
-                levels.into_iter().map(move |level| {
-                    let mut longer = combination.clone();
-                    longer.set(factor.name, level);
-                    longer
-                })
-            })
-            .collect();
+        let mut longer = Vec::with_capacity(combinations.len() * levels.len());
+        for mut combination in combinations {
+            if is_moot(factor, &combination) {
+                combination.set(factor.name, Level::Absent);
+                longer.push(combination);
+                continue;
+            }
+            let Some((last, others)) = levels.split_last() else { continue };
+            for level in others {
+                let mut copy = combination.clone();
+                copy.set(factor.name, level.clone());
+                longer.push(copy);
+            }
+            combination.set(factor.name, last.clone());
+            longer.push(combination);
+        }
+        combinations = longer;
     }
     combinations
 }
@@ -126,7 +132,7 @@ pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Levels
             return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
         }
         // What does not apply here stays absent (a device has no writer to fill).
-        if *conditions.get(factor) != Level::Absent {
+        if conditions.get(factor) != Level::Absent {
             conditions.set(factor, level);
         }
     }

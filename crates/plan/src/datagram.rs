@@ -44,13 +44,12 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
 /// Why no system call of an end of calls can ever move more than one datagram, though its engine is there to move many:
 /// no two wait for it at once. Measured, such a cell would be `plain` under another name.
 pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
     let batching = |engine: Option<Engine>| engine.filter(|engine| engine.can().batches == Batches::Calls);
     if levels.workload() != Workload::Call || levels.batch() == Some(1) {
         return None;
     }
-    let depth = number("depth").max(1);
-    let requests = (number("flows").max(1) + number("competing_flows")) * depth;
+    let depth = levels.depth().unwrap_or(0).max(1);
+    let requests = (levels.flows().unwrap_or(0).max(1) + levels.competing_flows().unwrap_or(0)) * depth;
     if let Some(engine) = batching(levels.server_engine()).filter(|_| requests == 1) {
         return Some(format!(
             "engine {engine} of the server has nothing to move at once where one flow keeps one call outstanding: use more \
@@ -150,9 +149,10 @@ mod tests {
         let text = "workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\nflows = 1\n\
                     batch = \"8,16\"\noutstanding = \"1,64\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
-        let engines: Vec<_> = plan.cells.iter().filter_map(|cell| cell.factors.get("server_engine").name()).collect();
+        let engines: Vec<_> =
+            plan.cells.iter().filter_map(|cell| Some(cell.factors.server_engine()?.to_string())).collect();
         assert_eq!(engines.len(), 1 + 2 + 2 + 2, "{engines:?}");
-        assert!(plan.cells.iter().all(|cell| cell.factors.get("client_engine").name() == Some("plain")));
+        assert!(plan.cells.iter().all(|cell| cell.factors.client_engine() == Some(bytegauge_model::Engine::Plain)));
     }
 
     #[test]
@@ -184,7 +184,8 @@ mod tests {
         let text = "workload = \"call\"\ntransport = \"udp,tcp\"\nrequest = 100";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         let profiles = |transport: &str| -> Vec<String> {
-            let groups = plan.groups.iter().filter(|group| group.factors.get("transport").name() == Some(transport));
+            let groups =
+                plan.groups.iter().filter(|group| group.factors.transport() == transport.parse().ok().as_ref());
             groups.map(|group| group.factors.get("profile").to_string()).collect()
         };
         assert_eq!((profiles("udp").join(","), profiles("tcp").join(",")), ("rpc".into(), "rpc,many-idle".into()));

@@ -107,8 +107,8 @@ mod tests {
         let (plan, links) = of(&[("link_loss", "0,1%")]);
         assert_eq!(links, [link(10, 0, 1000), link(10, 10_000, 1000)]);
         for cell in &plan.cells {
-            let named = ["transport", "placement"].map(|name| cell.factors.get(name).name());
-            assert_eq!(named, [Some("tcp"), Some("unpinned")]);
+            assert_eq!(cell.factors.transport(), Some(&Transport::Tcp));
+            assert_eq!(cell.factors.placement(), Some(Placement::Unpinned));
         }
         let told = |text: &str| plan.notes.iter().any(|note| note.contains(text));
         assert!(told("(10 ms, 1 Gbit/s, 1 % lost)") && told("1.19 MiB are on their way"), "{:?}", plan.notes);

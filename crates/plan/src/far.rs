@@ -140,6 +140,8 @@ fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, Pl
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::RelayPlacement;
+
     use super::*;
     use crate::{Catalog, Plan, PlanSpec, resolve};
     use bytegauge_model::factor;
@@ -226,8 +228,8 @@ mod tests {
     #[test]
     fn a_plan_without_a_far_host_says_nothing_of_one() {
         let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
-        assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
-        assert!(plan.cells.iter().all(|cell| *cell.factors.get("relay_host") == Level::Absent));
+        assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
+        assert!(plan.cells.iter().all(|cell| cell.factors.get("relay_host") == Level::Absent));
     }
 
     #[test]
@@ -238,8 +240,9 @@ mod tests {
             let cells: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
             for cell in &cells {
                 assert_eq!(cell.factors.relay_host().unwrap().to_string(), at);
-                let named = ["transport", "placement", "relay_placement"].map(|name| cell.factors.get(name).name());
-                assert_eq!(named, [Some(transport), Some("unpinned"), Some("unpinned")]);
+                assert_eq!(cell.factors.get("transport"), transport.into());
+                assert_eq!(cell.factors.placement(), Some(Placement::Unpinned));
+                assert_eq!(cell.factors.relay_placement(), Some(RelayPlacement::Unpinned));
             }
             // No command of the network's is run anywhere, and nobody is given privileges.
             let reasons: Vec<&str> = plan.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();

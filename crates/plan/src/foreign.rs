@@ -172,7 +172,7 @@ mod tests {
         let plan = plan(&[("connect", "127.0.0.1:7000,127.0.0.1:7001")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
-            let absent = |name: &&str| *cell.factors.get(name) == Level::Absent;
+            let absent = |name: &&str| cell.factors.get(name) == Level::Absent;
             assert!(Workload::Call.row().of_our_server.iter().chain(&["linger", "reuseport"]).all(absent), "{cell:?}");
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
@@ -186,7 +186,7 @@ mod tests {
         let at = ("connect", "127.0.0.1:7000");
         let plan = plan_of(Workload::Stream, &[at, ("write_size", "64K,256K")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
-        let absent = |name: &&str| *plan.cells[0].factors.get(name) == Level::Absent;
+        let absent = |name: &&str| plan.cells[0].factors.get(name) == Level::Absent;
         assert!(
             Workload::Stream.row().of_our_server.iter().chain(&["rcvbuf", "rcvlowat", "busy_poll"]).all(absent),
             "{:?}",

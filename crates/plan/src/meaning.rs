@@ -172,7 +172,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError>
 /// A factor that was named but means nothing beside the levels of any cell is an error.
 pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError> {
     let named = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
-    let moot = |name: &str| plan.cells.iter().all(|cell| *cell.factors.get(name) == Level::Absent);
+    let moot = |name: &str| plan.cells.iter().all(|cell| cell.factors.get(name) == Level::Absent);
     match DEPENDENT.iter().find(|rule| named(rule.factor) && moot(rule.factor)) {
         None => Ok(()),
         Some(rule) => {

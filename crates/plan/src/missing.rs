@@ -61,8 +61,7 @@ impl Plan {
 
 fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if cell.factors.workload() == Workload::Ring {
-        let name = |factor: &str| cell.factors.get(factor).name().unwrap_or_default();
-        return catalog.lacks_ring(name("implementation"), name("setup")).map(str::to_owned);
+        return catalog.lacks_ring(cell.factors.implementation()?, cell.factors.setup()?).map(str::to_owned);
     }
     let placement = cell.factors.placement();
     if cell.factors.workload() == Workload::Check {
@@ -84,7 +83,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = lacks_congestion(&cell.factors, catalog) {
         return Some(reason);
     }
-    let engines = ["engine", "server_engine", "client_engine"].map(|name| cell.factors.get(name).name());
+    let engines = [cell.factors.engine(), cell.factors.server_engine(), cell.factors.client_engine()];
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
         return Some(reason.to_owned());
     }
@@ -92,11 +91,11 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
         return Some(reason);
     }
-    let number = |name: &str| cell.factors.get(name).number().unwrap_or(0);
+    let competing = cell.factors.competing_flows().unwrap_or(0);
     let flows = connections(&cell.factors);
     let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
     // Competing clients are a process of their own: only the server's ends are in this one.
-    let needed = (flows - number("competing_flows")) * each + number("competing_flows") + FILES_BESIDE;
+    let needed = (flows - competing) * each + competing + FILES_BESIDE;
     if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
         return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
     }
@@ -116,7 +115,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
 
 /// Why a congestion control cannot be had, if so. The ends of an emulated link may choose any: the networks are theirs.
 fn lacks_congestion(levels: &Levels, catalog: &Catalog) -> Option<String> {
-    let name = levels.get("congestion").name().filter(|name| *name != "auto")?;
+    let name = levels.congestion()?;
     let known = &catalog.congestion;
     if !known.is_empty() && !known.iter().any(|other| other == name) {
         let known = known.join(", ");
@@ -152,13 +151,13 @@ fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
 
 /// Connections of a cell at its server, idle and competing ones included.
 pub(crate) fn connections(levels: &Levels) -> u64 {
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    number("flows").max(1) + number("idle_flows") + number("competing_flows")
+    levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0)
 }
 
 /// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
 fn memory(levels: &Levels) -> u64 {
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
+    let [read_size, write_size, walk] =
+        [levels.read_size(), levels.write_size(), levels.walk()].map(|bytes| bytes.unwrap_or(0));
     let flows = connections(levels);
     match levels.workload() {
         Workload::Stream => {
@@ -166,11 +165,10 @@ fn memory(levels: &Levels) -> u64 {
             // a datagram fills is touched.
             let at_once = match levels.engine().map(|engine| engine.can().batches) {
                 Some(Batches::Calls) => levels.batch().unwrap_or(DATAGRAMS_AT_ONCE),
-                _ => number("outstanding").max(1),
+                _ => levels.outstanding().unwrap_or(0).max(1),
             };
-            let read =
-                if at_once > 1 { number("read_size").min(number("write_size") + 4096) } else { number("read_size") };
-            flows * (at_once * (read + number("write_size")) + number("walk") + (512 << 10))
+            let read = if at_once > 1 { read_size.min(write_size + 4096) } else { read_size };
+            flows * (at_once * (read + write_size) + walk + (512 << 10))
         }
         // A submission takes 64 bytes, two completions 32: nothing beside what a process takes anyway. What a program of
         // the user's takes is not known.
@@ -179,12 +177,13 @@ fn memory(levels: &Levels) -> u64 {
             // Of a thread that only carries a connection little more is touched than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
             let end = |engine: Option<Engine>| match engine {
-                Some(engine) if engine.has_thread_a_flow() => number("read_size") + (64 << 10),
+                Some(engine) if engine.has_thread_a_flow() => read_size + (64 << 10),
                 _ => 4 << 10,
             };
-            let messages = number("request") + levels.response().unwrap_or(number("request"));
-            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * number("depth").max(1))
-                + number("walk")
+            let request = levels.request().unwrap_or(0);
+            let messages = request + levels.response().unwrap_or(request);
+            let depth = levels.depth().unwrap_or(0).max(1);
+            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * depth) + walk
         }
     }
 }

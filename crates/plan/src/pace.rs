@@ -21,13 +21,14 @@ const ASSUMED_CONNECTING: f64 = 5_000.0;
 
 /// Calls per second of which a plan is sure enough while none were seen.
 pub fn assumed(conditions: &Levels) -> f64 {
-    let number = |name: &str| conditions.get(name).number().unwrap_or(0) as f64;
     let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
-    let flows = number("flows").max(1.0);
+    let flows = conditions.flows().unwrap_or(1).max(1) as f64;
+    let competing = conditions.competing_flows().unwrap_or(0) as f64;
+    let think_ns = conditions.think().unwrap_or(0) as f64;
     // Others that load the same server have their share of it.
-    let shared = alone * flows / (flows + number("competing_flows"));
+    let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
-    let thinking = if number("think") > 0.0 { flows * 1e9 / number("think") / 2.0 } else { f64::INFINITY };
+    let thinking = if think_ns > 0.0 { flows * 1e9 / think_ns / 2.0 } else { f64::INFINITY };
     shared.min(offered).min(thinking)
 }
 

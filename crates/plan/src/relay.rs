@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::{
-    CellKind, IAm, Level, Levels, Placement, RelayMethod, RelayPlacement, RelayProgram, RunningRelay, Transport,
-    Workload,
+    CellKind, IAm, Level, Levels, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay,
+    Transport, Workload,
 };
 
 use crate::catalog::Catalog;
@@ -22,7 +22,7 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
 
 /// The method of a combination, where it is one of ours.
 pub(crate) fn method(levels: &Levels) -> Option<RelayMethod> {
-    levels.get("relay").parsed()
+    levels.relay().and_then(RelayChoice::method)
 }
 
 /// Whether a combination has a relay of which something holds.
@@ -38,7 +38,8 @@ pub(crate) fn kind(part: &Part, combination: &Levels) -> CellKind {
 
 /// What this machine lacks for the relay of a cell.
 pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
-    let name = levels.get("relay").name()?;
+    let relay = levels.relay()?;
+    let name = &relay.to_string();
     if method(levels) == Some(RelayMethod::Direct) {
         return None;
     }
@@ -50,16 +51,16 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     if lacked.is_some() {
         return lacked;
     }
-    if let Some(relay) = RunningRelay::of(name) {
+    if let Some(relay) = relay.running() {
         let transport = relay.transport();
         if levels.transport() != Some(&transport) {
             return Some(format!("--relay {relay} is connected to over {transport}: use --transport {transport}"));
         }
         let stays = "runs already, and stays where it is: use --relay-placement unpinned (and taskset -p)";
-        let is_placed = levels.get("relay_placement").name() != Some("unpinned");
+        let is_placed = levels.relay_placement() != Some(RelayPlacement::Unpinned);
         return is_placed.then(|| format!("--relay {relay} {stays}"));
     }
-    if let Some(program) = RelayProgram::of(name)
+    if let Some(program) = relay.program()
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
     {
         return Some(format!("--relay {}: a program is connected to over TCP: use --transport tcp", program.name));
@@ -71,7 +72,7 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
     }
     let place: RelayPlacement = levels.relay_placement()?;
     let ends: Placement = levels.placement()?;
-    let goes = || has(levels, RelayMethod::has_threads) && levels.get("relay_threads").name() == Some("direction");
+    let goes = || has(levels, RelayMethod::has_threads) && levels.relay_threads() == Some(RelayThreads::Direction);
     match (place, ends) {
         (RelayPlacement::Follows, _) if !goes() => Some(
             "--relay-placement follows is of methods with a thread a direction that takes and gives by hand: use --relay \
@@ -108,7 +109,7 @@ pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
         let copies = |levels: &Levels| has(levels, |method| method != RelayMethod::Direct);
         let of_relays = plan.cells.iter().map(|cell| &cell.factors).filter(|levels| copies(levels));
         let levels: BTreeSet<_> = of_relays.map(|levels| levels.get(name)).collect();
-        levels.iter().filter(|level| ***level != Level::Absent).count() > 1
+        levels.iter().filter(|level| **level != Level::Absent).count() > 1
     };
     let varied: Vec<&str> = [("read_size", "--read-size"), ("write_size", "--write-size")]
         .into_iter()
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn a_plan_without_a_relay_says_nothing_of_one() {
         let plan = plan("");
-        assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| *cell.factors.get(name) == Level::Absent)));
+        assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
     }
 
     #[test]
@@ -189,7 +190,9 @@ mod tests {
         let asked = plan_with_peers("i-am = \"relay\"").unwrap();
         let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
-        assert!(asked.cells.iter().all(|cell| cell.factors.get("relay").name() == Some("read-write")));
+        assert!(
+            asked.cells.iter().all(|cell| cell.factors.relay() == Some(&RelayChoice::Method(RelayMethod::ReadWrite)))
+        );
         assert_eq!(asked.groups[0].factors.read_size(), Some(64 << 10), "its peers' sizes are conditions");
         let named = plan_with_peers("i-am = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
         assert_eq!(named.cells.len(), 2);
@@ -303,14 +306,13 @@ mod tests {
         assert!(!relays.groups.is_empty());
         for levels in relays.groups.iter().map(|group| &group.factors) {
             // What all parts of the plan agree in holds, and the peers' sizes are conditions.
-            let said = ["i_am", "profile", "placement"].map(|name| levels.get(name).name());
-            assert_eq!(said, [Some("relay"), Some("sum"), Some("cross-core")]);
+            assert_eq!((levels.i_am(), levels.profile()), (Some(IAm::Relay), Some("sum")));
+            assert_eq!(levels.placement(), Some(Placement::CrossCore));
             assert_eq!(levels.read_size(), Some(64 << 10));
         }
         let whole = resolve(&ready::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
-        let of = |plan: &Plan, who: &str| {
-            plan.groups.iter().filter(|group| group.factors.get("i_am").name() == Some(who)).count()
-        };
+        let of =
+            |plan: &Plan, who: &str| plan.groups.iter().filter(|group| group.factors.get("i_am") == who.into()).count();
         for who in ["reader", "writer"] {
             let alone = asked(who);
             assert_eq!((of(&alone, who), of(&alone, who)), (of(&whole, who), alone.groups.len()), "{who}");

@@ -193,7 +193,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
                 plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors });
             }
             let mut key = conditions.clone();
-            key.retain(|name, _| !WITHIN_FAMILY.contains(&name));
+            key.retain(|name| !WITHIN_FAMILY.contains(&name));
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
                 Family {
@@ -208,7 +208,8 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
             if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
             }
-            if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(conditions.get(name))) {
+            if !part.aside.is_empty() && part.aside.iter().all(|(name, levels)| levels.contains(&conditions.get(name)))
+            {
                 family.aside.push(group.clone());
             }
             family.groups.push(group.clone());
@@ -234,23 +235,25 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
 fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
     WITHIN_FAMILY.iter().all(|name| {
         let level = conditions.get(name);
-        if *level == Level::Absent {
+        if level == Level::Absent {
             return true;
         }
         if let Some(named) = part.screen.get(name) {
-            return named.contains(level);
+            return named.contains(&level);
         }
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
         let levels = part.levels(workload, factor, Some(transport));
         let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
         let set_by_profile = conditions.profile().is_some() && by_profiles;
-        set_by_profile || levels.first() == Some(level) || (*name != "placement" && levels.last() == Some(level))
+        set_by_profile || levels.first() == Some(&level) || (*name != "placement" && levels.last() == Some(&level))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::{Arrivals, Work};
+
     use super::*;
     use crate::file::parse;
     use crate::ready;
@@ -296,7 +299,7 @@ mod tests {
             plan_of("transport = \"unix,tcp\"\nread-size = \"4K,8K\"\nwrite-size = \"64K\"\nprofile = \"drain,sum\"");
         let plan = plan.unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (4, 8, 2));
-        assert_eq!(plan.groups[1].factors.get("work"), &Level::Name("sum".into()));
+        assert_eq!(plan.groups[1].factors.work(), Some(Work::Sum));
         assert!(!plan.families[0].is_screened());
     }
 
@@ -334,11 +337,10 @@ mod tests {
     #[test]
     fn one_ended_sources_have_no_writer() {
         let plan = plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"").unwrap();
-        let device: Vec<_> =
-            plan.cells.iter().filter(|c| c.factors.get("transport").name() == Some("/dev/zero")).collect();
+        let device: Vec<_> = plan.cells.iter().filter(|c| c.factors.get("transport") == "/dev/zero".into()).collect();
         // Three profiles, one cell each.
         assert_eq!(device.len(), 3);
-        assert!(device.iter().all(|cell| *cell.factors.get("write_size") == Level::Absent));
+        assert!(device.iter().all(|cell| cell.factors.write_size().is_none()));
         assert_eq!(plan.notes, ["write-size does not apply to /dev/zero: collapsed there"]);
     }
 
@@ -382,8 +384,8 @@ mod tests {
         assert_eq!(profiles, ["rpc", "many-idle"]);
         assert_eq!(plan.groups[1].factors.idle_flows(), Some(1000));
         assert_eq!(plan.families[0].trial_ns, 50_000_000);
-        let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.get("server_threads").clone()).collect();
-        assert_eq!(threads, [Level::Absent, Level::Number(1), Level::Absent, Level::Number(1)]);
+        let threads: Vec<_> = plan.cells.iter().map(|cell| cell.factors.server_threads()).collect();
+        assert_eq!(threads, [None, Some(1), None, Some(1)]);
         assert!(plan.cells.iter().all(|cell| cell.factors.workload() == Workload::Call));
         assert!(plan.cells.iter().all(|cell| !cell.factors.states("write_size")));
     }
@@ -394,8 +396,8 @@ mod tests {
         let (plain, searching) = (plan_of(text).unwrap(), plan_of(&format!("{text}\nslo = \"p99=2ms\"")).unwrap());
         assert_eq!((searching.groups.len(), searching.cells.len()), (1, 2));
         for cell in &searching.cells {
-            assert_eq!((cell.factors.get("call_rate"), cell.factors.get("think")), (&Level::Absent, &Level::Absent));
-            assert_eq!(cell.factors.get("arrivals").name(), Some("constant"));
+            assert_eq!((cell.factors.call_rate, cell.factors.think), (None, None));
+            assert_eq!(cell.factors.arrivals(), Some(Arrivals::Constant));
             assert!(!cell.factors.offers_load() && cell.factors.slo().is_some());
         }
         let round_ns = |plan: &Plan| plan.schedule().confirm_round_ns;

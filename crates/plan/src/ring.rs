@@ -1,15 +1,14 @@
 //! What a ring asks of a plan: batches that fit it, nothing about bytes, and artefacts that are shown beside the cells
 //! and never among them.
 
-use bytegauge_model::{CellKind, Implementation, Level, Levels, Workload, factor};
+use bytegauge_model::{CellKind, Implementation, Level, Levels, Mode, UserData, Workload, factor};
 
 use crate::plan::Plan;
 use crate::spec::{PlanError, PlanSpec};
 
 /// Whether a batch does not fit the ring that a combination makes.
 pub(crate) fn is_too_large(combination: &Levels) -> bool {
-    let number = |name: &str| combination.get(name).number();
-    number("submit_batch").zip(number("entries")).is_some_and(|(batch, entries)| batch > entries)
+    combination.submit_batch().zip(combination.entries()).is_some_and(|(batch, entries)| batch > entries)
 }
 
 /// Whether a combination is only shown beside the others.
@@ -21,7 +20,7 @@ pub(crate) fn is_artefact(combination: &Levels) -> bool {
 /// Whether an artefact has anything to show under these conditions: a loop that takes no completion checks none, and
 /// sets no user data that it would never see again.
 pub(crate) fn shows_artefacts(conditions: &Levels) -> bool {
-    conditions.get("mode").name() == Some("ceiling") && conditions.get("user_data").name() == Some("none")
+    conditions.mode() == Some(Mode::Ceiling) && conditions.user_data() == Some(UserData::None)
 }
 
 /// Says what is measured beside the cells.
@@ -80,7 +79,7 @@ mod tests {
         for cell in &plan.cells {
             assert_eq!((cell.factors.workload(), cell.factors.transport()), (Workload::Ring, None));
             assert!(
-                factor::of(Workload::Ring).all(|factor| *cell.factors.get(factor.name) != Level::Absent),
+                factor::of(Workload::Ring).all(|factor| cell.factors.get(factor.name) != Level::Absent),
                 "{cell:?}"
             );
         }

@@ -79,7 +79,7 @@ impl Plan {
             let advised = task.advice.iter().flat_map(|advice| &advice.values);
             task.default.iter().chain(advised.map(|advised| &advised.value))
         });
-        asked.into_iter().any(|value| choice.get(VALUE) == value)
+        asked.into_iter().any(|value| choice.value() == Some(value))
     }
 
     /// Calibration trials of a family: of a program the first run, and one each of a few values.

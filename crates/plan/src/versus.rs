@@ -149,7 +149,7 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
 /// Conditions that both have.
 fn shared(a: &Levels, b: &Levels) -> Levels {
     let mut shared = a.clone();
-    shared.retain(|name, level| b.get(name) == level);
+    shared.retain(|name| a.get(name) == b.get(name));
     shared
 }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.families.len(), plan.cells.len()), (1, 1, 2));
         assert!(plan.cells.iter().all(|cell| cell.group == plan.groups[0].id));
         assert_eq!(plan.groups[0].factors.transport(), None);
-        assert_ne!(plan.groups[0].factors.get("placement"), &bytegauge_model::Level::Absent);
+        assert!(plan.groups[0].factors.placement().is_some());
         let versus = plan.versus.as_ref().unwrap();
         assert_eq!((&versus.a.cell, &versus.b.cell), (&plan.cells[0].id, &plan.cells[1].id));
         assert!(plan.schedule().blocks >= plan.design.blocks_min && !plan.families[0].is_screened());

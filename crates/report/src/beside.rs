@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::{call_rate, nop_rate};
-use bytegauge_model::{CellKind, Outcome, SessionId, SessionRecord, Stage, Transport, Workload};
+use bytegauge_model::{CellKind, Engine, Outcome, SessionId, SessionRecord, Stage, Transport, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_store::{Store, StoreError};
 
@@ -129,12 +129,12 @@ fn fastest(store: &Store, session: SessionId, work: &Work) -> Result<Option<Foun
     }
     let found = store.cells(session)?.into_iter().filter_map(|row| {
         let levels = &row.cell.factors;
-        let engine = levels.get("server_engine").name().filter(|name| name.starts_with("uring"))?;
-        let carried = levels.get("transport").name().is_some_and(|name| work.transports.contains(&name));
+        let engine = levels.server_engine().filter(|engine| matches!(engine, Engine::Uring(_)))?;
+        let carried = levels.transport().is_some_and(|of| work.transports.contains(&of.to_string().as_str()));
         let compared = carried && row.cell.kind == CellKind::Candidate;
         let calls_per_second = median(rates.get(&row.cell.id.0).filter(|_| compared)?)?;
         let conditions = phrase::group_label(&levels.of_role(bytegauge_model::Role::Condition));
-        Some(Found { session, engine: engine.to_owned(), conditions, calls_per_second })
+        Some(Found { session, engine: engine.to_string(), conditions, calls_per_second })
     });
     Ok(found.max_by(|a, b| a.calls_per_second.total_cmp(&b.calls_per_second)))
 }

@@ -7,7 +7,7 @@ mod brief;
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Direction, Level, Levels, Nanos, Transport, Workload};
+use bytegauge_model::{Direction, Level, Levels, Mode, Nanos, Placement, Transport, UserData, Work, Workload};
 
 use crate::view::document::{LimitDoubt, LimitView};
 
@@ -47,7 +47,10 @@ fn ends_joined(levels: &Levels) -> String {
         Some(Transport::Udp6) => "UDP over loopback (IPv6)".into(),
         Some(Transport::Source(path)) => path.clone(),
         // An import may name a transport that this version does not know.
-        None => levels.get("transport").name().map_or("An unnamed transport".into(), str::to_owned),
+        None => match levels.get("transport") {
+            Level::Name(name) => name,
+            _ => "An unnamed transport".into(),
+        },
     }
 }
 
@@ -78,13 +81,12 @@ pub fn limit_with_doubt(limit: &LimitView) -> String {
 
 /// Where the ends run: "ends on different CPUs".
 pub fn placement(levels: &Levels) -> Option<&'static str> {
-    Some(match levels.get("placement").name()? {
-        "unpinned" => "ends not pinned",
-        "same-cpu" => "ends on the same CPU",
-        "smt-sibling" => "ends on two hardware threads of one core",
-        "cross-core" => "ends on different CPUs",
-        "cross-node" => "ends on different NUMA nodes",
-        _ => return None,
+    Some(match levels.placement()? {
+        Placement::Unpinned => "ends not pinned",
+        Placement::SameCpu => "ends on the same CPU",
+        Placement::SmtSibling => "ends on two hardware threads of one core",
+        Placement::CrossCore => "ends on different CPUs",
+        Placement::CrossNode => "ends on different NUMA nodes",
     })
 }
 
@@ -111,22 +113,22 @@ pub fn subject(conditions: &Levels) -> String {
 
 /// Where a program of the user's runs, where that was decided.
 pub fn placed(conditions: &Levels) -> Option<&'static str> {
-    Some(match conditions.get("placement").name()? {
-        "unpinned" => return None,
-        "same-cpu" => "on one CPU",
-        _ => return placement(conditions),
-    })
+    match conditions.placement()? {
+        Placement::Unpinned => None,
+        Placement::SameCpu => Some("on one CPU"),
+        _ => placement(conditions),
+    }
 }
 
 /// A ring that does nothing, and what is asked of it.
 fn ring(conditions: &Levels) -> Vec<String> {
-    let mode = match conditions.get("mode").name() {
-        Some("checked") => "every completion checked",
+    let mode = match conditions.mode() {
+        Some(Mode::Checked) => "every completion checked",
         _ => "at its ceiling",
     };
-    let user_data = match conditions.get("user_data").name() {
-        Some("unique") => "a number with each operation",
-        Some("boxed") => "a heap object with each operation",
+    let user_data = match conditions.user_data() {
+        Some(UserData::Unique) => "a number with each operation",
+        Some(UserData::Boxed) => "a heap object with each operation",
         _ => "without user data",
     };
     ["NOPs through an io_uring", mode, user_data].map(str::to_owned).to_vec()
@@ -134,7 +136,7 @@ fn ring(conditions: &Levels) -> Vec<String> {
 
 /// What is called, and how.
 fn call(conditions: &Levels) -> Vec<String> {
-    let shown = |name: &str| level(name, conditions.get(name));
+    let shown = |name: &str| level(name, &conditions.get(name));
     let Some(request) = conditions.request().map(|_| shown("request")) else { return Vec::new() };
     let response = match conditions.response() {
         Some(_) => format!("calls of {request} answered by {}", shown("response")),
@@ -152,8 +154,8 @@ fn call(conditions: &Levels) -> Vec<String> {
 }
 
 /// Conditions that are no factor of ours.
-fn foreign(conditions: &Levels) -> impl Iterator<Item = (&str, &Level)> {
-    conditions.iter().filter(|(name, level)| factor::find(name).is_none() && **level != Level::Absent)
+fn foreign(conditions: &Levels) -> impl Iterator<Item = (&str, Level)> {
+    conditions.iter().filter(|(name, level)| factor::find(name).is_none() && *level != Level::Absent)
 }
 
 fn flows(conditions: &Levels) -> Option<String> {
@@ -161,15 +163,17 @@ fn flows(conditions: &Levels) -> Option<String> {
 }
 
 fn load(conditions: &Levels) -> Vec<String> {
-    let shown = |name: &str| level(name, conditions.get(name));
-    let offered = |name: &str| conditions.get(name).number().map(|_| format!("{} offered", shown(name)));
+    let shown = |name: &str| level(name, &conditions.get(name));
+    let offered = |name: &str| format!("{} offered", shown(name));
+    let stream = conditions.rate().map(|_| offered("rate"));
+    let calls = conditions.call_rate().map(|_| offered("call_rate"));
     let is_stream = conditions.workload() == Workload::Stream;
     let (who, what) = if is_stream { ("the writer", "writes") } else { ("each client", "calls") };
     let think = conditions.think().filter(|ns| *ns > 0);
     let think = think.map(|_| format!("{who} pausing {} between {what}", shown("think")));
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
-    offered("rate").into_iter().chain(offered("call_rate")).chain(slo).chain(think).collect()
+    stream.into_iter().chain(calls).chain(slo).chain(think).collect()
 }
 
 /// A group for people and tables: `unix · cross-core · drain`.
@@ -177,7 +181,7 @@ pub fn group_label(conditions: &Levels) -> String {
     let shown = conditions.present().filter(|(factor, level)| says_something(factor.name, level, conditions));
     let names: Vec<String> = shown
         .map(|(factor, level)| {
-            let text = factor.kind.show(level);
+            let text = factor.kind.show(&level);
             match factor.name {
                 "transport" | "placement" | "profile" | "mode" => text,
                 "flows" if level.number() == Some(1) => "1 flow".into(),
@@ -210,7 +214,7 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
         "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
         _ => {
             let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
-            !is_default && !conditions.get("profile").name().is_some_and(set_by_profile)
+            !is_default && !conditions.profile().is_some_and(set_by_profile)
         }
     }
 }
@@ -228,14 +232,14 @@ pub fn level(name: &str, level: &Level) -> String {
 
 /// The name of a group's profile; where the plan gave single conditions, those.
 pub fn profile_name(conditions: &Levels) -> String {
-    if let Some(name) = conditions.get("profile").name() {
+    if let Some(name) = conditions.profile() {
         return name.to_owned();
     }
-    if let Some(mode) = conditions.get("mode").name() {
-        return mode.to_owned();
+    if let Some(mode) = conditions.mode() {
+        return mode.to_string();
     }
-    let given = PROFILE_FACTORS.iter().filter(|name| *conditions.get(name) != Level::Absent);
-    let parts: Vec<String> = given.map(|name| format!("{name} {}", level(name, conditions.get(name)))).collect();
+    let given = PROFILE_FACTORS.iter().filter(|name| conditions.get(name) != Level::Absent);
+    let parts: Vec<String> = given.map(|name| format!("{name} {}", level(name, &conditions.get(name)))).collect();
     if parts.is_empty() { "unstated".into() } else { parts.join(", ") }
 }
 
@@ -247,12 +251,8 @@ pub fn profile_phrase(name: &str) -> String {
 
 /// Whether the reader throws the bytes away: then the kernel alone is measured.
 pub fn throws_away(conditions: &Levels) -> bool {
-    let nothing = |name: &str| match conditions.get(name) {
-        Level::Number(n) => *n == 0,
-        Level::Name(work) => work == "none",
-        _ => name == "walk",
-    };
-    conditions.get("profile").name() == Some("drain") || (nothing("work") && nothing("walk"))
+    let no_work = conditions.work() == Some(Work::None) && conditions.walk().unwrap_or(0) == 0;
+    conditions.profile() == Some("drain") || no_work
 }
 
 /// What to set, as an instruction: "read with 32 KiB and write with 256 KiB".
@@ -260,7 +260,7 @@ pub fn choice(levels: &Levels, varied: &[String]) -> String {
     let said: Vec<String> = FACTORS
         .iter()
         .filter(|factor| levels.role_of(factor.name) == Role::Choice && varied.iter().any(|name| name == factor.name))
-        .filter_map(|factor| setting(factor.name, levels.get(factor.name)))
+        .filter_map(|factor| setting(factor.name, &levels.get(factor.name)))
         .collect();
     join(&said, "and")
 }
@@ -311,7 +311,7 @@ pub fn cell_label(levels: &Levels, varied: &[String]) -> String {
     let shown: Vec<String> = levels
         .present()
         .filter(|(factor, _)| varied.iter().any(|name| name == factor.name))
-        .map(|(factor, level)| format!("{} {}", in_code(factor.name), factor.kind.show(level)))
+        .map(|(factor, level)| format!("{} {}", in_code(factor.name), factor.kind.show(&level)))
         .collect();
     shown.join(", ")
 }

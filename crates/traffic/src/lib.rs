@@ -20,7 +20,6 @@ pub mod flow;
 pub mod keeper;
 pub mod leash;
 pub mod leftovers;
-mod levels;
 pub mod message;
 pub mod meter;
 pub mod pace;

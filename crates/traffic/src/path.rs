@@ -2,12 +2,11 @@
 
 use std::net::SocketAddr;
 
-use bytegauge_model::{EmulatedLink, EndRole, Levels, Place, Side, Transport, Work, option};
+use bytegauge_model::{EmulatedLink, EndRole, Place, Side, Spec, Transport, Work, option};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
 use crate::fault::Fault;
-use crate::levels::parsed;
 use crate::relay::Between;
 use crate::ticket::{SHOWN, Shown, Ticket};
 
@@ -27,7 +26,7 @@ pub struct PathSetup {
     /// Pause between two writes, or two calls, nanoseconds.
     pub think_ns: u64,
     /// The options to request, by their factors ([`option::OPTIONS`]).
-    pub options: Levels,
+    pub options: Spec,
     /// The host of the end that this is sent to: where it binds its sockets.
     #[serde(default)]
     pub host: Host,
@@ -50,20 +49,19 @@ impl PathSetup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub(crate) fn of(levels: &Levels, read_size: usize) -> Result<PathSetup, Fault> {
-        let number = |name: &str| levels.get(name).number();
+    pub(crate) fn of(levels: &Spec, read_size: usize) -> Result<PathSetup, Fault> {
         let foreign = levels.connect().map(Address::of).transpose()?;
-        let relay = Between::of(levels)?;
+        let relay = Between::of(levels);
         Ok(PathSetup {
             transport: levels
                 .transport()
                 .cloned()
                 .ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?,
-            flows: number("flows").unwrap_or(1) as usize,
+            flows: levels.flows().unwrap_or(1) as usize,
             read_size,
-            work: parsed(levels, "work")?.unwrap_or_default(),
-            walk: number("walk").unwrap_or(0) as usize,
-            think_ns: number("think").unwrap_or(0),
+            work: levels.work().unwrap_or_default(),
+            walk: levels.walk().unwrap_or(0) as usize,
+            think_ns: levels.think().unwrap_or(0),
             options: option::requested(levels),
             host: Host::default(),
             foreign,
@@ -123,7 +121,7 @@ impl FarPath {
         self.relay.or(self.end.map(|(agent, _)| agent))
     }
 
-    fn of(levels: &Levels, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
+    fn of(levels: &Spec, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
         let agent = |place: &Place| match place {
             Place::Ip(agent) => Ok(*agent),
             place => Err(Fault::Impossible(format!("{place} was never looked up"))),

@@ -64,8 +64,8 @@ fn levels(plan: &Plan, family: &Family) -> Vec<(String, &'static str, String)> {
         let levels: Vec<String> = cells
             .iter()
             .map(|cell| cell.factors.get(factor.name))
-            .filter(|level| **level != Level::Absent && seen.insert(*level))
-            .map(|level| factor.kind.compact(level))
+            .filter(|level| *level != Level::Absent && seen.insert(level.clone()))
+            .map(|level| factor.kind.compact(&level))
             .collect();
         let default = factor.default_in(plan.workload).unwrap_or_default();
         let says_something = levels.len() > 1 || levels.first().is_some_and(|level| level != default);

@@ -6,7 +6,7 @@
 mod fold;
 mod perf;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_harness::sampled;
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Cell, CellKind, Level, escape};
+use bytegauge_model::{Cell, CellKind, RelayChoice, RelayMethod, escape};
 use bytegauge_plan::Plan;
 use bytegauge_report::View;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
@@ -81,7 +81,7 @@ impl Flames {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let relay = cell.factors.get("relay").to_string();
+            let relay = cell.factors.relay().map_or_else(String::new, ToString::to_string);
             match self.one(plan, cell, &format!("session-{}-{}", view.session, file_name(&relay)), stop) {
                 Ok(svg) => written.push(svg.display().to_string()),
                 Err(reason) => say(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
@@ -115,8 +115,7 @@ fn say(text: &str) {
 }
 
 fn has_relay(cell: &Cell) -> bool {
-    let relay = cell.factors.get("relay");
-    *relay != Level::Absent && relay.name() != Some("direct")
+    cell.factors.relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
 }
 
 /// Of each relay that came to a number the cell with the highest rate, in the order of the plan.
@@ -125,11 +124,10 @@ fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
     let is_asked = |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && has_relay(cell);
     let measured: Vec<(&Cell, f64)> =
         plan.cells.iter().filter(is_asked).filter_map(|cell| Some((cell, rate(cell)?))).collect();
-    let mut seen = BTreeSet::new();
-    let relays =
-        measured.iter().map(|(cell, _)| cell.factors.get("relay")).filter(|relay| seen.insert((*relay).clone()));
-    let best = |relay: &Level| {
-        let of_relay = measured.iter().filter(|(cell, _)| cell.factors.get("relay") == relay);
+    let mut seen = HashSet::new();
+    let relays = measured.iter().filter_map(|(cell, _)| cell.factors.relay()).filter(|relay| seen.insert(*relay));
+    let best = |relay: &RelayChoice| {
+        let of_relay = measured.iter().filter(|(cell, _)| cell.factors.relay() == Some(relay));
         of_relay.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| *cell)
     };
     relays.filter_map(best).collect()
@@ -139,7 +137,7 @@ fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
 fn title(cell: &Cell) -> String {
     let named = cell.factors.present().filter(|(factor, level)| factor.name.starts_with("relay") && !level.is_auto());
     let words: Vec<String> =
-        named.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(level))).collect();
+        named.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level))).collect();
     escape::line(&words.join(", ")).into_owned()
 }
 

@@ -4,7 +4,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::level::Kind;
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Level, Levels, Transport, Workload};
+use bytegauge_model::{Engine, IAm, Level, Levels, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
@@ -137,14 +137,14 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
             "steady" => "connections past their first moments".into(),
             other => format!("connections {other}"),
         }),
-        "request" => Some(calls_of(&level(name, value))),
+        "request" => Some(calls_of(&level(name, &value))),
         "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
         "read_size" | "write_size" if conditions.i_am().is_some() => None,
         _ => {
             let factor = factor::find(name)?;
             let default = factor.default_over(conditions.workload(), conditions.transport())?;
-            let is_default = factor.kind.parse(default).is_ok_and(|default| default == *value);
-            (!is_default).then(|| one(name, value)).flatten()
+            let is_default = factor.kind.parse(default).is_ok_and(|default| default == value);
+            (!is_default).then(|| one(name, &value)).flatten()
         }
     }
 }
@@ -153,28 +153,28 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
 pub fn role(conditions: &Levels) -> Option<String> {
     let peer = |name: &str, does: &str| match conditions.get(name) {
         Level::Absent => format!("its peer {does} as it likes"),
-        size => format!("its peer {does} {}", level(name, size)),
+        size => format!("its peer {does} {}", level(name, &size)),
     };
     let who = who(conditions)?;
-    Some(match conditions.get("i_am").name()? {
-        "reader" => format!("{who}, {}", peer("write_size", "writes")),
-        "writer" => format!("{who}, {}", peer("read_size", "reads")),
-        "relay" => {
+    Some(match conditions.i_am()? {
+        IAm::Reader => format!("{who}, {}", peer("write_size", "writes")),
+        IAm::Writer => format!("{who}, {}", peer("read_size", "reads")),
+        IAm::Relay => {
             let (writer, reader) = (peer("write_size", "writes"), peer("read_size", "reads"));
             format!("{who}, {writer}, {}", reader.replace("its", "the other"))
         }
-        _ => who.to_owned(),
+        IAm::Both => who.to_owned(),
     })
 }
 
 /// Whose program is asked about: "your program reads".
 pub fn who(conditions: &Levels) -> Option<&'static str> {
-    Some(match conditions.get("i_am").name()? {
-        "reader" => "your program reads",
-        "writer" => "your program writes",
-        "relay" => "your program is the relay",
-        _ if conditions.connect().is_some() => "the server is not yours",
-        _ => "both ends are yours",
+    Some(match conditions.i_am()? {
+        IAm::Reader => "your program reads",
+        IAm::Writer => "your program writes",
+        IAm::Relay => "your program is the relay",
+        IAm::Both if conditions.connect().is_some() => "the server is not yours",
+        IAm::Both => "both ends are yours",
     })
 }
 
@@ -199,13 +199,13 @@ pub fn in_code(name: &str) -> &str {
 /// calls of their own for a size.
 pub fn code(name: &str, levels: &Levels) -> Option<String> {
     let value = levels.get(name);
-    if let ("read_size" | "write_size", Level::Number(bytes)) = (name, value) {
+    if let ("read_size" | "write_size", Level::Number(bytes)) = (name, &value) {
         let is_read = name == "read_size";
-        return Some(match (levels.get("engine").name(), is_read) {
-            (Some("gso"), true) => format!("UDP_GRO = 1, read(fd, buf, {bytes})"),
-            (Some("gso"), false) => format!("UDP_SEGMENT = {bytes}, many in one send"),
-            (Some("mmsg"), true) => format!("recvmmsg(fd, buffers of {bytes})"),
-            (Some("mmsg"), false) => format!("sendmmsg(fd, messages of {bytes})"),
+        return Some(match (levels.engine(), is_read) {
+            (Some(Engine::Gso), true) => format!("UDP_GRO = 1, read(fd, buf, {bytes})"),
+            (Some(Engine::Gso), false) => format!("UDP_SEGMENT = {bytes}, many in one send"),
+            (Some(Engine::Mmsg), true) => format!("recvmmsg(fd, buffers of {bytes})"),
+            (Some(Engine::Mmsg), false) => format!("sendmmsg(fd, messages of {bytes})"),
             (_, true) => format!("read(fd, buf, {bytes})"),
             (_, false) => format!("write(fd, buf, {bytes})"),
         });
@@ -213,7 +213,7 @@ pub fn code(name: &str, levels: &Levels) -> Option<String> {
     let option = of_factor(name)?.name;
     Some(match value {
         value if value.is_auto() => format!("leave {option} alone"),
-        Level::Switch(on) => format!("{option} = {}", u8::from(*on)),
+        Level::Switch(on) => format!("{option} = {}", u8::from(on)),
         Level::Number(number) => format!("{option} = {number}"),
         Level::Name(text) => format!("{option} = \"{text}\""),
         _ => return None,

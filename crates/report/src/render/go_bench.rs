@@ -47,7 +47,7 @@ fn name(view: &View, levels: &Levels) -> String {
     let mut name = format!("Benchmark{}", if plan.is_empty() { "Session".into() } else { plan });
     let workload = view.plan.workload.parse::<Workload>().unwrap_or_default();
     for row in factor::of(workload).filter(|row| view.plan.varied.iter().any(|varied| varied == row.name)) {
-        if *levels.get(row.name) != Level::Absent {
+        if levels.get(row.name) != Level::Absent {
             let _ = write!(name, "/{}={}", row.name, plain(&levels.get(row.name).to_string()));
         }
     }

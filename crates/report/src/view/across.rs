@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{GroupId, Level, Levels, Role, SessionId};
+use bytegauge_model::{GroupId, Levels, Role, SessionId};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
@@ -196,7 +196,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     };
     let factors = &group.row.group.factors;
     let mut conditions = factors.clone().said_of(factors.workload());
-    conditions.retain(|_, level| *level != Level::Absent);
+    conditions.drop_absent();
     Asked {
         answer,
         conditions,
@@ -210,7 +210,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
 fn choices(levels: &Levels) -> Levels {
     // Older sessions do not say their workload.
     let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
-    levels.retain(|_, level| *level != Level::Absent);
+    levels.drop_absent();
     levels
 }
 
@@ -286,7 +286,7 @@ fn varying(questions: &[&Levels]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Workload;
+    use bytegauge_model::Level;
 
     use super::*;
 
@@ -296,8 +296,7 @@ mod tests {
     fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
         let choice = |(level, unfit): (&Level, bool)| {
-            let mut levels = Levels::of(Workload::Stream);
-            levels.set("rcvbuf", level.clone());
+            let levels = Levels::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
             // What autotuning came to is larger than any.
             Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), unfit }
         };

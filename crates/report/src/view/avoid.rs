@@ -2,7 +2,7 @@
 //! they are at least; of a level that is no size, those of its cells that are shown to be dear, and no more. Else from the
 //! screening: the unselected factorial, in which every level meets the recommended cell's in every column.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytegauge_model::{Level, Levels, Role, Stage, Trial};
 use bytegauge_stats::avoid::{Place, against};
@@ -24,15 +24,15 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
     let blocks = screening(&candidates, judged.offered);
     let wanted = &settled[reference].cell.factors;
     let levels_of = |factor: &str| {
-        let mut levels: Vec<&Level> =
-            choices.iter().map(|choice| choice.get(factor)).filter(|level| **level != Level::Absent).collect();
+        let mut levels: Vec<Level> =
+            choices.iter().map(|choice| choice.get(factor)).filter(|level| *level != Level::Absent).collect();
         levels.sort();
         levels.dedup();
         levels
     };
     let may_be_best = |level: &Value, factor: &str| {
         let is_at = |choice: &usize| {
-            judged.cell(Some(*choice)).is_some_and(|cell| value(settled[cell].cell.factors.get(factor)) == *level)
+            judged.cell(Some(*choice)).is_some_and(|cell| value(&settled[cell].cell.factors.get(factor)) == *level)
         };
         judged.verdict.present.len() > 1 && judged.verdict.best_set.iter().any(is_at)
     };
@@ -46,8 +46,8 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
         let to_avoid: Vec<AvoidView> = to_avoid
             .map(|one| AvoidView {
                 factor: factor.clone(),
-                level: value(levels[one.level]),
-                against: value(levels[kept]),
+                level: value(&levels[one.level]),
+                against: value(&levels[kept]),
                 dearer_lower: one.lower.exp_m1(),
                 dearer_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
                 pairs: one.pairs,
@@ -92,30 +92,30 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             let others = |cell: usize| {
                 let levels = &settled[cell].cell.factors;
                 let others = judged.varied.iter().filter(|other| *other != factor);
-                let present = others.filter(|other| *levels.get(other) != Level::Absent);
-                present.map(|other| (other.clone(), value(levels.get(other)))).collect()
+                let present = others.filter(|other| levels.get(other) != Level::Absent);
+                present.map(|other| (other.clone(), value(&levels.get(other)))).collect()
             };
             cells.map(others).collect()
         };
         // What two choices share that differ in this factor alone.
-        let shared = |choice: usize| -> Option<Vec<&Level>> {
+        let shared = |choice: usize| -> Option<Vec<Level>> {
             let levels = &settled[judged.cell(Some(choice))?].cell.factors;
             Some(judged.varied.iter().filter(|name| *name != factor).map(|name| levels.get(name)).collect())
         };
-        let mut siblings: BTreeMap<Vec<&Level>, Vec<usize>> = BTreeMap::new();
+        let mut siblings: BTreeMap<Vec<Level>, Vec<usize>> = BTreeMap::new();
         for &choice in &verdict.present {
             if let Some(shared) = shared(choice) {
                 siblings.entry(shared).or_default().push(choice);
             }
         }
-        let mut by_level: BTreeMap<&Level, Vec<usize>> = BTreeMap::new();
+        let mut by_level: BTreeMap<Level, Vec<usize>> = BTreeMap::new();
         for &choice in &verdict.present {
             let level = judged.cell(Some(choice)).map(|cell| settled[cell].cell.factors.get(factor));
-            if let Some(level) = level.filter(|level| **level != Level::Absent) {
+            if let Some(level) = level.filter(|level| *level != Level::Absent) {
                 by_level.entry(level).or_default().push(choice);
             }
         }
-        let mut asked: BTreeMap<&Level, usize> = BTreeMap::new();
+        let mut asked: BTreeMap<Level, usize> = BTreeMap::new();
         for &cell in &judged.candidates {
             *asked.entry(settled[cell].cell.factors.get(factor)).or_default() += 1;
         }
@@ -126,7 +126,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             let is_dear =
                 |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > scope.margin.ln_1p());
             choices.retain(is_dear);
-            let all = asked.get(level) == Some(&choices.len());
+            let all = asked.get(&level) == Some(&choices.len());
             if !all {
                 // Where the same may be as dear at every other level of this factor, something else of it is to blame.
                 choices.retain(|&choice| {
@@ -148,7 +148,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             let partly: BTreeSet<usize> = if all { BTreeSet::new() } else { choices.iter().copied().collect() };
             let view = AvoidView {
                 factor: factor.clone(),
-                level: value(level),
+                level: value(&level),
                 against: Value::Null,
                 dearer_lower: lower.exp_m1(),
                 dearer_upper: bound(&verdict.upper, f64::max).map(f64::exp_m1).filter(|share| share.is_finite()),
@@ -181,13 +181,13 @@ fn screening(candidates: &[&Settled], offered: bool) -> Vec<Vec<Option<f64>>> {
 
 /// Where every candidate stands along a factor; those in which it does not exist stand apart, each in a column of its
 /// own.
-fn places(factor: &str, choices: &[Levels], levels: &[&Level]) -> Vec<Place> {
-    let mut columns: BTreeMap<Levels, usize> = BTreeMap::new();
+fn places(factor: &str, choices: &[Levels], levels: &[Level]) -> Vec<Place> {
+    let mut columns: HashMap<Levels, usize> = HashMap::new();
     let place = |choice: &Levels| {
         let mut others = choice.clone();
         let level = levels.binary_search(&choice.get(factor)).ok();
         if level.is_some() {
-            others.retain(|name, _| name != factor);
+            others.retain(|name| name != factor);
         }
         let next = columns.len();
         let column = *columns.entry(others).or_insert(next);

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::{CellId, GroupId, Level, Levels, Role, SessionId, SessionRecord};
+use bytegauge_model::{CellId, GroupId, Levels, Role, SessionId, SessionRecord};
 use bytegauge_stats::compare::{
     Comparison, MIN_SESSIONS, Terms, Verdict, apart, between_sessions, over_cells, typical,
 };
@@ -189,7 +189,7 @@ fn present(levels: &Levels, role: Option<Role>) -> Levels {
     let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
     let workload = levels.workload();
     let mut levels = levels.said_of(workload);
-    levels.retain(|_, level| *level != Level::Absent);
+    levels.drop_absent();
     levels
 }
 

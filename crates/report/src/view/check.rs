@@ -44,7 +44,7 @@ fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
 
 /// The choice that takes a value, where it was confirmed.
 fn choice_of(judged: &Judged, value: &Level, conditions: &Conditions) -> Option<usize> {
-    let takes = |at: &Option<usize>| at.is_some_and(|at| conditions.settled[at].cell.factors.get(VALUE) == value);
+    let takes = |at: &Option<usize>| at.is_some_and(|at| conditions.settled[at].cell.factors.get(VALUE) == *value);
     judged.cells.iter().position(takes)
 }
 
@@ -91,7 +91,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         return Some(said(format!("what you have, {}, {why}, so nothing can be gained over it", shown(default)), None));
     };
     let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
-    let value = shown(conditions.settled[at].cell.factors.get(VALUE));
+    let value = shown(&conditions.settled[at].cell.factors.get(VALUE));
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
         let held =

@@ -5,7 +5,7 @@
 //! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
 
 use bytegauge_model::unit::{byte_rate, significant};
-use bytegauge_model::{Levels, Trial, Workload};
+use bytegauge_model::{Engine, Levels, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
 
@@ -38,7 +38,7 @@ pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> O
     }
     let plain = of_stream && !levels.transport().is_some_and(|transport| transport.is_datagram());
     // A completion of a ring may take several buffers.
-    let ring = levels.get("engine").name().is_some_and(|engine| engine.starts_with("uring"));
+    let ring = matches!(levels.engine(), Some(Engine::Uring(_)));
     if plain
         && !ring
         && let Some(said) = rate_of_sizes(levels, trials)

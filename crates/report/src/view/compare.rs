@@ -155,7 +155,8 @@ fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
 
 fn shared_conditions(conditions: &Levels) -> Levels {
     let mut shared = conditions.of_role(Role::Condition);
-    shared.retain(|name, level| !PROFILE_FACTORS.contains(&name) && *level != Level::Absent);
+    shared.retain(|name| !PROFILE_FACTORS.contains(&name));
+    shared.drop_absent();
     shared
 }
 
@@ -173,7 +174,7 @@ type Choice = (Levels, usize);
 
 fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
     let mut levels = settled.cell.factors.of_role(Role::Choice);
-    levels.retain(|_, level| *level != Level::Absent);
+    levels.drop_absent();
     let nth = seen.entry(levels.clone()).or_insert(0);
     *nth += 1;
     (levels, *nth)
@@ -294,7 +295,7 @@ pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
 pub fn varied(levels: &[&Levels], counts: impl Fn(&Levels, &str) -> bool) -> Vec<String> {
     let varies = |name: &str| {
         let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
-        let mut present = counted.filter(|level| **level != Level::Absent);
+        let mut present = counted.filter(|level| *level != Level::Absent);
         present.next().is_some_and(|first| present.any(|other| other != first))
     };
     bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()

@@ -54,7 +54,7 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
 fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a Settled<'a>> {
     let others = |levels: &Levels| {
         let mut levels = levels.of_role(Role::Choice);
-        levels.retain(|name, _| name != size);
+        levels.retain(|name| name != size);
         levels
     };
     let wanted = others(pivot);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayMethod, Trial, Workload};
+use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayChoice, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -245,7 +245,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Ring => MORE_OF_RINGS,
         Workload::Check => MORE_OF_CHECKS,
     };
-    let method: Option<RelayMethod> = settled.cell.factors.get("relay").name().and_then(|name| name.parse().ok());
+    let method = settled.cell.factors.relay().and_then(RelayChoice::method);
     let of_relay = match settled.workload() {
         // What its process used is next to nothing of what it costs.
         _ if method.is_some_and(|method| !method.is_charged()) => &[],

@@ -1,6 +1,6 @@
 //! The memory that a cell takes: what the recommendation keeps small among equally good cells.
 
-use bytegauge_model::{EndReport, Engine, Level, Levels, Trial, Workload};
+use bytegauge_model::{EndReport, Engine, Level, Levels, RcvbufOn, Trial, Workload};
 
 use super::options::effective;
 
@@ -11,7 +11,7 @@ pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Optio
         Workload::Stream => {}
         Workload::Call => return of_calls(levels, trials, varied),
         // What a program does with its value is its own business; the smaller of two sizes that are as good is taken.
-        Workload::Check => return levels.get("value").number(),
+        Workload::Check => return levels.value()?.number(),
         Workload::Ring => return levels.entries().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
     }
     let flows = levels.flows().unwrap_or(1);
@@ -34,8 +34,8 @@ const ENTRY_BYTES: u64 = 96;
 /// engine has no size.
 fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
     let varies = |name: &str| varied.iter().any(|varied| varied == name);
-    let number = |name: &str| levels.get(name).number().unwrap_or(0);
-    let connections = number("flows").max(1) + number("idle_flows") + number("competing_flows");
+    let connections =
+        levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0);
     let mut bytes = None;
     let mut add = |each: u64, times: u64| {
         bytes = Some(bytes.unwrap_or(0_u64).saturating_add(each.saturating_mul(times)));
@@ -45,7 +45,8 @@ fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64
     }
     if varies("read_size") {
         let thread_a_flow = levels.server_engine().is_some_and(Engine::has_thread_a_flow);
-        add(number("read_size"), if thread_a_flow { connections } else { number("server_threads").max(1) });
+        let threads = levels.server_threads().unwrap_or(0).max(1);
+        add(levels.read_size().unwrap_or(0), if thread_a_flow { connections } else { threads });
     }
     bytes
 }
@@ -62,7 +63,7 @@ pub const BUFFERS: &[Buffer] =
 
 impl Buffer {
     fn applies(&self, levels: &Levels) -> bool {
-        *levels.get(self.factor) != Level::Absent
+        levels.get(self.factor) != Level::Absent
     }
 
     /// The size that the kernel reports, or else the one that was asked for.
@@ -80,7 +81,7 @@ impl Buffer {
     pub fn is_of_source(&self, levels: &Levels) -> bool {
         match levels.workload() {
             Workload::Stream => self.factor == "sndbuf",
-            Workload::Call => self.factor == "rcvbuf" && levels.get("rcvbuf_on").name() == Some("client"),
+            Workload::Call => self.factor == "rcvbuf" && levels.rcvbuf_on() == Some(RcvbufOn::Client),
             Workload::Ring | Workload::Check => false,
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellKind, Level, Levels, SessionId};
+use bytegauge_model::{CellKind, Levels, SessionId};
 use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
 use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
@@ -126,7 +126,7 @@ struct Named {
 fn key(levels: &Levels) -> Levels {
     // Older sessions do not say their workload.
     let mut levels = levels.clone().said_of(levels.workload());
-    levels.retain(|_, level| *level != Level::Absent);
+    levels.drop_absent();
     levels
 }
 

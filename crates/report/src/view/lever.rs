@@ -101,7 +101,7 @@ fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
     // What exists over one transport alone differs along with it.
     if differing.contains(&"transport") {
         differing.retain(|name| {
-            *name == "transport" || (*one.get(name) != Level::Absent && *other.get(name) != Level::Absent)
+            *name == "transport" || (one.get(name) != Level::Absent && other.get(name) != Level::Absent)
         });
     }
     let [only] = differing[..] else { return None };
@@ -137,7 +137,7 @@ fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<Leve
     let others = compared().filter(|name| !name.ends_with("_size") && compared().any(|other| other != *name));
     let found = others.filter_map(|factor| {
         // What a choice has no level of, as some relays have no threads to choose, is decided by something else.
-        let has = |choice: &usize| levels_of(*choice).is_some_and(|levels| *levels.get(factor) != Level::Absent);
+        let has = |choice: &usize| levels_of(*choice).is_some_and(|levels| levels.get(factor) != Level::Absent);
         let same =
             |choice: &usize| levels_of(*choice).is_some_and(|levels: &Levels| levels.get(factor) == own.get(factor));
         let (with, without): (Vec<usize>, Vec<usize>) = group.verdict.present.iter().copied().partition(same);

@@ -25,7 +25,7 @@ pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, Opt
     let at = |end: Option<&EffectiveOptions>, name: &str| end.map(|end| value(end.get(name))).unwrap_or_default();
     let shown = OPTIONS.iter().map(|row| {
         let view = OptionView {
-            requested: value(levels.get(row.factor)),
+            requested: value(&levels.get(row.factor)),
             source: at(source, row.factor),
             sink: at(sink, row.factor),
             as_asked: as_asked(row, levels, source, sink),
@@ -41,12 +41,12 @@ pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, Opt
 fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
     let requested = option::requested(levels);
     let level = requested.get(row.factor);
-    if *level == Level::Absent {
+    if level == Level::Absent {
         return None;
     }
     let ends = Setter::of(levels.workload())?;
     let (setters, _) = (row.sites)(&requested);
-    Some((row.expected(level), ends.map(|end| setters.contains(&end))))
+    Some((row.expected(&level), ends.map(|end| setters.contains(&end))))
 }
 
 /// Whether a request is in force at every end that made it; `None` where nobody asked, or nobody could tell.
@@ -122,7 +122,7 @@ mod tests {
 
     /// Whether the request is in force as asked, where each end reports these levels.
     fn check(asked: &[(&str, &str)], source: &[(&str, &str)], sink: &[(&str, &str)], expected: Option<bool>) {
-        let told = |found| EffectiveOptions { levels: levels(found), page_cache_share: None };
+        let told = |found| EffectiveOptions { levels: levels(found).into(), page_cache_share: None };
         let row = option::of_factor(asked[0].0).unwrap();
         let found = as_asked(row, &levels(asked), Some(&told(source)), Some(&told(sink)));
         assert_eq!(found, expected, "{asked:?} {source:?} {sink:?}");

@@ -4,7 +4,7 @@
 //! different answers. Says only what the comparison has shown, and what the choice costs in memory a connection.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{Bytes, Level, Levels, Role};
+use bytegauge_model::{Bytes, Levels, OrAuto, Role};
 
 use super::answer::Conditions;
 use super::compare::Judged;
@@ -18,7 +18,7 @@ const GATHERED: f64 = 0.85;
 
 /// One size, or the system's choice, in one group.
 struct Size<'a> {
-    level: &'a Level,
+    level: OrAuto<u64>,
     cell: &'a CellView,
 }
 
@@ -32,7 +32,14 @@ impl Size<'_> {
     }
 
     fn bytes(&self) -> Option<u64> {
-        self.level.number()
+        match self.level {
+            OrAuto::Is(bytes) => Some(bytes),
+            OrAuto::Auto => None,
+        }
+    }
+
+    fn is_auto(&self) -> bool {
+        self.level == OrAuto::Auto
     }
 
     fn name(&self) -> String {
@@ -50,7 +57,7 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
     if groups.iter().all(|group| group.row.group.factors.read_once() == Some(true)) {
         return failures(&sweeps);
     }
-    let autos: Vec<&Size> = sweeps.iter().filter_map(|sweep| sweep.iter().find(|size| size.level.is_auto())).collect();
+    let autos: Vec<&Size> = sweeps.iter().filter_map(|sweep| sweep.iter().find(|size| size.is_auto())).collect();
     let whole = autos.len() == sweeps.len();
     let worst = autos.iter().filter_map(|auto| auto.cell.above_best_lower).reduce(f64::max);
     let advice = if whole && autos.iter().all(|auto| auto.shown_good(margin)) {
@@ -93,15 +100,15 @@ fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Condition
     let wanted = others(levels(named));
     let alike = group.candidates.iter().copied().filter(|&at| others(levels(at)) == wanted);
     let mut sizes: Vec<Size> =
-        alike.map(|at| Size { level: levels(at).get("rcvbuf"), cell: &conditions.cells[at] }).collect();
+        alike.filter_map(|at| Some(Size { level: levels(at).rcvbuf?, cell: &conditions.cells[at] })).collect();
     sizes.sort_by_key(Size::bytes);
     (sizes.len() > 1).then_some(sizes)
 }
 
 fn others(levels: &Levels) -> Levels {
-    let mut levels = levels.of_role(Role::Choice);
-    levels.retain(|name, _| !matches!(name, "rcvbuf" | "rcvbuf_on"));
-    levels
+    let mut others = levels.of_role(Role::Choice);
+    (others.rcvbuf, others.rcvbuf_on) = (None, None);
+    others
 }
 
 /// Sizes that were shown good in every group, ascending.
@@ -154,12 +161,12 @@ fn gathered(
     choice: Option<usize>,
     conditions: &Conditions,
 ) -> Option<String> {
-    let pieces = |group: &&&Judged| *group.row.group.factors.get("request_chunk") != Level::Absent;
+    let pieces = |group: &&&Judged| group.row.group.factors.request_chunk.is_some();
     let group = groups.iter().find(pieces)?;
     let named = group.cell(choice).or_else(|| group.cell(group.verdict.leader()))?;
     let wanted = &conditions.cells[named];
     let sweep = sweeps.iter().find(|sweep| sweep.iter().any(|size| size.cell.id == wanted.id))?;
-    let auto = sweep.iter().find(|size| size.level.is_auto())?;
+    let auto = sweep.iter().find(|size| size.is_auto())?;
     let bytes = sweep.iter().find(|size| size.cell.id == wanted.id)?.bytes()?;
     let calls = |cell: &CellView| cell.more.get("server_system_calls_per_call")?.median;
     let (few, many) = (calls(wanted)?, calls(auto.cell)?);
@@ -179,7 +186,7 @@ fn gathered(
 fn memory(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     let effective = |size: &Size| size.cell.counters.options.get("rcvbuf").and_then(|option| option.sink.as_u64());
     let all = || sweeps.iter().flatten();
-    let auto = all().filter(|size| size.level.is_auto()).filter_map(&effective).max();
+    let auto = all().filter(|size| size.is_auto()).filter_map(&effective).max();
     let enough = good(sweeps, margin).first().copied();
     let set = all().filter(|size| size.bytes().is_some() && size.bytes() == enough).filter_map(&effective).max();
     let set = set.zip(enough).map(|(bytes, asked)| format!("{} when {} is asked for", Bytes(bytes), Bytes(asked)));
@@ -215,7 +222,7 @@ struct Run<'a, K> {
 impl<K> Run<'_, K> {
     fn span(&self) -> String {
         match self.first.bytes() == self.last.bytes() {
-            true if self.first.level.is_auto() => "left to the system".into(),
+            true if self.first.is_auto() => "left to the system".into(),
             true => format!("at {}", self.first.name()),
             false => format!("from {} to {}", self.first.name(), self.last.name()),
         }
@@ -229,7 +236,7 @@ fn runs<'a, K: PartialEq>(sizes: impl Iterator<Item = &'a Size<'a>>, key: fn(&Si
     for size in sizes {
         let Some(key) = key(size) else { continue };
         match runs.last_mut() {
-            Some(run) if run.key == key && run.first.level.is_auto() == size.level.is_auto() => run.last = size,
+            Some(run) if run.key == key && run.first.is_auto() == size.is_auto() => run.last = size,
             _ => runs.push(Run { key, first: size, last: size }),
         }
     }

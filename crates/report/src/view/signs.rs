@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Level, Levels, RelayMethod, Role, Workload};
+use bytegauge_model::{
+    Level, Levels, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Workload,
+};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::{listen_overflows, not_accepted};
@@ -87,7 +89,7 @@ pub fn gather(known: &Known) -> Signs {
     Signs {
         two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
         moves_nothing: moves_nothing(levels),
-        same_cpu: levels.get("placement").name() == Some("same-cpu"),
+        same_cpu: levels.placement() == Some(Placement::SameCpu),
         threads: lanes(levels),
         // Two hosts have none in common.
         cpus: known.cpus.filter(|_| !levels.spans_hosts()),
@@ -122,8 +124,8 @@ fn system_share(end: Option<&Watched>) -> Option<f64> {
 
 /// Whether the kernel relays in nobody's name: then an end that waits for a CPU may wait for that, and not for other programs.
 fn is_uncharged(known: &Known) -> bool {
-    let name = known.settled.cell.factors.get("relay").name();
-    name.and_then(|name| name.parse::<RelayMethod>().ok()).is_some_and(|method| !method.is_charged())
+    let method = known.settled.cell.factors.relay().and_then(RelayChoice::method);
+    method.is_some_and(|method| !method.is_charged())
 }
 
 /// Gathers the signs of a relay, where there is one.
@@ -131,12 +133,14 @@ fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let levels = &known.settled.cell.factors;
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
     // A program of somebody else's may use as many as there are.
-    let method: Option<RelayMethod> = levels.get("relay").name()?.parse().ok();
+    let method = levels.relay()?.method();
     if is_uncharged(known) {
         return None;
     }
-    let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.get("relay_threads").name() == Some("one");
-    let pinned = levels.get("relay_placement").name().is_some_and(|name| !["unpinned", "follows"].contains(&name));
+    let alone = method.is_some_and(RelayMethod::has_one_thread) || levels.relay_threads() == Some(RelayThreads::One);
+    let pinned = levels
+        .relay_placement()
+        .is_some_and(|place| !matches!(place, RelayPlacement::Unpinned | RelayPlacement::Follows));
     let each = if levels.workload() == Workload::Call { 2 } else { 1 };
     let threads = if method.is_some() { flows(levels) * each } else { u64::MAX };
     let ends = [source_sums(&known.settled.trials), sink_sums(&known.settled.trials)];
@@ -172,8 +176,9 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let (client, server) = ends(known);
     let (client, server) = (client.as_ref(), server.as_ref());
     let [client_lanes, server_lanes] = threads(levels);
-    let placement = levels.get("placement").name();
-    let (pinned, same_cpu) = (placement.is_some_and(|name| name != "unpinned"), placement == Some("same-cpu"));
+    let placement = levels.placement();
+    let (pinned, same_cpu) =
+        (placement.is_some_and(|place| place != Placement::Unpinned), placement == Some(Placement::SameCpu));
     // Pinned to two places each end has half of the CPUs; on one CPU, or wherever the scheduler puts them, they
     // share what there is.
     // Two hosts have none in common, and how many the other has is not known here.
@@ -258,10 +263,10 @@ pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static
             let levels = &settled.cell.factors;
             let size = buffer.size(levels, &settled.trials);
             if let (Some(size), Some(rate)) = (size, *rate)
-                && *levels.get(buffer.factor) != Level::Absent
+                && levels.get(buffer.factor) != Level::Absent
             {
                 let mut others = levels.of_role(Role::Choice);
-                others.retain(|name, _| name != buffer.factor);
+                others.retain(|name| name != buffer.factor);
                 families.entry((others, settled.is_confirmed())).or_default().push((size, rate, at));
             }
         }

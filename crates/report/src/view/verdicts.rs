@@ -167,12 +167,12 @@ fn placement(
 ) -> Option<Placement> {
     let rest = |family: &Family| {
         let mut rest = family.conditions.clone();
-        rest.retain(|name, _| name != "placement");
+        rest.placement = None;
         rest
     };
-    let others = families.iter().filter(|other| {
-        other.conditions.get("placement") != family.conditions.get("placement") && rest(other) == rest(family)
-    });
+    let others = families
+        .iter()
+        .filter(|other| other.conditions.placement() != family.conditions.placement() && rest(other) == rest(family));
     let remarks = others.filter_map(|other| remark(family, choice, other, conditions, level));
     remarks.max_by(|a, b| a.per_second.total_cmp(&b.per_second))
 }

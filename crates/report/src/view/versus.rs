@@ -167,11 +167,11 @@ fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, Str
     let apart =
         factor::of(own.workload()).filter(|row| row.name != "value" && own.get(row.name) != other.get(row.name));
     // What does not apply to one side and was not asked for on the other tells nothing.
-    let asked = |levels: &Levels, name: &str| *levels.get(name) != Level::Absent && *levels.get(name) != Level::auto();
+    let asked = |levels: &Levels, name: &str| levels.get(name) != Level::Absent && levels.get(name) != Level::auto();
     let apart = apart.filter(|row| asked(own, row.name) || asked(other, row.name));
     let shown = |name: &str| match own.get(name) {
         Level::Absent => "–".to_owned(),
-        level => phrase::level(name, level),
+        level => phrase::level(name, &level),
     };
     apart.map(|row| (phrase::in_code(row.name).to_owned(), shown(row.name))).collect()
 }
@@ -179,11 +179,11 @@ fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, Str
 /// What both have: where they stand, and every level that somebody might ask about.
 fn alike(a: Option<&Levels>, b: Option<&Levels>) -> String {
     let Some((a, b)) = a.zip(b) else { return String::new() };
-    let told = |name: &str| !matches!(a.get(name), Level::Absent) && *a.get(name) != Level::auto();
+    let told = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
     let same = factor::of(a.workload()).filter(|row| {
-        row.name != "value" && a.get(row.name) == b.get(row.name) && told(row.name) && !is_nothing(a.get(row.name))
+        row.name != "value" && a.get(row.name) == b.get(row.name) && told(row.name) && !is_nothing(&a.get(row.name))
     });
-    same.map(|row| format!("{} {}", phrase::in_code(row.name), phrase::level(row.name, a.get(row.name))))
+    same.map(|row| format!("{} {}", phrase::in_code(row.name), phrase::level(row.name, &a.get(row.name))))
         .collect::<Vec<_>>()
         .join(", ")
 }

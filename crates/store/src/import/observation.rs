@@ -94,7 +94,7 @@ impl Shelf {
 }
 
 fn fill(factors: &mut Levels, name: &str, level: Level) {
-    if *factors.get(name) == Level::Absent {
+    if factors.get(name) == Level::Absent {
         factors.set(name, level);
     }
 }

@@ -110,8 +110,8 @@ fn text_tables() {
     assert_eq!((sink.calls, sink.short_calls, sink.window_ns), (1_500_000, 9_000, 742_017_215));
     let cells = desk.store.cells(imported.session).unwrap();
     assert!(cells.iter().all(|row| factor::of(Workload::Stream).all(|factor| row.cell.factors.states(factor.name))));
-    assert_eq!(*cells[0].cell.factors.get("fill"), Level::Name("none".into()));
-    assert_eq!(*cells[4].cell.factors.get("fill"), Level::Absent, "nobody writes to a device");
+    assert_eq!(cells[0].cell.factors.get("fill"), Level::Name("none".into()));
+    assert_eq!(cells[4].cell.factors.get("fill"), Level::Absent, "nobody writes to a device");
     let session = desk.store.session(imported.session).unwrap();
     assert_eq!((session.status, session.plan_name.as_str()), (SessionStatus::Imported, "import"));
 }

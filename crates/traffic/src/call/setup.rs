@@ -1,10 +1,9 @@
 //! What a trial of calls is set to, beside what every path has: resolved from a cell's levels, sent to both ends.
 
-use bytegauge_model::{Arrivals, Engine, Level, Levels};
+use bytegauge_model::{Arrivals, Engine, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::levels::{parsed, required};
 use crate::path::PathSetup;
 
 /// How long a call may take where the plan does not say, nanoseconds.
@@ -80,38 +79,35 @@ impl CallSetup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<CallSetup, Fault> {
-        let number = |name: &str| levels.get(name).number();
-        let count = |name: &str| number(name).unwrap_or(1).max(1) as usize;
-        let switched = |name: &str| *levels.get(name) == Level::Switch(true);
-        let request = required(levels, "request")?;
-        let mut path = PathSetup::of(levels, number("read_size").map_or(READ_SIZE, |bytes| bytes as usize))?;
-        let both = parsed(levels, "engine")?;
-        let response = number("response");
+    pub fn of(levels: &Spec) -> Result<CallSetup, Fault> {
+        let count = |count: Option<u64>| count.unwrap_or(1).max(1) as usize;
+        let request = levels.request().ok_or_else(|| Fault::Impossible("a cell without request".into()))?;
+        let mut path = PathSetup::of(levels, levels.read_size().map_or(READ_SIZE, |bytes| bytes as usize))?;
+        let response = levels.response();
         let plainest = if path.transport.is_datagram() { Engine::Plain } else { Engine::Blocking };
-        let end = |name| Ok::<_, Fault>(parsed(levels, name)?.or(both).unwrap_or(plainest));
-        let client_engine = end("client_engine")?;
+        let end = |engine: Option<Engine>| engine.or(levels.engine()).unwrap_or(plainest);
+        let client_engine = end(levels.client_engine());
         // The harness's own loop calls nobody.
         path.far = path.far.filter(|_| client_engine != Engine::Null);
         Ok(CallSetup {
             request: request as usize,
             response: response.unwrap_or(request) as usize,
-            request_chunk: number("request_chunk").map(|bytes| bytes as usize),
-            depth: count("depth"),
-            connect_per_call: switched("connect_per_call"),
-            read_once: switched("read_once"),
-            idle_flows: number("idle_flows").unwrap_or(0) as usize,
-            rate: number("call_rate"),
-            arrivals: parsed(levels, "arrivals")?.unwrap_or_default(),
-            timeout_ns: number("timeout").unwrap_or(TIMEOUT_NS),
-            server_engine: end("server_engine")?,
+            request_chunk: levels.request_chunk().map(|bytes| bytes as usize),
+            depth: count(levels.depth()),
+            connect_per_call: levels.connect_per_call() == Some(true),
+            read_once: levels.read_once() == Some(true),
+            idle_flows: levels.idle_flows().unwrap_or(0) as usize,
+            rate: levels.call_rate(),
+            arrivals: levels.arrivals().unwrap_or_default(),
+            timeout_ns: levels.timeout().unwrap_or(TIMEOUT_NS),
+            server_engine: end(levels.server_engine()),
             client_engine,
-            batch: number("batch").map_or(BATCH, |n| n.max(1) as usize),
-            outstanding: number("outstanding").map_or(BATCH, |n| n.max(1) as usize),
-            server_threads: count("server_threads"),
-            client_threads: count("client_threads"),
-            backlog: number("backlog").map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32),
-            competing_flows: number("competing_flows").unwrap_or(0) as usize,
+            batch: levels.batch().map_or(BATCH, |n| n.max(1) as usize),
+            outstanding: levels.outstanding().map_or(BATCH, |n| n.max(1) as usize),
+            server_threads: count(levels.server_threads()),
+            client_threads: count(levels.client_threads()),
+            backlog: levels.backlog().map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32),
+            competing_flows: levels.competing_flows().unwrap_or(0) as usize,
             until_told: false,
             modes_are_shown: false,
             // Of a stranger who was said to reply with so many bytes, it is not known that he returns ours.
@@ -133,11 +129,13 @@ impl CallSetup {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::Level;
+
     use super::*;
     use crate::address::Address;
 
     fn of(given: &[(&str, Level)]) -> CallSetup {
-        let mut levels = Levels::from([("transport", "tcp".into()), ("request", 512.into())]);
+        let mut levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]);
         for (name, level) in given {
             levels.set(name, level.clone());
         }

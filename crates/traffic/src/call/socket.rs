@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use bytegauge_model::Transport;
 use bytegauge_model::option::Setter;
-use bytegauge_model::{Level, Transport};
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -54,7 +54,7 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
 
 /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
 pub(super) fn listens_alone(path: &PathSetup) -> bool {
-    *path.options.get("reuseport") == Level::Switch(true)
+    path.options.reuseport() == Some(true)
 }
 
 /// Makes a client's connections.

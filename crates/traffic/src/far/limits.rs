@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, Level, Nanos};
+use bytegauge_model::{Bytes, EndRole, Nanos};
 
 use crate::address::{Address, Host};
 use crate::datagram;
@@ -92,7 +92,7 @@ impl Limits {
         let far = path.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
         // Listeners among which the kernel chooses share a port with nobody else.
-        let port = if *path.options.get("reuseport") == Level::Switch(true) { 0 } else { between.port };
+        let port = if path.options.reuseport() == Some(true) { 0 } else { between.port };
         path.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
             // Who stands between is no concern of either end's.
@@ -261,7 +261,7 @@ mod tests {
 
     use std::os::fd::AsFd;
 
-    use bytegauge_model::{Levels, Side};
+    use bytegauge_model::{Level, Levels, Side};
     use bytegauge_sys::option::{self, Value};
 
     use super::*;
@@ -330,7 +330,7 @@ mod tests {
     fn relayed(relay: &str) -> Setup {
         let mut setup = setup();
         let path = setup.path_mut().unwrap();
-        path.relay = Middle::of(&Levels::from([("relay", relay.into())])).unwrap();
+        path.relay = Middle::of(&Levels::from([("relay", relay.into())]));
         path.far = Some(FarPath { end: None, relay: Some((HERE, 1).into()), ..path.far.unwrap() });
         setup
     }

@@ -1,10 +1,9 @@
 //! Who stands between the ends of a path, and how bytes are passed on.
 
-use bytegauge_model::{Levels, RELAY_BUFFER, RelayMethod, RelayPlacement, RelayProgram, RelayThreads, RunningRelay};
+use bytegauge_model::{
+    RELAY_BUFFER, RelayChoice, RelayMethod, RelayPlacement, RelayProgram, RelayThreads, RunningRelay, Spec,
+};
 use serde::{Deserialize, Serialize};
-
-use crate::fault::Fault;
-use crate::levels::parsed;
 
 /// What a thread's stack needs that carries one direction: there may be thousands of them.
 pub(super) const STACK: usize = 256 << 10;
@@ -22,18 +21,14 @@ pub enum Between {
 }
 
 impl Between {
-    /// Resolves a cell's levels; `None` where nobody does.
-    ///
-    /// # Errors
-    /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<Option<Between>, Fault> {
-        let name = levels.get("relay").name();
-        if let Some(running) = name.and_then(RunningRelay::of) {
-            return Ok(Some(Between::Running(running)));
-        }
-        match name.and_then(RelayProgram::of) {
-            Some(program) => Ok(Some(Between::Program(program))),
-            None => Ok(RelaySetup::of(levels)?.map(Between::Ours)),
+    /// What a cell sets; `None` where the ends are joined directly.
+    pub fn of(levels: &Spec) -> Option<Between> {
+        let relay = levels.relay()?;
+        match relay {
+            RelayChoice::Method(RelayMethod::Direct) => None,
+            RelayChoice::Method(method) => Some(Between::Ours(RelaySetup::of(levels, *method))),
+            RelayChoice::Program(_) => relay.program().map(Between::Program),
+            RelayChoice::Running(running) => Some(Between::Running(running.clone())),
         }
     }
 }
@@ -72,20 +67,15 @@ impl RelaySetup {
         direction.saturating_mul(2).saturating_add(self.method.holds(self.threads).threads * STACK as u64)
     }
 
-    /// Resolves a cell's levels; `None` where there is no relay.
-    ///
-    /// # Errors
-    /// [`Fault::Impossible`] for a level of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<Option<RelaySetup>, Fault> {
-        let method = parsed::<RelayMethod>(levels, "relay")?.filter(|method| *method != RelayMethod::Direct);
-        let Some(method) = method else { return Ok(None) };
-        let number = |name: &str| levels.get(name).number().map(|bytes| bytes as usize);
-        Ok(Some(RelaySetup {
-            threads: parsed(levels, "relay_threads")?.unwrap_or_default(),
-            buffer: number("relay_buffer"),
-            follows: parsed(levels, "relay_placement")? == Some(RelayPlacement::Follows),
-            pipe_size: number("relay_pipe"),
+    /// A method as a cell sets it.
+    pub fn of(levels: &Spec, method: RelayMethod) -> RelaySetup {
+        let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as usize);
+        RelaySetup {
+            threads: levels.relay_threads().unwrap_or_default(),
+            buffer: bytes(levels.relay_buffer()),
+            follows: levels.relay_placement() == Some(RelayPlacement::Follows),
+            pipe_size: bytes(levels.relay_pipe()),
             ..RelaySetup::new(method)
-        }))
+        }
     }
 }

@@ -6,12 +6,11 @@
 mod carry;
 mod idle;
 
-use bytegauge_model::{Implementation, Levels, Mode, RingFlags, UserData};
+use bytegauge_model::{Implementation, Mode, RingFlags, Spec, UserData};
 use bytegauge_sys::nop::{self, Lacking};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::levels::parsed;
 
 pub(crate) use carry::carry;
 
@@ -37,21 +36,21 @@ impl RingSetup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<RingSetup, Fault> {
-        let number = |name: &str| levels.get(name).number().and_then(|n| u32::try_from(n).ok());
+    pub fn of(levels: &Spec) -> Result<RingSetup, Fault> {
+        let number = |number: Option<u64>| number.and_then(|n| u32::try_from(n).ok());
         let missing = |name: &str| Fault::Impossible(format!("a ring without {name}"));
-        let entries = number("entries").ok_or_else(|| missing("entries"))?;
-        let batch = number("submit_batch").unwrap_or(entries);
+        let entries = number(levels.entries()).ok_or_else(|| missing("entries"))?;
+        let batch = number(levels.submit_batch()).unwrap_or(entries);
         if batch == 0 || batch > entries {
             return Err(Fault::Impossible(format!("{batch} operations do not fit a ring of {entries}")));
         }
         Ok(RingSetup {
-            implementation: parsed(levels, "implementation")?.ok_or_else(|| missing("implementation"))?,
+            implementation: levels.implementation().ok_or_else(|| missing("implementation"))?,
             entries,
             batch,
-            user_data: parsed(levels, "user_data")?.unwrap_or_default(),
-            flags: parsed(levels, "setup")?.unwrap_or_default(),
-            mode: parsed(levels, "mode")?.unwrap_or_default(),
+            user_data: levels.user_data().unwrap_or_default(),
+            flags: levels.setup().unwrap_or_default(),
+            mode: levels.mode().unwrap_or_default(),
         })
     }
 
@@ -108,8 +107,8 @@ mod tests {
     use super::*;
     use bytegauge_model::Level;
 
-    fn levels(batch: Level) -> Levels {
-        Levels::from([
+    fn levels(batch: Level) -> Spec {
+        Spec::from([
             ("mode", "checked".into()),
             ("user_data", "none".into()),
             ("entries", 64.into()),

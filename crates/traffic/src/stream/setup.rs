@@ -1,10 +1,9 @@
 //! What a trial of a stream is set to, beside its path: resolved from a cell's levels, sent to both ends.
 
-use bytegauge_model::{Engine, Fill, Level, Levels};
+use bytegauge_model::{Engine, Fill, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::levels::{parsed, required};
 use crate::pace::Pace;
 use crate::path::PathSetup;
 
@@ -45,26 +44,27 @@ impl StreamSetup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<StreamSetup, Fault> {
-        let number = |name: &str| levels.get(name).number().map(|n| n as usize);
-        let read_size = match number("read_size") {
-            Some(bytes) => bytes,
+    pub fn of(levels: &Spec) -> Result<StreamSetup, Fault> {
+        let missing = |name: &str| Fault::Impossible(format!("a cell without {name}"));
+        let write_size = || levels.write_size().map(|bytes| bytes as usize).ok_or_else(|| missing("write_size"));
+        let read_size = match levels.read_size() {
+            Some(bytes) => bytes as usize,
             // Where another's server reads, of ours only the harness's own loop does: as much as is written.
-            None if *levels.get("connect") != Level::Absent => required(levels, "write_size")? as usize,
-            None => required(levels, "read_size")? as usize,
+            None if levels.connect.is_some() => write_size()?,
+            None => return Err(missing("read_size")),
         };
         let mut path = PathSetup::of(levels, read_size)?;
-        let engine = parsed(levels, "engine")?.unwrap_or(Engine::Blocking);
+        let engine = levels.engine().unwrap_or(Engine::Blocking);
         // The harness's own loop connects to nobody.
         path.foreign = path.foreign.filter(|_| engine != Engine::Null);
         path.far = path.far.filter(|_| engine != Engine::Null);
         let two_ended = path.transport.two_ended();
         Ok(StreamSetup {
             engine,
-            write_size: if two_ended { Some(required(levels, "write_size")? as usize) } else { None },
-            batch: number("batch"),
-            outstanding: number("outstanding").unwrap_or(OUTSTANDING),
-            fill: parsed(levels, "fill")?.unwrap_or_default(),
+            write_size: if two_ended { Some(write_size()?) } else { None },
+            batch: levels.batch().map(|n| n as usize),
+            outstanding: levels.outstanding().map_or(OUTSTANDING, |n| n as usize),
+            fill: levels.fill().unwrap_or_default(),
             rate: levels.rate(),
             both: levels.goes_both_ways() && engine != Engine::Null,
             path,

@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_model::{Level, Side};
+use bytegauge_model::Side;
 use bytegauge_sys::option::{self, OptionError};
 use socket2::Socket;
 
@@ -159,7 +159,7 @@ fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
 /// Gives a UDP socket room for what senders send at once, unless its size was asked for: as much as a privileged process
 /// may have, or as the system's limit allows. What it got is read back and reported.
 pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), OptionError> {
-    let is_left_to_us = setup.transport.is_udp() && *setup.options.get("rcvbuf") == Level::Absent;
+    let is_left_to_us = setup.transport.is_udp() && setup.options.rcvbuf().is_none();
     if is_left_to_us && option::set(fd, &option::RECEIVE_BUFFER_FORCE.to(RECEIVE_BUFFER)).is_err() {
         return option::set(fd, &option::RECEIVE_BUFFER.to(RECEIVE_BUFFER));
     }

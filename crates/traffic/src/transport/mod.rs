@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::option::Setter;
-use bytegauge_model::{EndRole, Level, Side, Transport};
+use bytegauge_model::{EndRole, Side, Transport};
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -145,7 +145,7 @@ fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> 
 /// Memory that the kernel lets one end of a flow fill with what waits in its socket, where that was asked for or is more than what
 /// sockets have by themselves, bytes: as much as a socket made here says that it was given.
 pub(crate) fn socket_buffers(setup: &PathSetup, role: EndRole) -> u64 {
-    let is_asked = ["sndbuf", "rcvbuf"].iter().any(|factor| *setup.options.get(factor) != Level::Absent);
+    let is_asked = setup.options.sndbuf().or(setup.options.rcvbuf()).is_some();
     if !is_asked && !setup.transport.is_udp() {
         return 0;
     }

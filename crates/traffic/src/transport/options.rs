@@ -61,11 +61,11 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
 /// What is in force, of what was asked for and of what is always told.
 pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Levels) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
-    let is_told = |row: &&OptionRow| row.always || *requested.get(row.factor) != Level::Absent;
+    let is_told = |row: &&OptionRow| row.always || requested.get(row.factor) != Level::Absent;
     for row in OPTIONS.iter().filter(is_told).filter(|row| fits(row, transport)) {
         let found = option::find(row.name).and_then(|known| option::read(fd, known).ok());
         if let Some(value) = found {
-            effective.levels.set(row.factor, level(row, value));
+            effective.levels.insert(row.factor.to_owned(), level(row, value));
         }
     }
     effective
@@ -80,8 +80,8 @@ fn asked(row: &OptionRow, requested: &Levels) -> Option<SocketOption> {
     let value = match requested.get(row.factor) {
         Level::Absent => return None,
         Level::Number(n) => Value::Number(n.div_ceil(row.unit)),
-        Level::Switch(on) => Value::Switch(*on),
-        Level::Name(name) => Value::Text(name.clone()),
+        Level::Switch(on) => Value::Switch(on),
+        Level::Name(name) => Value::Text(name),
     };
     Some(option::find(row.name)?.to(value))
 }

@@ -1,7 +1,7 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellKind, Level, Levels, SessionStatus, Stage, catalog};
+use bytegauge_model::{CellKind, IAm, Level, Levels, Placement, SessionStatus, Stage, catalog};
 
 use super::super::document::{GroupView, LookView, View};
 use super::super::groups::are_apart;
@@ -21,7 +21,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
         // What some have not at all, such as places of ends for a file, differs nowhere.
         let is_everywhere = |name: &str, level: &Level| {
-            groups.iter().map(|group| group.get(name)).all(|other| other == level || *other == Level::Absent)
+            groups.iter().map(|group| group.get(name)).all(|other| other == *level || other == Level::Absent)
         };
         let common = conditions.present().filter(|(factor, level)| {
             !questions.varying.iter().any(|name| name == factor.name) && is_everywhere(factor.name, level)
@@ -31,7 +31,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         // Where all are pinned that is said already.
         let common = common.filter(|(factor, _)| !is_pinned || factor.name != "placement");
         // A row says what its peer does where rows differ in that.
-        let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, conditions.get(name)));
+        let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, &conditions.get(name)));
         // Which server is called is a choice, and no condition of a group.
         let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
         let is_foreign =
@@ -119,7 +119,7 @@ fn not_asked(view: &View) -> Vec<String> {
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
         // Whoever sends sets it.
-        said.push(match over_tcp.iter().all(|levels| levels.get("i_am").name() == Some("reader")) {
+        said.push(match over_tcp.iter().all(|levels| levels.i_am() == Some(IAm::Reader)) {
             true => format!("other congestion controls of the peer, which sends,{set} (--congestion)"),
             false => format!("other congestion controls{set} (--congestion)"),
         });
@@ -135,7 +135,7 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
     if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
-        if !groups.iter().any(|levels| levels.get("i_am").name() == Some("both")) {
+        if !groups.iter().any(|levels| levels.i_am() == Some(IAm::Both)) {
             said.push("both ends yours (--i-am both)".into());
         }
         said.push("peers of other sizes, other readers (--full-grid)".into());
@@ -146,7 +146,7 @@ fn not_asked(view: &View) -> Vec<String> {
 
 /// Whose threads it holds for, where every end was kept on a CPU: of most programs the kernel moves them about.
 fn pinned(view: &View) -> Option<String> {
-    let pinned = |levels: &Levels| levels.get("placement").name().is_some_and(|name| name != "unpinned");
+    let pinned = |levels: &Levels| levels.placement().is_some_and(|place| place != Placement::Unpinned);
     let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
     if groups.is_empty() || !groups.iter().all(pinned) {
         return None;
@@ -172,8 +172,7 @@ fn loopback(view: &View) -> Option<String> {
 
 /// Whether the kernel's own interface stood in for a network.
 pub fn is_loopback(levels: &Levels) -> bool {
-    let is_ours = levels.get("connect").name().is_none_or(|server| server == "auto");
-    is_ours && phrase::subject(levels).contains(" over loopback")
+    levels.connect().is_none() && phrase::subject(levels).contains(" over loopback")
 }
 
 /// The ages of connections where questions differ in them: one range for all would be true of none.

@@ -76,7 +76,7 @@ impl Questions {
         let conditions: Vec<Levels> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
         // Where a condition does not exist it has no level: what TCP alone has tells no questions over TCP apart.
         let varies = |name: &str| {
-            let mut present = conditions.iter().map(|levels| levels.get(name)).filter(|level| **level != Level::Absent);
+            let mut present = conditions.iter().map(|levels| levels.get(name)).filter(|level| *level != Level::Absent);
             present.next().is_some_and(|first| present.any(|other| other != first))
         };
         let known = bytegauge_model::FACTORS.iter().map(|factor| factor.name.to_owned());

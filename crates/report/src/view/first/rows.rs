@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, FACTORS, Level, Levels, SessionStatus, Stage};
+use bytegauge_model::{CellKind, FACTORS, IAm, Level, Levels, SessionStatus, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -218,7 +218,7 @@ fn filled(view: &View, row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn
     let Some(first) = cells.first() else { return row };
     let levels = levels(&first.factors);
     let varied: Vec<&ChoiceColumn> =
-        columns.iter().filter(|column| *levels.get(&column.factor) != Level::Absent).collect();
+        columns.iter().filter(|column| levels.get(&column.factor) != Level::Absent).collect();
     let (peers, own): (Vec<_>, Vec<_>) = varied.iter().partition(|column| is_peers(&levels, &column.factor));
     let code = |columns: Vec<&&ChoiceColumn>| -> Vec<String> {
         columns.iter().filter_map(|column| in_code(&column.factor, &levels, first)).collect()
@@ -262,8 +262,8 @@ pub fn all_trials(cell: &CellView) -> Option<f64> {
 /// Whether the program's peer chooses it. Who sends decides about congestion control.
 fn is_peers(levels: &Levels, factor: &str) -> bool {
     matches!(
-        (levels.get("i_am").name(), factor),
-        (Some("reader"), "write_size" | "congestion") | (Some("writer"), "read_size")
+        (levels.i_am(), factor),
+        (Some(IAm::Reader), "write_size" | "congestion") | (Some(IAm::Writer), "read_size")
     )
 }
 
@@ -274,8 +274,8 @@ fn shown(levels: &Levels, factor: &str) -> String {
         Level::Absent => "–".into(),
         // What a peer takes by itself is no news.
         value if peers && value.is_auto() => "–".into(),
-        value if peers => format!("({})", level(factor, value)),
-        value => level(factor, value),
+        value if peers => format!("({})", level(factor, &value)),
+        value => level(factor, &value),
     }
 }
 
@@ -304,7 +304,7 @@ fn moves(view: &View, cell: &CellView) -> bool {
 fn of_loopback(view: &View, group: &GroupView, cell: &CellView) -> Option<String> {
     let levels = levels(&cell.factors);
     let is_chosen = group.varied.iter().any(|name| name == "congestion") && !is_peers(&levels, "congestion");
-    let is_set = *levels.get("congestion") != Level::Absent && view.status != SessionStatus::Imported;
+    let is_set = levels.congestion.is_some() && view.status != SessionStatus::Imported;
     (is_chosen && is_set && holds::is_loopback(&levels))
         .then(|| "cc judged on loopback: a network may differ".to_owned())
 }

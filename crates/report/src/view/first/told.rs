@@ -88,11 +88,11 @@ fn with(others: &[Factors]) -> String {
     // What differs in one factor alone names it once.
     let only = first.filter(|first| names().all(|name| name == *first));
     let one = |levels: &Levels| {
-        let named = |name, level| match only {
+        let named = |name: &str, level: &Level| match only {
             Some(_) => phrase::compact(name, level),
             None => format!("{} {}", phrase::in_code(name), phrase::compact(name, level)),
         };
-        levels.present().map(|(factor, level)| named(factor.name, level)).collect::<Vec<_>>().join(", ")
+        levels.present().map(|(factor, level)| named(factor.name, &level)).collect::<Vec<_>>().join(", ")
     };
     let mut texts: Vec<String> = each.iter().map(one).collect();
     texts.dedup();

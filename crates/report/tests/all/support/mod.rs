@@ -17,7 +17,7 @@ use serde_json::{Map, json};
 pub fn in_force(options: &[(&str, u64)]) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
     for (factor, value) in options {
-        effective.levels.set(factor, Level::Number(*value));
+        effective.levels.insert((*factor).to_owned(), Level::Number(*value));
     }
     effective
 }

@@ -88,7 +88,7 @@ pub fn plain_trial(n: u64) -> Trial {
         ("nodelay", Level::Switch(false)),
         ("congestion", Level::Name("cubic".into())),
     ] {
-        options.levels.set(factor, level);
+        options.levels.insert(factor.to_owned(), level);
     }
     let flow = FlowReport {
         queued_bytes: None,
