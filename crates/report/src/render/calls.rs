@@ -1,7 +1,7 @@
 //! What stands beside a table of calls, in words: what the percentiles time, what engines did, who competed, and
 //! what failed and why.
 
-use bytegauge_model::unit::call_rate;
+use bytegauge_model::unit::{about_bytes, call_rate};
 
 use super::cell_text::{Marks, number, share};
 use super::table::Rows;
@@ -70,6 +70,8 @@ fn evidence(engine: &EngineView) -> Vec<String> {
             .kernel_threads_cpus
             .filter(|cpus| *cpus >= 0.005)
             .map(|cpus| format!("{} CPUs of kernel threads busy for it", number(Some(cpus)))),
+        engine.buffer_bytes.map(|bytes| format!("with {} of buffers", about_bytes(bytes))),
+        engine.copied_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} copied by it", about_bytes(bytes))),
     ]
     .into_iter()
     .flatten()

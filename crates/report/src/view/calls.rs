@@ -141,6 +141,7 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
     let most = |read: fn(&EngineReport) -> u64| reports.iter().map(read).max().unwrap_or(0);
     let completions = sum(|report| report.completions);
     let zero_copy = sum(|report| report.zero_copy);
+    let buffer_bytes = most(|report| report.buffer_bytes);
     let kernel_ns: Option<u64> = reports.iter().map(|report| report.kernel_threads_ns).sum();
     let life_ns: u64 = settled.trials.iter().filter_map(|trial| end(trial)).map(life_ns).fold(0, u64::saturating_add);
     Some(EngineView {
@@ -156,6 +157,8 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
         zero_copy_sends: zero_copy,
         zero_copy_copied_share: ratio(sum(|report| report.zero_copy_copied), zero_copy),
         kernel_threads_cpus: kernel_ns.and_then(|ns| ratio(ns, life_ns)),
+        buffer_bytes: (buffer_bytes > 0).then_some(buffer_bytes),
+        copied_bytes: (buffer_bytes > 0).then(|| sum(|report| report.copied_bytes)),
     })
 }
 

@@ -59,6 +59,8 @@ fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
             system_calls: calls * 5 / 2,
             accepted: 50,
             accepted_at_once: 1,
+            buffer_bytes: 640 << 10,
+            copied_bytes: 0,
             ..EngineReport::default()
         }),
         ..EndReport::default()
@@ -599,6 +601,7 @@ fn every_renderer_prints_calls() {
             "µs",
             "percentiles are service time (closed loop)",
             "system calls a call",
+            "with 640 KiB of buffers",
             "competing clients had",
             "× reset (first-byte): the server closed",
         ],

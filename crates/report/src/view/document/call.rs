@@ -217,6 +217,11 @@ pub struct EngineView {
     pub zero_copy_copied_share: Option<f64>,
     /// CPU time of threads that the kernel runs for the engine (SQPOLL, io-wq), in CPUs.
     pub kernel_threads_cpus: Option<f64>,
+    /// Bytes of memory that data was sent from or received into, most of any trial; absent if the engine did not count
+    /// them.
+    pub buffer_bytes: Option<u64>,
+    /// Bytes that the engine copied from one place of the program's memory to another; absent as `buffer_bytes` is.
+    pub copied_bytes: Option<u64>,
 }
 
 /// A second group of clients that called the same server meanwhile.
