@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytegauge_harness::RunOptions;
-use bytegauge_model::{Levels, Place};
+use bytegauge_model::{Place, Spec};
 use bytegauge_plan::Plan;
 use bytegauge_traffic::far::Link;
 use bytegauge_wire::Key;
@@ -42,7 +42,7 @@ pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
 
 /// Skips relays of which their host's agent says that it cannot run them.
 pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure> {
-    let missing = |levels: &Levels| {
+    let missing = |levels: &Spec| {
         let place = levels.relay_host()?;
         let link = links.iter().find(|link| Place::Ip(link.agent()) == *place)?;
         let facts = link.facts()?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::session::{SLOWER, Stage};
-use bytegauge_model::{Cell, GroupId, Levels};
+use bytegauge_model::{Cell, GroupId, Spec};
 use bytegauge_plan::{FINALISTS_MIN, Family, search};
 use bytegauge_sys::clock::monotonic_ns;
 
@@ -103,7 +103,7 @@ impl Run<'_> {
 
     /// One block of a group with so many cells at the pace so far, nanoseconds.
     fn round_of_ns(&self, group: &GroupId, cells: usize, lengths_ns: (u64, u64)) -> f64 {
-        let conditions: &Levels = self.conditions(group);
+        let conditions: &Spec = self.conditions(group);
         let trial_ns = search::trial_ns(conditions, lengths_ns, self.overhead_ns(group), self.pace(group));
         (self.block_overhead_ns() + self.plan.stretch() * cells as u64 * trial_ns) as f64
     }

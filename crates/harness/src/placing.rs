@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Levels, Placement, RelayPlacement, Side};
+use bytegauge_model::{EndRole, Placement, RelayPlacement, Side, Spec};
 use bytegauge_sys::topology::{Relation, Topology};
 
 /// The CPUs of each end's flows, cyclically; empty leaves it to the scheduler.
 ///
 /// One-ended sources have no placement: their one end is pinned, so that it does not wander. Clients that compete
 /// stand where the measured ones do.
-pub fn cpus(factors: &Levels, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
+pub fn cpus(factors: &Spec, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
     let placement = factors.placement();
     let Some(relation) = relation(placement.unwrap_or(Placement::SameCpu)) else { return BTreeMap::new() };
     let mut pairs = topology.pairs(relation);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn check(placement: &str, swapped: bool, first: Option<(usize, usize)>) {
-        let factors = Levels::from([("placement", placement.into())]);
+        let factors = Spec::from([("placement", placement.into())]);
         let found = cpus(&factors, &two_cores(), swapped);
         let first_of = |role| found.get(&role).and_then(|cpus: &Vec<usize>| cpus.first().copied());
         assert_eq!(first_of(EndRole::Source).zip(first_of(EndRole::Sink)), first, "{placement}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Levels, Probe, SessionId, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Probe, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, Owner, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -337,8 +337,8 @@ impl<'a> Run<'a> {
     }
 
     /// What all cells of a group have in common.
-    pub(crate) fn conditions(&self, group: &GroupId) -> &Levels {
-        const NONE: &Levels = &Levels::of(Workload::Stream);
+    pub(crate) fn conditions(&self, group: &GroupId) -> &Spec {
+        const NONE: &Spec = &Spec::of(Workload::Stream);
         self.plan.group(group).map_or(NONE, |group| &group.factors)
     }
 

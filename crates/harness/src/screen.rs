@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, Levels, OrAuto, Spec};
+use bytegauge_model::{Cell, CellId, OrAuto, Spec};
 use bytegauge_plan::Family;
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
@@ -122,7 +122,7 @@ impl Run<'_> {
             }
             let ids: Vec<CellId> = match &chosen {
                 Some(chosen) => {
-                    let of = |wanted: &Levels| self.live_cells(group).find(|cell| choice(cell) == *wanted);
+                    let of = |wanted: &Spec| self.live_cells(group).find(|cell| choice(cell) == *wanted);
                     chosen.iter().filter_map(|wanted| Some(of(wanted)?.id.clone())).collect()
                 }
                 // All of them, two that are set alike included: how far apart is one thing that is asked as two?
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 
     /// The choices of a screened family that are confirmed, the best first, and then those that always are.
-    fn chosen(&self, family: &Family, most: usize) -> Vec<Levels> {
+    fn chosen(&self, family: &Family, most: usize) -> Vec<Spec> {
         let choices = self.choices(family);
         let ranked = self.ranked(family, family.confirmed().min(most));
         let always =
@@ -183,7 +183,7 @@ impl Run<'_> {
     }
 
     /// The index of every combination of choices in a family.
-    fn choices(&self, family: &Family) -> BTreeMap<Levels, usize> {
+    fn choices(&self, family: &Family) -> BTreeMap<Spec, usize> {
         let mut known = BTreeMap::new();
         for cell in self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)) {
             let next = known.len();
@@ -193,7 +193,7 @@ impl Run<'_> {
     }
 }
 
-fn choice(cell: &Cell) -> Levels {
+fn choice(cell: &Cell) -> Spec {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
 

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{EndRole, Ends, Levels, Outcome};
+use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::order;
 use bytegauge_stats::compare::{Comparison, Terms, paired};
 use bytegauge_stats::quantile::median;
@@ -143,7 +143,7 @@ struct Bench {
 impl Bench {
     fn start(transport: &str, seed: u64) -> Result<Bench, CheckError> {
         let levels =
-            Levels::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
+            Spec::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
         let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
         setup.warmup_ns = 500_000;
         // Two CPUs where there are two, as in most sessions; one end needs one.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Levels, Outcome, Transport};
+use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport};
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{CallSetup, Cast, Channel, Plant, Setup};
 
@@ -57,7 +57,7 @@ fn servers() -> impl Iterator<Item = Engine> {
 
 fn setup() -> Setup<CallSetup> {
     let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 64.into()), ("flows", 3.into())];
-    let levels = Levels::from(levels);
+    let levels = Spec::from(levels);
     let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
     setup.window_ns = 30_000_000;
     setup

@@ -29,9 +29,6 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// The level of every factor, under its former name.
-pub type Levels = Spec;
-
 /// What a cell is in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -63,7 +60,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin_of: Option<CellId>,
     /// The level of every factor.
-    pub factors: Levels,
+    pub factors: Spec,
 }
 
 impl Cell {
@@ -79,5 +76,5 @@ pub struct Group {
     /// Its name in the session.
     pub id: GroupId,
     /// The conditions.
-    pub factors: Levels,
+    pub factors: Spec,
 }

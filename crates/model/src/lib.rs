@@ -44,7 +44,7 @@ pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineRep
 pub use catalog::{
     Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
 };
-pub use cell::{Cell, CellId, CellKind, Group, GroupId, Levels};
+pub use cell::{Cell, CellId, CellKind, Group, GroupId};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use emulated::{EmulatedLink, LINK_MTU, LinkLoss, LinkRate, LinkUse, WayUse};
 pub use end::{EndRole, Side};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{GroupId, Levels, Nanos, Spec};
+use bytegauge_model::{GroupId, Nanos, Spec};
 
 use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERRUN_UNASKED, OVERTIME, Schedule};
 use crate::index::{Index, NO_LEVELS};
@@ -16,7 +16,7 @@ use crate::{pace, search};
 
 impl Plan {
     /// Calls per second in a group: as they were seen, else as is assumed of its conditions.
-    pub fn pace(&self, group: &GroupId, conditions: &Levels) -> f64 {
+    pub fn pace(&self, group: &GroupId, conditions: &Spec) -> f64 {
         self.seen.paces.get(group).copied().unwrap_or_else(|| pace::assumed(conditions))
     }
 

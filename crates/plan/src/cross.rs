@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
-use bytegauge_model::{Level, Levels, Transport, Workload};
+use bytegauge_model::{Level, Spec, Transport, Workload};
 
 use crate::engines::suits;
 use crate::meaning::{decides, is_moot, joints};
@@ -14,8 +14,8 @@ use crate::{emulated, far, foreign};
 
 /// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
 /// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
-pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Levels> {
-    let mut combinations = vec![Levels::of(workload)];
+pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Spec> {
+    let mut combinations = vec![Spec::of(workload)];
     for (factor, levels) in axes(workload, part, role, transport) {
         let mut longer = Vec::with_capacity(combinations.len() * levels.len());
         for mut combination in combinations {
@@ -43,11 +43,11 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
 ///
 /// Combinations that agree in every level that decides whether a later factor means something are counted together.
 pub(crate) fn count(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>, enough: u64) -> u64 {
-    let mut counts = BTreeMap::from([(Levels::default(), 1u64)]);
+    let mut counts = BTreeMap::from([(Spec::default(), 1u64)]);
     for (factor, levels) in axes(workload, part, role, transport) {
-        let mut longer: BTreeMap<Levels, u64> = BTreeMap::new();
+        let mut longer: BTreeMap<Spec, u64> = BTreeMap::new();
         for (deciding, count) in counts {
-            let mut add = |deciding: Levels, count: u64| {
+            let mut add = |deciding: Spec, count: u64| {
                 let sum = longer.entry(deciding).or_default();
                 *sum = sum.saturating_add(count);
             };
@@ -125,7 +125,7 @@ fn sets_by_hand(part: &Part) -> bool {
 }
 
 /// Replaces a profile's name by its name and the levels it sets.
-pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Levels) -> Result<Levels, PlanError> {
+pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) -> Result<Spec, PlanError> {
     let Some(name) = conditions.get("profile").name().map(str::to_owned) else { return Ok(conditions) };
     for (factor, level) in spec.profile(&name)? {
         if part.levels.contains_key(factor) {

@@ -2,7 +2,7 @@
 //! nothing fills.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{Engine, LINK_MTU, Levels, Transport, Workload};
+use bytegauge_model::{Engine, LINK_MTU, Spec, Transport, Workload};
 
 use crate::catalog::Catalog;
 
@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 const SEGMENTS_MAX: u64 = 64;
 
 /// Why a cell's datagrams cannot be sent, with the next step.
-pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
+pub(crate) fn unsendable(levels: &Spec, transport: &Transport, catalog: &Catalog) -> Option<String> {
     let most = transport.datagram_max()?;
     let over = sizes(levels).find(|(_, size)| *size > most);
     if let Some((flag, size)) = over {
@@ -43,7 +43,7 @@ pub(crate) fn unsendable(levels: &Levels, transport: &Transport, catalog: &Catal
 
 /// Why no system call of an end of calls can ever move more than one datagram, though its engine is there to move many:
 /// no two wait for it at once. Measured, such a cell would be `plain` under another name.
-pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
+pub(crate) fn unbatchable(levels: &Spec) -> Option<String> {
     let batching = |engine: Option<Engine>| engine.filter(|engine| engine.can().batches == Batches::Calls);
     if levels.workload() != Workload::Call || levels.batch() == Some(1) {
         return None;
@@ -65,13 +65,13 @@ pub(crate) fn unbatchable(levels: &Levels) -> Option<String> {
 }
 
 /// The sizes of a cell's datagrams, and the flags that set them.
-fn sizes(levels: &Levels) -> impl Iterator<Item = (&'static str, u64)> {
+fn sizes(levels: &Spec) -> impl Iterator<Item = (&'static str, u64)> {
     let flags = [("write_size", "write-size"), ("request", "request"), ("response", "response")];
     flags.into_iter().filter_map(|(name, flag)| Some((flag, levels.get(name).number()?)))
 }
 
 /// The MTU of their way, and whose it is: an emulated link's, or this host's loopback's unless they go to another one.
-fn mtu(levels: &Levels, catalog: &Catalog) -> Option<(&'static str, u64)> {
+fn mtu(levels: &Spec, catalog: &Catalog) -> Option<(&'static str, u64)> {
     match levels.emulated_link() {
         Some(_) => Some(("link", LINK_MTU)),
         None => Some(("loopback", catalog.loopback_mtu.filter(|_| levels.far().is_none())?)),
@@ -79,7 +79,7 @@ fn mtu(levels: &Levels, catalog: &Catalog) -> Option<(&'static str, u64)> {
 }
 
 /// What is to be said of a cell's datagrams that can be sent.
-pub(crate) fn note(levels: &Levels, transport: &Transport, catalog: &Catalog) -> Option<String> {
+pub(crate) fn note(levels: &Spec, transport: &Transport, catalog: &Catalog) -> Option<String> {
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     let size = sizes(levels).map(|(_, size)| size).max().filter(|_| transport.is_udp())?;
     let (whose, mtu) = mtu(levels, catalog).filter(|(_, mtu)| size + headers > *mtu)?;

@@ -3,7 +3,7 @@
 //! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
-use bytegauge_model::{Age, Levels, Workload};
+use bytegauge_model::{Age, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How many cells of a family are confirmed.
@@ -218,7 +218,7 @@ impl Design {
 
 impl Design {
     /// Lengths on paths of the age that is asked about: over a link they are counted in its round trips, too.
-    pub fn lengths(&self, conditions: &Levels) -> Lengths {
+    pub fn lengths(&self, conditions: &Spec) -> Lengths {
         let lengths = match conditions.age().unwrap_or(Age::Fresh) {
             Age::Fresh => self.fresh,
             Age::Steady => self.steady,
@@ -240,31 +240,31 @@ impl Design {
     }
 
     /// Whether calibration looks for the warm-up: paths that are measured late have one that outlasts what it finds.
-    pub fn calibrates(&self, conditions: &Levels) -> bool {
+    pub fn calibrates(&self, conditions: &Spec) -> bool {
         conditions.age().unwrap_or(Age::Fresh) == Age::Fresh
     }
 
     /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.
-    pub fn confirm_warmup_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> u64 {
+    pub fn confirm_warmup_ns(&self, conditions: &Spec, found_ns: Option<u64>) -> u64 {
         let found_ns = found_ns.filter(|_| self.calibrates(conditions));
         found_ns.unwrap_or(self.lengths(conditions).warmup_ns)
     }
 
     /// Length of a confirmation trial unless someone says otherwise, nanoseconds.
-    pub fn confirm_length_ns(&self, conditions: &Levels) -> u64 {
+    pub fn confirm_length_ns(&self, conditions: &Spec) -> u64 {
         self.lengths(conditions).confirm_ns
     }
 
     /// Warm-up and length of a screening trial, where calibration found that a path settles within `found_ns`,
     /// nanoseconds. Screening ranks within a block, where a rest of drift is common to all.
-    pub fn screening_ns(&self, conditions: &Levels, found_ns: Option<u64>) -> (u64, u64) {
+    pub fn screening_ns(&self, conditions: &Spec, found_ns: Option<u64>) -> (u64, u64) {
         let Lengths { screen_warmup_ns, screen_ns, .. } = self.lengths(conditions);
         (self.confirm_warmup_ns(conditions, found_ns).min(screen_warmup_ns), screen_ns)
     }
 
     /// Whether longer trials could say something else of a group: it has a path, trials that are not as long already, and
     /// searches for nothing.
-    pub fn audits(&self, conditions: &Levels) -> bool {
+    pub fn audits(&self, conditions: &Spec) -> bool {
         let is_path = conditions.transport().is_some_and(|transport| transport.two_ended());
         let explicit_ns = conditions.duration();
         let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
@@ -272,7 +272,7 @@ impl Design {
     }
 
     /// The shortest useful confirmation trial, nanoseconds.
-    pub fn shortest_confirm_ns(&self, conditions: &Levels) -> u64 {
+    pub fn shortest_confirm_ns(&self, conditions: &Spec) -> u64 {
         self.lengths(conditions).shortest_ns.1
     }
 }

@@ -4,7 +4,7 @@
 //! is measured from outside. Names are looked up before; nothing here asks the network.
 
 use bytegauge_model::option::{self, OptionRow, Setter};
-use bytegauge_model::{Level, Levels, Place, Placement, Transport, Workload};
+use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
@@ -17,7 +17,7 @@ pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
         Workload::Call => Setter::Client,
         Workload::Ring | Workload::Check => return false,
     };
-    let levels = Levels::from([("rcvbuf_on", "client".into())]);
+    let levels = Spec::from([("rcvbuf_on", "client".into())]);
     let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
     workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }

@@ -3,7 +3,7 @@
 
 use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Engine, Level, Levels, RelayMethod, Transport, Workload};
+use bytegauge_model::{Engine, Level, RelayMethod, Spec, Transport, Workload};
 
 use crate::plan::Plan;
 use crate::relay;
@@ -16,7 +16,7 @@ struct Dependent {
     beside: &'static [&'static str],
     /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
     /// role.
-    when: fn(&Levels) -> bool,
+    when: fn(&Spec) -> bool,
     /// What a user has to add or to leave out.
     needs: Needs,
 }
@@ -97,16 +97,16 @@ const DEPENDENT: &[Dependent] = &[
 const NO_SEARCH: &str = "--slo none (a search offers rates of its own): leave one of them out";
 
 /// A search finds its rates itself.
-fn offers_its_own(levels: &Levels) -> bool {
+fn offers_its_own(levels: &Spec) -> bool {
     levels.slo().is_none()
 }
 
-fn offers(levels: &Levels) -> bool {
+fn offers(levels: &Spec) -> bool {
     levels.slo().is_some() || levels.call_rate().is_some()
 }
 
 /// Whether the engine of a stream, or of the server of a call, can do something.
-fn served_by(levels: &Levels, can: fn(&Abilities) -> bool) -> bool {
+fn served_by(levels: &Spec, can: fn(&Abilities) -> bool) -> bool {
     [levels.engine(), levels.server_engine()].into_iter().flatten().any(|engine| can(engine.can()))
 }
 
@@ -142,7 +142,7 @@ impl Needs {
 }
 
 /// Whether a factor means nothing beside the levels of a combination.
-pub(crate) fn is_moot(factor: &Factor, combination: &Levels) -> bool {
+pub(crate) fn is_moot(factor: &Factor, combination: &Spec) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
     rules.any(|rule| !(rule.when)(combination))
 }

@@ -1,7 +1,7 @@
 //! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{Bytes, Cell, Ends, Engine, Levels, Outcome, Workload};
+use bytegauge_model::{Bytes, Cell, Ends, Engine, Outcome, Spec, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
@@ -45,7 +45,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
-    pub fn skip(&mut self, reason: impl Fn(&Levels) -> Option<String>) -> Result<(), PlanError> {
+    pub fn skip(&mut self, reason: impl Fn(&Spec) -> Option<String>) -> Result<(), PlanError> {
         let is_left = |cell: &&Cell| !self.skipped.iter().any(|(id, _)| *id == cell.id);
         let found =
             self.cells.iter().filter(is_left).filter_map(|cell| Some((cell.id.clone(), reason(&cell.factors)?)));
@@ -114,7 +114,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
 }
 
 /// Why a congestion control cannot be had, if so. The ends of an emulated link may choose any: the networks are theirs.
-fn lacks_congestion(levels: &Levels, catalog: &Catalog) -> Option<String> {
+fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let name = levels.congestion()?;
     let known = &catalog.congestion;
     if !known.is_empty() && !known.iter().any(|other| other == name) {
@@ -133,7 +133,7 @@ fn lacks_congestion(levels: &Levels, catalog: &Catalog) -> Option<String> {
 }
 
 /// Why a relay of ours cannot hold all connections, if it cannot: it is a process of its own, with the same limit.
-fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
+fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
     if levels.relay_host().is_some() {
         return None;
@@ -150,12 +150,12 @@ fn lacks_files_of_relay(levels: &Levels, catalog: &Catalog) -> Option<String> {
 }
 
 /// Connections of a cell at its server, idle and competing ones included.
-pub(crate) fn connections(levels: &Levels) -> u64 {
+pub(crate) fn connections(levels: &Spec) -> u64 {
     levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0)
 }
 
 /// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
-fn memory(levels: &Levels) -> u64 {
+fn memory(levels: &Spec) -> u64 {
     let [read_size, write_size, walk] =
         [levels.read_size(), levels.write_size(), levels.walk()].map(|bytes| bytes.unwrap_or(0));
     let flows = connections(levels);

@@ -1,7 +1,7 @@
 //! How long a trial of calls must be, by how fast calls are. Never reads the clock: a plan assumes a pace, and a session
 //! says which one it saw.
 
-use bytegauge_model::{Levels, Workload};
+use bytegauge_model::{Spec, Workload};
 
 /// Fewer completed calls a flow than this are mostly its first ones, and tell no rate. Where load is offered, so many calls in
 /// all are enough: how seldom a flow calls is what was asked for.
@@ -20,7 +20,7 @@ const ASSUMED: f64 = 30_000.0;
 const ASSUMED_CONNECTING: f64 = 5_000.0;
 
 /// Calls per second of which a plan is sure enough while none were seen.
-pub fn assumed(conditions: &Levels) -> f64 {
+pub fn assumed(conditions: &Spec) -> f64 {
     let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
@@ -33,14 +33,14 @@ pub fn assumed(conditions: &Levels) -> f64 {
 }
 
 /// Calls without which a trial tells no rate; `None` where none are made, or a search settles how many.
-pub fn calls_enough(conditions: &Levels) -> Option<u64> {
+pub fn calls_enough(conditions: &Spec) -> Option<u64> {
     let is_call = conditions.workload() == Workload::Call && conditions.slo().is_none();
     let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
     is_call.then_some(CALLS_FEW * flows)
 }
 
 /// Warm-up and window in which enough calls are completed at so many per second, no shorter than those given.
-pub fn lengths_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), per_second: f64) -> (u64, u64) {
+pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_second: f64) -> (u64, u64) {
     let explicit = conditions.duration().is_some();
     let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
     // A float beyond 64 bits becomes the largest of them.
@@ -49,7 +49,7 @@ pub fn lengths_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), per_s
 }
 
 /// How long one trial takes with its warm-up, its window and what is beside them, long enough for enough calls, nanoseconds.
-pub fn trial_ns(conditions: &Levels, given_ns: (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
+pub fn trial_ns(conditions: &Spec, given_ns: (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     let (warmup_ns, window_ns) = lengths_ns(conditions, given_ns, per_second);
     warmup_ns + window_ns + overhead_ns
 }
@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    fn conditions(levels: &[(&'static str, Level)]) -> Levels {
-        let mut conditions = Levels::of(Workload::Call);
+    fn conditions(levels: &[(&'static str, Level)]) -> Spec {
+        let mut conditions = Spec::of(Workload::Call);
         levels.iter().for_each(|(name, level)| conditions.set(name, level.clone()));
         conditions
     }
@@ -89,7 +89,7 @@ mod tests {
         check(&[flows(1000), ("duration", Level::Number(20_000_000))], 1.0, (5, 20_000_000));
         check(&[flows(1000), ("call_rate", Level::Number(1000))], 1000.0, (5, 20_000_000));
         check(&[flows(1000), ("slo", Level::Name("p99=2ms".into()))], 1.0, (5, 20_000_000));
-        let stream = Levels::of(Workload::Stream);
+        let stream = Spec::of(Workload::Stream);
         assert_eq!(lengths_ns(&stream, (5, 20_000_000), 1.0), (5, 20_000_000));
     }
 

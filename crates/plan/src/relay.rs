@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::{
-    CellKind, IAm, Level, Levels, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay,
+    CellKind, IAm, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay, Spec,
     Transport, Workload,
 };
 
@@ -21,23 +21,23 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
 }
 
 /// The method of a combination, where it is one of ours.
-pub(crate) fn method(levels: &Levels) -> Option<RelayMethod> {
+pub(crate) fn method(levels: &Spec) -> Option<RelayMethod> {
     levels.relay().and_then(RelayChoice::method)
 }
 
 /// Whether a combination has a relay of which something holds.
-pub(crate) fn has(levels: &Levels, holds: fn(RelayMethod) -> bool) -> bool {
+pub(crate) fn has(levels: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
     method(levels).is_some_and(holds)
 }
 
 /// What a combination is among those of its part: beside relays, the path without one is what they could reach.
-pub(crate) fn kind(part: &Part, combination: &Levels) -> CellKind {
+pub(crate) fn kind(part: &Part, combination: &Spec) -> CellKind {
     let named = part.levels.get("relay").map_or(0, Vec::len);
     if named > 1 && method(combination) == Some(RelayMethod::Direct) { CellKind::Ceiling } else { CellKind::Candidate }
 }
 
 /// What this machine lacks for the relay of a cell.
-pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
+pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let relay = levels.relay()?;
     let name = &relay.to_string();
     if method(levels) == Some(RelayMethod::Direct) {
@@ -90,7 +90,7 @@ pub(crate) fn missing(levels: &Levels, catalog: &Catalog) -> Option<String> {
 }
 
 /// Why a relay cannot stand on another host: nobody runs a command, or gives privileges, for who comes over a network.
-fn unfit_elsewhere(name: &str, levels: &Levels) -> Option<String> {
+fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
     match method(levels) {
         None => Some(format!(
             "--relay {name}: no program is run on another host: leave out --relay-host, or start one there and \
@@ -106,7 +106,7 @@ fn unfit_elsewhere(name: &str, levels: &Levels) -> Option<String> {
 /// Says whose the sizes are that vary beside a relay whose own does not.
 pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
     let varies = |name: &str| {
-        let copies = |levels: &Levels| has(levels, |method| method != RelayMethod::Direct);
+        let copies = |levels: &Spec| has(levels, |method| method != RelayMethod::Direct);
         let of_relays = plan.cells.iter().map(|cell| &cell.factors).filter(|levels| copies(levels));
         let levels: BTreeSet<_> = of_relays.map(|levels| levels.get(name)).collect();
         levels.iter().filter(|level| **level != Level::Absent).count() > 1

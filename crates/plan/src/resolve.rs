@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_model::factor::{self, FACTORS, Role};
-use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Levels, Transport, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Spec, Transport, Workload};
 
 use crate::catalog::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
@@ -149,11 +149,11 @@ const ASKED_BEFORE: &str = "a [[part]] asks again, with other choices, what an e
                             write all choices of a question into one [[part]]";
 
 /// Choices by the conditions under which they are asked for.
-type Asked = HashMap<Levels, Vec<Levels>>;
+type Asked = HashMap<Spec, Vec<Spec>>;
 
 /// Crosses one part's levels and adds its groups, families and cells, but for groups that an earlier part asked for.
 fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
-    let mut families: BTreeMap<Levels, Family> = BTreeMap::new();
+    let mut families: BTreeMap<Spec, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
         let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
@@ -161,7 +161,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
         if !too_large.is_empty() {
             plan.note("batches larger than their ring were left out".into());
         }
-        let beside = |choice: &Levels| match is_artefact(choice) {
+        let beside = |choice: &Spec| match is_artefact(choice) {
             true => CellKind::Artefact,
             false => relay::kind(part, choice),
         };
@@ -232,7 +232,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
 /// the two extremes of every other condition within the family.
-fn is_screened(workload: Workload, part: &Part, conditions: &Levels) -> bool {
+fn is_screened(workload: Workload, part: &Part, conditions: &Spec) -> bool {
     WITHIN_FAMILY.iter().all(|name| {
         let level = conditions.get(name);
         if level == Level::Absent {

@@ -1,25 +1,25 @@
 //! What a ring asks of a plan: batches that fit it, nothing about bytes, and artefacts that are shown beside the cells
 //! and never among them.
 
-use bytegauge_model::{CellKind, Implementation, Level, Levels, Mode, UserData, Workload, factor};
+use bytegauge_model::{CellKind, Implementation, Level, Mode, Spec, UserData, Workload, factor};
 
 use crate::plan::Plan;
 use crate::spec::{PlanError, PlanSpec};
 
 /// Whether a batch does not fit the ring that a combination makes.
-pub(crate) fn is_too_large(combination: &Levels) -> bool {
+pub(crate) fn is_too_large(combination: &Spec) -> bool {
     combination.submit_batch().zip(combination.entries()).is_some_and(|(batch, entries)| batch > entries)
 }
 
 /// Whether a combination is only shown beside the others.
-pub(crate) fn is_artefact(combination: &Levels) -> bool {
+pub(crate) fn is_artefact(combination: &Spec) -> bool {
     let implementation = combination.implementation();
     implementation.is_some_and(Implementation::is_artefact)
 }
 
 /// Whether an artefact has anything to show under these conditions: a loop that takes no completion checks none, and
 /// sets no user data that it would never see again.
-pub(crate) fn shows_artefacts(conditions: &Levels) -> bool {
+pub(crate) fn shows_artefacts(conditions: &Spec) -> bool {
     conditions.mode() == Some(Mode::Ceiling) && conditions.user_data() == Some(UserData::None)
 }
 

@@ -1,7 +1,7 @@
 //! What a search for a knee costs: a trial of some ten measurements instead of one.
 
 use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
-use bytegauge_model::{Level, Levels};
+use bytegauge_model::{Level, Spec};
 
 use crate::pace;
 use crate::spec::PlanSpec;
@@ -9,7 +9,7 @@ use crate::spec::PlanSpec;
 /// How long a trial takes under these conditions, nanoseconds: a warm-up, a window and what is beside them, long enough for the
 /// calls without which it tells nothing; or as many of them as a search usually makes, each as long as its percentile needs.
 /// Calls come at a pace of so many per second.
-pub fn trial_ns(conditions: &Levels, (warmup_ns, window_ns): (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
+pub fn trial_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     match conditions.slo() {
         None => pace::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),
         Some(slo) => {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     fn check(slo: &str, per_second: f64, expected_ns: u64) {
-        let conditions = Levels::from([("slo", slo.into())]);
+        let conditions = Spec::from([("slo", slo.into())]);
         assert_eq!(trial_ns(&conditions, (4_000_000, 50_000_000), 6_000_000, per_second), expected_ns);
     }
 

@@ -74,7 +74,7 @@ impl fmt::Display for RunTime {
 impl Plan {
     /// Whether a choice is confirmed whatever screening shows: it is what the user has now, and what is gained over it is
     /// asked; or what an earlier session advised, and whether that holds is asked.
-    pub fn always_confirms(&self, choice: &bytegauge_model::Levels) -> bool {
+    pub fn always_confirms(&self, choice: &bytegauge_model::Spec) -> bool {
         let asked = self.task.iter().flat_map(|task| {
             let advised = task.advice.iter().flat_map(|advice| &advice.values);
             task.default.iter().chain(advised.map(|advised| &advised.value))

@@ -4,7 +4,7 @@
 //! to choose. So the group's conditions are those that they share. What load is offered is none of it: what is compared
 //! would be another thing.
 
-use bytegauge_model::{CellId, Factor, Levels, Versus, VersusSide, Workload, factor};
+use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, Workload, factor};
 
 use crate::design::Finalists;
 use crate::foreign;
@@ -147,7 +147,7 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
 }
 
 /// Conditions that both have.
-fn shared(a: &Levels, b: &Levels) -> Levels {
+fn shared(a: &Spec, b: &Spec) -> Spec {
     let mut shared = a.clone();
     shared.retain(|name| a.get(name) == b.get(name));
     shared

@@ -3,7 +3,7 @@
 //! A pure function of what the client counted and of what the cell was set to. Claims no cause that these do not
 //! show: where two are possible it names both.
 
-use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Levels};
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Spec};
 
 /// What of a cell bears on the cause of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Circumstances {
 
 impl Circumstances {
     /// Those of a cell, with what its trials counted of full queues.
-    pub fn of(levels: &Levels, listen_overflows: Option<u64>) -> Circumstances {
+    pub fn of(levels: &Spec, listen_overflows: Option<u64>) -> Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
             datagrams: levels.transport().is_some_and(|transport| transport.is_datagram()),

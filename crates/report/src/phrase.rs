@@ -7,7 +7,7 @@ mod brief;
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Direction, Level, Levels, Mode, Nanos, Placement, Transport, UserData, Work, Workload};
+use bytegauge_model::{Direction, Level, Mode, Nanos, Placement, Spec, Transport, UserData, Work, Workload};
 
 use crate::view::document::{LimitDoubt, LimitView};
 
@@ -17,13 +17,13 @@ pub use brief::{brief, brief_of_several, code, compact, condition, in_code, prof
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];
 
 /// The transport as the subject of a sentence.
-pub fn transport(levels: &Levels) -> String {
+pub fn transport(levels: &Spec) -> String {
     let relayed = levels.relay_host().map_or_else(String::new, |place| format!(", relayed at {place}"));
     ends_joined(levels) + &relayed
 }
 
 /// How its two ends are joined.
-fn ends_joined(levels: &Levels) -> String {
+fn ends_joined(levels: &Spec) -> String {
     if let Some((place, direction)) = levels.far() {
         let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
         let direction = match direction {
@@ -80,7 +80,7 @@ pub fn limit_with_doubt(limit: &LimitView) -> String {
 }
 
 /// Where the ends run: "ends on different CPUs".
-pub fn placement(levels: &Levels) -> Option<&'static str> {
+pub fn placement(levels: &Spec) -> Option<&'static str> {
     Some(match levels.placement()? {
         Placement::Unpinned => "ends not pinned",
         Placement::SameCpu => "ends on the same CPU",
@@ -91,7 +91,7 @@ pub fn placement(levels: &Levels) -> Option<&'static str> {
 }
 
 /// The conditions of a family of groups: "Unix sockets, ends on different CPUs, 4 flows".
-pub fn subject(conditions: &Levels) -> String {
+pub fn subject(conditions: &Spec) -> String {
     // A condition that only an import knows says where it was measured, which was not this machine's loopback.
     let elsewhere: Vec<String> = foreign(conditions).map(|(name, level)| format!("{name} {level}")).collect();
     if conditions.workload() == Workload::Ring {
@@ -112,7 +112,7 @@ pub fn subject(conditions: &Levels) -> String {
 }
 
 /// Where a program of the user's runs, where that was decided.
-pub fn placed(conditions: &Levels) -> Option<&'static str> {
+pub fn placed(conditions: &Spec) -> Option<&'static str> {
     match conditions.placement()? {
         Placement::Unpinned => None,
         Placement::SameCpu => Some("on one CPU"),
@@ -121,7 +121,7 @@ pub fn placed(conditions: &Levels) -> Option<&'static str> {
 }
 
 /// A ring that does nothing, and what is asked of it.
-fn ring(conditions: &Levels) -> Vec<String> {
+fn ring(conditions: &Spec) -> Vec<String> {
     let mode = match conditions.mode() {
         Some(Mode::Checked) => "every completion checked",
         _ => "at its ceiling",
@@ -135,7 +135,7 @@ fn ring(conditions: &Levels) -> Vec<String> {
 }
 
 /// What is called, and how.
-fn call(conditions: &Levels) -> Vec<String> {
+fn call(conditions: &Spec) -> Vec<String> {
     let shown = |name: &str| level(name, &conditions.get(name));
     let Some(request) = conditions.request().map(|_| shown("request")) else { return Vec::new() };
     let response = match conditions.response() {
@@ -154,15 +154,15 @@ fn call(conditions: &Levels) -> Vec<String> {
 }
 
 /// Conditions that are no factor of ours.
-fn foreign(conditions: &Levels) -> impl Iterator<Item = (&str, Level)> {
+fn foreign(conditions: &Spec) -> impl Iterator<Item = (&str, Level)> {
     conditions.iter().filter(|(name, level)| factor::find(name).is_none() && *level != Level::Absent)
 }
 
-fn flows(conditions: &Levels) -> Option<String> {
+fn flows(conditions: &Spec) -> Option<String> {
     conditions.flows().filter(|flows| *flows > 1).map(|flows| format!("{flows} flows"))
 }
 
-fn load(conditions: &Levels) -> Vec<String> {
+fn load(conditions: &Spec) -> Vec<String> {
     let shown = |name: &str| level(name, &conditions.get(name));
     let offered = |name: &str| format!("{} offered", shown(name));
     let stream = conditions.rate().map(|_| offered("rate"));
@@ -177,7 +177,7 @@ fn load(conditions: &Levels) -> Vec<String> {
 }
 
 /// A group for people and tables: `unix · cross-core · drain`.
-pub fn group_label(conditions: &Levels) -> String {
+pub fn group_label(conditions: &Spec) -> String {
     let shown = conditions.present().filter(|(factor, level)| says_something(factor.name, level, conditions));
     let names: Vec<String> = shown
         .map(|(factor, level)| {
@@ -204,7 +204,7 @@ pub fn group_label(conditions: &Levels) -> String {
 }
 
 /// Defaults say nothing, and what a profile sets is said by its name.
-fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
+fn says_something(name: &str, level: &Level, conditions: &Spec) -> bool {
     let set_by_profile =
         |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
     match name {
@@ -219,7 +219,7 @@ fn says_something(name: &str, level: &Level, conditions: &Levels) -> bool {
     }
 }
 
-fn is_default(factor: &factor::Factor, level: &Level, conditions: &Levels) -> bool {
+fn is_default(factor: &factor::Factor, level: &Level, conditions: &Spec) -> bool {
     let workload = conditions.workload();
     let default = factor.default_over(workload, conditions.transport());
     default.is_some_and(|default| factor.kind.parse(default).as_ref() == Ok(level))
@@ -231,7 +231,7 @@ pub fn level(name: &str, level: &Level) -> String {
 }
 
 /// The name of a group's profile; where the plan gave single conditions, those.
-pub fn profile_name(conditions: &Levels) -> String {
+pub fn profile_name(conditions: &Spec) -> String {
     if let Some(name) = conditions.profile() {
         return name.to_owned();
     }
@@ -250,13 +250,13 @@ pub fn profile_phrase(name: &str) -> String {
 }
 
 /// Whether the reader throws the bytes away: then the kernel alone is measured.
-pub fn throws_away(conditions: &Levels) -> bool {
+pub fn throws_away(conditions: &Spec) -> bool {
     let no_work = conditions.work() == Some(Work::None) && conditions.walk().unwrap_or(0) == 0;
     conditions.profile() == Some("drain") || no_work
 }
 
 /// What to set, as an instruction: "read with 32 KiB and write with 256 KiB".
-pub fn choice(levels: &Levels, varied: &[String]) -> String {
+pub fn choice(levels: &Spec, varied: &[String]) -> String {
     let said: Vec<String> = FACTORS
         .iter()
         .filter(|factor| levels.role_of(factor.name) == Role::Choice && varied.iter().any(|name| name == factor.name))
@@ -307,7 +307,7 @@ fn option(name: &str) -> &str {
 }
 
 /// A cell for tables: `read 32 KiB, write 256 KiB`.
-pub fn cell_label(levels: &Levels, varied: &[String]) -> String {
+pub fn cell_label(levels: &Spec, varied: &[String]) -> String {
     let shown: Vec<String> = levels
         .present()
         .filter(|(factor, _)| varied.iter().any(|name| name == factor.name))
@@ -339,7 +339,7 @@ pub fn capital(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn levels(pairs: &[(&str, &str)]) -> Levels {
+    fn levels(pairs: &[(&str, &str)]) -> Spec {
         pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 

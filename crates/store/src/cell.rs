@@ -1,6 +1,6 @@
 //! Groups with the facts found about them, and cells with how they ended for good.
 
-use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Levels, Outcome, SessionId};
+use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId, Spec};
 use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
@@ -185,8 +185,8 @@ pub(crate) fn write_outcome(
 }
 
 /// Levels, of the session's workload where they do not say theirs; one that this version does not know is left to them.
-fn factors(row: &Row<'_>, levels: usize, workload: usize) -> rusqlite::Result<Levels> {
-    let levels: Levels = row.get::<_, Json<_>>(levels)?.0;
+fn factors(row: &Row<'_>, levels: usize, workload: usize) -> rusqlite::Result<Spec> {
+    let levels: Spec = row.get::<_, Json<_>>(levels)?.0;
     let workload = row.get_ref(workload)?.as_str()?.parse();
     Ok(match workload {
         Ok(workload) => levels.said_of(workload),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Fill, Levels, Work, Workload};
+use bytegauge_model::{EndRole, Fill, Spec, Work, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallSetup;
@@ -78,7 +78,7 @@ impl Setup {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Levels) -> Result<Setup, Fault> {
+    pub fn of(levels: &Spec) -> Result<Setup, Fault> {
         Ok(Setup::to(match levels.workload() {
             Workload::Stream => Task::Stream(StreamSetup::of(levels)?),
             Workload::Call => Task::Call(CallSetup::of(levels)?),
@@ -159,8 +159,8 @@ mod tests {
     use crate::address::Address;
     use crate::message::Command;
 
-    fn levels() -> Levels {
-        Levels::from([
+    fn levels() -> Spec {
+        Spec::from([
             ("transport", "tcp".into()),
             ("read_size", 4096.into()),
             ("write_size", 65536.into()),
@@ -176,7 +176,7 @@ mod tests {
         let Task::Stream(stream) = &setup.task else { panic!("{setup:?}") };
         assert_eq!((stream.path.read_size, stream.write_size, stream.rate), (4096, Some(65536), None));
         assert_eq!(stream.path.work, Work::NsPerByte(0.5));
-        assert_eq!(stream.path.options, Levels::default());
+        assert_eq!(stream.path.options, Spec::default());
         let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
         let text = serde_json::to_string(&command).unwrap();
         assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);

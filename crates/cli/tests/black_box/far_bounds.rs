@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndRole, Ends, Levels};
+use bytegauge_model::{EndRole, Ends, Spec};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::{SHOWN, Ticket};
@@ -35,13 +35,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn of(bench: &Bench, place: &str, role: EndRole, levels: &Levels) -> Caller {
+    pub fn of(bench: &Bench, place: &str, role: EndRole, levels: &Spec) -> Caller {
         let key = Key::read(&bench.path("key")).unwrap();
         let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
         Caller::over(link, role, levels)
     }
 
-    fn over(link: Arc<Link>, role: EndRole, levels: &Levels) -> Caller {
+    fn over(link: Arc<Link>, role: EndRole, levels: &Spec) -> Caller {
         let ticket = Ticket::fresh().unwrap();
         let far = match role {
             EndRole::Relay => FarPath { end: None, relay: Some(link.agent()), ticket },
@@ -81,8 +81,8 @@ impl Caller {
     }
 }
 
-fn stream(transport: &str, engine: &str) -> Levels {
-    Levels::from([
+fn stream(transport: &str, engine: &str) -> Spec {
+    Spec::from([
         ("transport", transport.into()),
         ("engine", engine.into()),
         ("read_size", 65_536.into()),
@@ -176,7 +176,7 @@ fn a_server_answers_no_more_than_is_allowed_although_nothing_was_begun() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     for engine in ["blocking", "epoll", "tokio"] {
-        let levels = Levels::from([
+        let levels = Spec::from([
             ("transport", "tcp".into()),
             ("server_engine", engine.into()),
             ("request", 16_384.into()),
@@ -200,8 +200,8 @@ fn a_server_answers_no_more_than_is_allowed_although_nothing_was_begun() {
 }
 
 /// Calls of datagrams of 16 KiB.
-fn calls(side: &'static str) -> Levels {
-    Levels::from([
+fn calls(side: &'static str) -> Spec {
+    Spec::from([
         ("transport", "udp".into()),
         (side, "plain".into()),
         ("read_size", 65_536.into()),

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndRole, Levels};
+use bytegauge_model::{EndRole, Spec};
 use bytegauge_traffic::ticket::SHOWN;
 use bytegauge_traffic::{Address, Command, Reply, relay};
 use serde_json::Value;
@@ -128,7 +128,7 @@ fn what_no_agent_runs_is_skipped_and_the_rest_is_measured() {
 
 /// Somebody whose relay at an agent goes on until it is told, or has moved what it may, however busy the machine is.
 fn patient(bench: &Bench, place: &str, relay: &str) -> Caller {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", "tcp".into()),
         ("engine", "blocking".into()),
         ("read_size", 65_536.into()),

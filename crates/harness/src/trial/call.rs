@@ -162,14 +162,14 @@ fn nothing_completed(calls: &CallReport) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytegauge_model::{EndReport, Levels};
+    use bytegauge_model::{EndReport, Spec};
 
     use super::*;
     use crate::trial::Answer;
 
     #[test]
     fn who_never_came_to_call_is_blamed_for_no_mode() {
-        let levels = Levels::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())]);
+        let levels = Spec::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())]);
         let setup = CallSetup::of(&levels).unwrap();
         let judged = |completed| {
             let call = Some(CallReport { begun: completed, completed, ..CallReport::default() });

@@ -51,12 +51,12 @@ pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndRep
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{DatagramReport, Levels};
+    use bytegauge_model::{DatagramReport, Spec};
 
     use super::*;
 
     fn setup(transport: &str, engine: &str) -> StreamSetup {
-        let levels = Levels::from([
+        let levels = Spec::from([
             ("transport", transport.into()),
             ("engine", engine.into()),
             ("read_size", 65536.into()),

@@ -61,7 +61,7 @@ pub(super) fn of_calls(relay: &RelayReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Levels;
+    use bytegauge_model::Spec;
     use bytegauge_traffic::Setup;
 
     use super::*;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn where_nothing_came_through_a_running_relay_is_asked_where_it_forwards_to() {
         let said = |relay: &str, outcome: &Outcome| {
-            let levels = Levels::from([
+            let levels = Spec::from([
                 ("transport", "tcp".into()),
                 ("read_size", 4096.into()),
                 ("write_size", 65536.into()),

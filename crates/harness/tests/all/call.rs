@@ -8,12 +8,12 @@ use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
-    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Levels, Outcome, Transport, UringKind, UringMode,
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, UringKind, UringMode,
 };
 use bytegauge_traffic::{CallSetup, Cast, Plant, Setup, StreamSetup};
 
 fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.to_string().into()),
         ("request", 64.into()),
@@ -143,7 +143,7 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
 #[test]
 fn one_cast_serves_streams_and_calls_in_turn() {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let levels = Levels::from([("transport", "unix".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
+    let levels = Spec::from([("transport", "unix".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     let stream = Setup { window_ns: 5_000_000, ..Setup::to(StreamSetup::of(&levels).unwrap()) }.any();
     let calls = setup("unix", "epoll".parse().unwrap()).any();
     for setup in [&stream, &calls, &calls, &stream] {

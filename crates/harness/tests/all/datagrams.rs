@@ -5,12 +5,12 @@ use std::time::Instant;
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::Measured;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
-use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Levels, Outcome, Transport, Work};
+use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Outcome, Spec, Transport, Work};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::{Plant, Setup, StreamSetup};
 
 fn setup(transport: &str, engine: &str) -> Setup<StreamSetup> {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.into()),
         ("read_size", 65_536.into()),

@@ -8,12 +8,12 @@ use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
-use bytegauge_model::{EndReport, EndRole, Ends, Engine, Level, Levels, Outcome, Transport};
+use bytegauge_model::{EndReport, EndRole, Ends, Engine, Level, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{Cast, Plant, Setup, StreamSetup};
 
 fn setup(transport: &str) -> Setup<StreamSetup> {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", transport.into()),
         ("read_size", (16 << 10).into()),
         ("write_size", (64 << 10).into()),
@@ -129,7 +129,7 @@ fn devices_and_files_are_endless() {
 }
 
 fn setup_one_ended(path: &str) -> Setup<StreamSetup> {
-    let levels = Levels::from([("transport", path.into()), ("read_size", (16 << 10).into())]);
+    let levels = Spec::from([("transport", path.into()), ("read_size", (16 << 10).into())]);
     setup("unix").with(StreamSetup::of(&levels).unwrap())
 }
 
@@ -170,7 +170,7 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
     for transport in ["tcp", "unix", "pipe", "udp", "unix-dgram"] {
         let joint: Transport = transport.parse().unwrap();
         let of_streams = |row: &&option::OptionRow| {
-            let setters = (row.sites)(&Levels::default()).0;
+            let setters = (row.sites)(&Spec::default()).0;
             (factor::find(row.factor).unwrap().fits)(&joint)
                 && [option::Setter::Source, option::Setter::Sink].iter().any(|end| setters.contains(end))
         };
@@ -193,7 +193,7 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
                 continue;
             }
             assert_eq!(measured.outcome, Outcome::Measured, "{} over {transport}", row.factor);
-            let is_source = (row.sites)(&Levels::default()).0.contains(&option::Setter::Source);
+            let is_source = (row.sites)(&Spec::default()).0.contains(&option::Setter::Source);
             let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
             let found = end.flows[0].options.get(row.factor);
             // Quick acknowledgements come and go.

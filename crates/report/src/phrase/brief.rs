@@ -4,7 +4,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::level::Kind;
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Engine, IAm, Level, Levels, Transport, Workload};
+use bytegauge_model::{Engine, IAm, Level, Spec, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
@@ -12,7 +12,7 @@ use super::{level, placed, placement, profile_name};
 const PROFILE_MAX: usize = 12;
 
 /// Conditions by name: `Unix, 2 CPUs, 50 flows`.
-pub fn brief(conditions: &Levels, names: &[String]) -> String {
+pub fn brief(conditions: &Spec, names: &[String]) -> String {
     let each: Vec<(String, Vec<Level>)> =
         names.iter().map(|name| (name.clone(), vec![conditions.get(name).clone()])).collect();
     brief_of_several(&each)
@@ -124,7 +124,7 @@ fn transport(value: &Level) -> String {
 }
 
 /// A condition that all questions share, where it is worth a word: it is not the default, or it decides much.
-pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
+pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
     let value = conditions.get(name);
     match name {
         "placement" if conditions.workload() == Workload::Check => placed(conditions).map(str::to_owned),
@@ -150,7 +150,7 @@ pub fn condition(name: &str, conditions: &Levels) -> Option<String> {
 }
 
 /// Whose program is asked about, and what its peer does: "your program reads, its peer writes 64 KiB".
-pub fn role(conditions: &Levels) -> Option<String> {
+pub fn role(conditions: &Spec) -> Option<String> {
     let peer = |name: &str, does: &str| match conditions.get(name) {
         Level::Absent => format!("its peer {does} as it likes"),
         size => format!("its peer {does} {}", level(name, &size)),
@@ -168,7 +168,7 @@ pub fn role(conditions: &Levels) -> Option<String> {
 }
 
 /// Whose program is asked about: "your program reads".
-pub fn who(conditions: &Levels) -> Option<&'static str> {
+pub fn who(conditions: &Spec) -> Option<&'static str> {
     Some(match conditions.i_am()? {
         IAm::Reader => "your program reads",
         IAm::Writer => "your program writes",
@@ -179,7 +179,7 @@ pub fn who(conditions: &Levels) -> Option<&'static str> {
 }
 
 /// What the worker does, for a column: the profile's phrase where it is short, else its name.
-pub fn profile_brief(conditions: &Levels) -> String {
+pub fn profile_brief(conditions: &Spec) -> String {
     let name = profile_name(conditions);
     let phrase = PROFILES.iter().find(|profile| profile.name == name).map(|profile| profile.phrase);
     match phrase {
@@ -197,7 +197,7 @@ pub fn in_code(name: &str) -> &str {
 
 /// A choice as it stands in a program; `None` where no line of code says it. Engines that move many datagrams a call have
 /// calls of their own for a size.
-pub fn code(name: &str, levels: &Levels) -> Option<String> {
+pub fn code(name: &str, levels: &Spec) -> Option<String> {
     let value = levels.get(name);
     if let ("read_size" | "write_size", Level::Number(bytes)) = (name, &value) {
         let is_read = name == "read_size";
@@ -243,8 +243,8 @@ pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
 mod tests {
     use super::*;
 
-    fn levels(pairs: &[(&str, &str)]) -> Levels {
-        let mut levels = Levels::default();
+    fn levels(pairs: &[(&str, &str)]) -> Spec {
+        let mut levels = Spec::default();
         for (name, text) in pairs {
             let level = factor::find(name).map(|factor| factor.kind.parse(text).unwrap());
             levels.set(name, level.unwrap_or_else(|| Level::Name((*text).into())));

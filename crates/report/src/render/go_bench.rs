@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use bytegauge_model::{CellKind, Level, Levels, Trial, Workload, escape, factor};
+use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, escape, factor};
 
 use crate::{SessionData, View};
 
@@ -38,7 +38,7 @@ pub fn render(view: &View, data: &SessionData) -> String {
 }
 
 /// `BenchmarkBufferSize/transport=unix/read=4096`.
-fn name(view: &View, levels: &Levels) -> String {
+fn name(view: &View, levels: &Spec) -> String {
     let camel = |word: &str| {
         let mut chars = word.chars();
         chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect::<String>())

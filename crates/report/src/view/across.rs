@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{GroupId, Levels, Role, SessionId};
+use bytegauge_model::{GroupId, Role, SessionId, Spec};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
@@ -97,8 +97,8 @@ pub struct AcrossAnswer {
 struct Asked {
     answer: AcrossAnswer,
     /// What the session named.
-    named: Option<Levels>,
-    conditions: Levels,
+    named: Option<Spec>,
+    conditions: Spec,
     choices: Vec<Choice>,
     /// Errors of the differences of any two of them.
     errors: Vec<Vec<f64>>,
@@ -106,7 +106,7 @@ struct Asked {
 
 #[derive(Clone)]
 struct Choice {
-    levels: Levels,
+    levels: Spec,
     mean: f64,
     footprint: Option<f64>,
     /// It stalls, or leaves a load unanswered that others carry.
@@ -118,8 +118,8 @@ impl AcrossView {
     pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let asked: Vec<Asked> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
-        let mut order: Vec<&Levels> = Vec::new();
-        let mut by_question: BTreeMap<&Levels, Vec<&Asked>> = BTreeMap::new();
+        let mut order: Vec<&Spec> = Vec::new();
+        let mut by_question: BTreeMap<&Spec, Vec<&Asked>> = BTreeMap::new();
         for one in &asked {
             let of = by_question.entry(&one.conditions).or_default();
             if of.is_empty() {
@@ -127,7 +127,7 @@ impl AcrossView {
             }
             of.push(one);
         }
-        let several: Vec<&Levels> = order.into_iter().filter(|question| by_question[question].len() > 1).collect();
+        let several: Vec<&Spec> = order.into_iter().filter(|question| by_question[question].len() > 1).collect();
         let varying = varying(&several);
         let mut boots: Vec<_> = sessions.iter().map(|session| session.record.machine.get("boot_id")).collect();
         boots.sort_by_key(|boot| boot.map(ToString::to_string));
@@ -207,15 +207,15 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
 }
 
 /// What a cell chooses, whatever else varied in its session.
-fn choices(levels: &Levels) -> Levels {
+fn choices(levels: &Spec) -> Spec {
     // Older sessions do not say their workload.
     let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
     levels.drop_absent();
     levels
 }
 
-fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
-    let place = |one: &Asked, levels: &Levels| one.choices.iter().position(|choice| choice.levels == *levels);
+fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
+    let place = |one: &Asked, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
     let in_all = |choice: &Choice| {
         let each: Option<Vec<&Choice>> =
             asked.iter().map(|one| Some(&one.choices[place(one, &choice.levels)?])).collect();
@@ -231,7 +231,7 @@ fn question(conditions: &Levels, asked: &[&Asked], varying: &[String], (level, m
         }
     };
     let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
-    let names: Vec<&Levels> = common.iter().map(|choice| &choice.levels).collect();
+    let names: Vec<&Spec> = common.iter().map(|choice| &choice.levels).collect();
     let varied = super::compare::varied(&names, |_, _| true);
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
@@ -277,7 +277,7 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
 }
 
 /// The transport, and every condition that tells questions apart.
-fn varying(questions: &[&Levels]) -> Vec<String> {
+fn varying(questions: &[&Spec]) -> Vec<String> {
     let mut names = super::compare::varied(questions, |_, _| true);
     names.retain(|name| !phrase::PROFILE_FACTORS.contains(&name.as_str()) && name != "transport");
     names.insert(0, "transport".into());
@@ -296,7 +296,7 @@ mod tests {
     fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
         let choice = |(level, unfit): (&Level, bool)| {
-            let levels = Levels::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
+            let levels = Spec::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
             // What autotuning came to is larger than any.
             Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), unfit }
         };

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use bytegauge_model::{Level, Levels, Role, Stage, Trial};
+use bytegauge_model::{Level, Role, Spec, Stage, Trial};
 use bytegauge_stats::avoid::{Place, against};
 use serde_json::{Value, to_value};
 
@@ -20,7 +20,7 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
     let mut found = confirmed(judged, settled, scope);
     let candidates: Vec<&Settled> =
         judged.candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
-    let choices: Vec<Levels> = candidates.iter().map(|cell| cell.cell.factors.of_role(Role::Choice)).collect();
+    let choices: Vec<Spec> = candidates.iter().map(|cell| cell.cell.factors.of_role(Role::Choice)).collect();
     let blocks = screening(&candidates, judged.offered);
     let wanted = &settled[reference].cell.factors;
     let levels_of = |factor: &str| {
@@ -181,9 +181,9 @@ fn screening(candidates: &[&Settled], offered: bool) -> Vec<Vec<Option<f64>>> {
 
 /// Where every candidate stands along a factor; those in which it does not exist stand apart, each in a column of its
 /// own.
-fn places(factor: &str, choices: &[Levels], levels: &[Level]) -> Vec<Place> {
-    let mut columns: HashMap<Levels, usize> = HashMap::new();
-    let place = |choice: &Levels| {
+fn places(factor: &str, choices: &[Spec], levels: &[Level]) -> Vec<Place> {
+    let mut columns: HashMap<Spec, usize> = HashMap::new();
+    let place = |choice: &Spec| {
         let mut others = choice.clone();
         let level = levels.binary_search(&choice.get(factor)).ok();
         if level.is_some() {

@@ -3,7 +3,7 @@
 //! Of a Unix socket connect(2) says it. A TCP client meets silence, as it does at a filter or a dead host, so only what
 //! the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
 
-use bytegauge_model::{ErrorClass, ErrorPhase, Levels, Place};
+use bytegauge_model::{ErrorClass, ErrorPhase, Place, Spec};
 
 use super::document::ErrorView;
 use super::settled::Settled;
@@ -19,7 +19,7 @@ pub fn listen_overflows(settled: &Settled) -> Option<u64> {
     counts.reduce(u64::saturating_add)
 }
 
-fn listens_here(levels: &Levels) -> bool {
+fn listens_here(levels: &Spec) -> bool {
     match levels.connect() {
         None => true,
         Some(Place::Ip(address)) => address.ip().is_loopback(),
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_server_elsewhere_counts_for_itself() {
-        let at = |place: &str| listens_here(&Levels::from([("connect", place.into())]));
-        assert!(listens_here(&Levels::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
+        let at = |place: &str| listens_here(&Spec::from([("connect", place.into())]));
+        assert!(listens_here(&Spec::default()) && at("127.0.0.1:7000") && at("[::1]:7000"));
         assert!(!at("192.0.2.7:7000") && !at("far.example:7000"));
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::{CellId, GroupId, Levels, Role, SessionId, SessionRecord};
+use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionRecord, Spec};
 use bytegauge_stats::compare::{
     Comparison, MIN_SESSIONS, Terms, Verdict, apart, between_sessions, over_cells, typical,
 };
@@ -28,7 +28,7 @@ use crate::phrase::{brief, cell_label, profile_brief};
 struct Asked {
     session: usize,
     group: GroupId,
-    conditions: Levels,
+    conditions: Spec,
     cost: &'static str,
     /// What it may say of other sessions' choices.
     proves: bool,
@@ -36,12 +36,12 @@ struct Asked {
     chosen: Option<usize>,
     cells: Vec<Confirmed>,
     /// The place of the cell that makes these choices; nothing where two do. Sessions have thousands of cells.
-    by_choices: HashMap<Levels, Option<usize>>,
+    by_choices: HashMap<Spec, Option<usize>>,
 }
 
 struct Confirmed {
     id: CellId,
-    choices: Levels,
+    choices: Spec,
     /// ln cost of every trial.
     costs: Vec<f64>,
     lower: Option<f64>,
@@ -57,7 +57,7 @@ impl BetweenView {
         let asked: Vec<Asked> = sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
         let scene = Scene { sessions, arms: &arms, terms: &terms };
         let lined_up: Vec<Vec<&Asked>> = line_up(&asked, sessions);
-        let conditions: Vec<&Levels> = lined_up.iter().map(|same| &same[0].conditions).collect();
+        let conditions: Vec<&Spec> = lined_up.iter().map(|same| &same[0].conditions).collect();
         let mut names = varied(&conditions, |_, _| true);
         names.insert(0, "transport".into());
         names.dedup();
@@ -185,7 +185,7 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
 }
 
 /// The levels that are there; older sessions do not say their workload.
-fn present(levels: &Levels, role: Option<Role>) -> Levels {
+fn present(levels: &Spec, role: Option<Role>) -> Spec {
     let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
     let workload = levels.workload();
     let mut levels = levels.said_of(workload);
@@ -194,7 +194,7 @@ fn present(levels: &Levels, role: Option<Role>) -> Levels {
 }
 
 /// Whether two say the same; of a table, as far as it says anything.
-fn agree(one: &Levels, other: &Levels, stated_only: bool) -> bool {
+fn agree(one: &Spec, other: &Spec, stated_only: bool) -> bool {
     if !stated_only {
         return one == other;
     }
@@ -239,7 +239,7 @@ fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Aske
     all
 }
 
-fn worded(conditions: &Levels, names: &[String]) -> String {
+fn worded(conditions: &Spec, names: &[String]) -> String {
     let names: Vec<String> =
         names.iter().filter(|name| !crate::phrase::PROFILE_FACTORS.contains(&name.as_str())).cloned().collect();
     let (who, question) = (profile_brief(conditions), brief(conditions, &names));
@@ -264,7 +264,7 @@ impl Scene<'_> {
     }
 
     /// The cell of one session in another.
-    fn same<'c>(&self, choices: &Levels, first: &Asked, in_: &'c Asked) -> Option<&'c Confirmed> {
+    fn same<'c>(&self, choices: &Spec, first: &Asked, in_: &'c Asked) -> Option<&'c Confirmed> {
         let stated_only = [first, in_].iter().any(|asked| is_table(&self.sessions[asked.session].record));
         if !stated_only {
             return in_.by_choices.get(choices).copied().flatten().map(|at| &in_.cells[at]);
@@ -281,7 +281,7 @@ impl Scene<'_> {
         comparisons: &mut [Vec<Comparison>],
     ) -> Option<BetweenQuestion> {
         let first = same[0];
-        let every: Vec<&Levels> = first.cells.iter().map(|cell| &cell.choices).collect();
+        let every: Vec<&Spec> = first.cells.iter().map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);
         let mut cells = Vec::new();
         for cell in &first.cells {
@@ -347,7 +347,7 @@ impl Scene<'_> {
 
     /// What each session chose, in every other one.
     fn choices(&self, question: &str, same: &[&Asked]) -> Vec<BetweenChoice> {
-        let every: Vec<&Levels> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
+        let every: Vec<&Spec> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);
         let mut choices = Vec::new();
         for from in same {

@@ -3,7 +3,7 @@
 //! Only what came back is a rate here; what was sent for it explains losses and no more.
 
 use bytegauge_model::unit::{byte_rate, call_rate};
-use bytegauge_model::{CallDatagrams, CellKind, EndRole, Levels, Trial, UdpUse};
+use bytegauge_model::{CallDatagrams, CellKind, EndRole, Spec, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
 use super::datagrams::namespace;
@@ -54,7 +54,7 @@ fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
 }
 
 /// Bytes of a reply.
-fn response(levels: &Levels) -> Option<u64> {
+fn response(levels: &Spec) -> Option<u64> {
     levels.response().or_else(|| levels.request())
 }
 

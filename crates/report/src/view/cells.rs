@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, EndRole, Levels, Outcome, SessionStatus, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_stats::trend::drift;
@@ -251,7 +251,7 @@ fn was_stolen_from(trial: &Trial) -> bool {
     trial.machine.as_ref().is_some_and(|machine| machine.steal_ns > 0)
 }
 
-fn label(levels: &Levels, varied: &[String]) -> String {
+fn label(levels: &Spec, varied: &[String]) -> String {
     let choices = levels.of_role(bytegauge_model::Role::Choice);
     let label = phrase::cell_label(&choices, varied);
     let label = if label.is_empty() {
@@ -270,7 +270,7 @@ fn label(levels: &Levels, varied: &[String]) -> String {
 }
 
 /// The level of every factor of the workload, `null` where it does not apply.
-pub fn factors(levels: &Levels) -> Factors {
+pub fn factors(levels: &Spec) -> Factors {
     let value = |name: &str| serde_json::to_value(levels.get(name)).unwrap_or(Value::Null);
     factor::of(levels.workload()).map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
 }

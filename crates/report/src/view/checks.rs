@@ -5,7 +5,7 @@
 //! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
 
 use bytegauge_model::unit::{byte_rate, significant};
-use bytegauge_model::{Engine, Levels, Trial, Workload};
+use bytegauge_model::{Engine, Spec, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
 
@@ -30,7 +30,7 @@ const LINK: f64 = 0.05;
 const LINK_TRIALS: usize = 4;
 
 /// What cannot be true of a cell's trials on a machine with so many CPUs; `None` where nothing contradicts.
-pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
+pub fn contradiction(levels: &Spec, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
     let ends = [source_sums(trials), sink_sums(trials)];
     let of_stream = levels.workload() == Workload::Stream;
     if of_stream && let Some(said) = short_calls(&ends) {
@@ -56,7 +56,7 @@ pub fn contradiction(levels: &Levels, trials: &[&Trial], cpus: Option<u64>) -> O
 
 /// A call moves no more than it was given room for, so the rate is at most that of the reads times their size. Medians
 /// keep the order that every honest trial has.
-fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
+fn rate_of_sizes(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     let size = levels.read_size().filter(|size| *size > 0)? as f64;
     let middle = |of: &dyn Fn(&Trial) -> Option<f64>| {
         median(&trials.iter().filter_map(|trial| of(trial)).filter(|value| value.is_finite()).collect::<Vec<_>>())
@@ -72,7 +72,7 @@ fn rate_of_sizes(levels: &Levels, trials: &[&Trial]) -> Option<String> {
 }
 
 /// Nothing goes faster than the link carries it.
-fn over_link(levels: &Levels, trials: &[&Trial]) -> Option<String> {
+fn over_link(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     let carries = link_rate(levels).filter(|_| levels.workload() == Workload::Stream)?;
     let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
     let rate = median(&rates).filter(|rate| rates.len() >= LINK_TRIALS && *rate > carries * (1.0 + LINK))?;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bytegauge_model::{CellKind, GroupId, Level, Levels, Role, Trial};
+use bytegauge_model::{CellKind, GroupId, Level, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{Recommendation, over_profiles};
 use bytegauge_store::GroupRow;
@@ -23,7 +23,7 @@ use crate::{SessionData, phrase};
 /// Groups that agree in every condition that no profile sets.
 pub struct Family<'a> {
     /// The conditions that they share.
-    pub conditions: Levels,
+    pub conditions: Spec,
     /// Its groups, in the order of the plan.
     pub groups: Vec<Judged<'a>>,
     /// The verdict over those of its groups that have confirmed cells; `None` where none has.
@@ -125,8 +125,8 @@ pub struct Scene<'a> {
 pub fn families<'a>(data: &'a SessionData, scene: &Scene) -> Vec<Family<'a>> {
     let members = members(scene.settled);
     let nobody = Vec::new();
-    let mut order: Vec<(Levels, Vec<&GroupRow>)> = Vec::new();
-    let mut place: BTreeMap<Levels, usize> = BTreeMap::new();
+    let mut order: Vec<(Spec, Vec<&GroupRow>)> = Vec::new();
+    let mut place: BTreeMap<Spec, usize> = BTreeMap::new();
     for row in &data.groups {
         let conditions = shared_conditions(&row.group.factors);
         let at = *place.entry(conditions.clone()).or_insert_with(|| {
@@ -153,14 +153,14 @@ fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
     members
 }
 
-fn shared_conditions(conditions: &Levels) -> Levels {
+fn shared_conditions(conditions: &Spec) -> Spec {
     let mut shared = conditions.of_role(Role::Condition);
     shared.retain(|name| !PROFILE_FACTORS.contains(&name));
     shared.drop_absent();
     shared
 }
 
-fn family<'a>(conditions: Levels, rows: &[(&'a GroupRow, &[usize])], scene: &Scene) -> Family<'a> {
+fn family<'a>(conditions: Spec, rows: &[(&'a GroupRow, &[usize])], scene: &Scene) -> Family<'a> {
     let choices = line_up(rows, scene.settled);
     let groups: Vec<Judged> = rows.iter().map(|(row, members)| judge(row, members, &choices, scene)).collect();
     let confirmed: Vec<(&GroupInput, &GroupVerdict)> =
@@ -170,9 +170,9 @@ fn family<'a>(conditions: Levels, rows: &[(&'a GroupRow, &[usize])], scene: &Sce
 }
 
 /// A choice, and which of several equal cells of a group it is (an import may hold the same cell twice).
-type Choice = (Levels, usize);
+type Choice = (Spec, usize);
 
-fn choice_of(settled: &Settled, seen: &mut HashMap<Levels, usize>) -> Choice {
+fn choice_of(settled: &Settled, seen: &mut HashMap<Spec, usize>) -> Choice {
     let mut levels = settled.cell.factors.of_role(Role::Choice);
     levels.drop_absent();
     let nth = seen.entry(levels.clone()).or_insert(0);
@@ -188,7 +188,7 @@ fn competes(settled: &Settled) -> bool {
 }
 
 /// Whether the cell's engine moves no bytes, or its ring is none.
-pub fn moves_nothing(levels: &Levels) -> bool {
+pub fn moves_nothing(levels: &Spec) -> bool {
     ["engine", "server_engine", "client_engine", "implementation"]
         .iter()
         .any(|engine| levels.get(engine).name() == Some("null"))
@@ -285,14 +285,14 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Me
 
 /// Choices that have more than one level among the cells, in the order of the factor table.
 pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
-    let levels: Vec<&Levels> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
+    let levels: Vec<&Spec> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
     // What one program chooses may be another's condition.
     varied(&levels, |levels, name| levels.role_of(name) == Role::Choice)
 }
 
 /// Factors that have more than one level among the cells of which they are counted, in the order of the factor table.
 /// Where a factor does not exist it has no level: a device beside sockets varies no socket option.
-pub fn varied(levels: &[&Levels], counts: impl Fn(&Levels, &str) -> bool) -> Vec<String> {
+pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<String> {
     let varies = |name: &str| {
         let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
         let mut present = counted.filter(|level| *level != Level::Absent);
@@ -344,7 +344,7 @@ fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<
 }
 
 /// Whether a choice leaves everything that varies to the system.
-pub fn is_default(levels: &Levels, varied: &[String]) -> bool {
+pub fn is_default(levels: &Spec, varied: &[String]) -> bool {
     !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
 
-use bytegauge_model::{CellId, EndReport, Levels, Role, Trial};
+use bytegauge_model::{CellId, EndReport, Role, Spec, Trial};
 use bytegauge_stats::cost::{Cost, Point, Search, analyse, correlation, plain_fit};
 use bytegauge_stats::interval::student_interval;
 use bytegauge_stats::quantile::median;
@@ -51,8 +51,8 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
 }
 
 /// Cells that agree with the pivot in every choice but one.
-fn along<'a>(size: &str, pivot: &Levels, cells: &[&'a Settled<'a>]) -> Vec<&'a Settled<'a>> {
-    let others = |levels: &Levels| {
+fn along<'a>(size: &str, pivot: &Spec, cells: &[&'a Settled<'a>]) -> Vec<&'a Settled<'a>> {
+    let others = |levels: &Spec| {
         let mut levels = levels.of_role(Role::Choice);
         levels.retain(|name| name != size);
         levels

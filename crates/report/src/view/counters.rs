@@ -3,7 +3,7 @@
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
 //! long ones. What no trial recorded stays `None`.
 
-use bytegauge_model::{EndReport, EndRole, Levels, Trial, Workload};
+use bytegauge_model::{EndReport, EndRole, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
@@ -106,7 +106,7 @@ pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
 }
 
 /// Counts everything in the trials behind an estimate.
-pub fn counters(levels: &Levels, trials: &[&Trial]) -> Counters {
+pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     // An import may lack an end's report or single counts of it: zero calls are calls that nobody counted.
     // A ring reads and writes nothing: its counts are its own.
@@ -155,7 +155,7 @@ const APART: f64 = 0.25;
 
 /// Whether both ends of a stream saw its bytes pass at one rate, each within its own window: only then is the CPU time of one for
 /// a byte, beside that of the other, what the stream costs. Of datagrams fewer arrive than were sent.
-pub fn windows_agree(levels: &Levels, trials: &[&Trial]) -> bool {
+pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
     let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
     let rate = |end: Option<EndSums>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
     match (rate(source_sums(trials)), rate(sink_sums(trials))) {
@@ -167,7 +167,7 @@ pub fn windows_agree(levels: &Levels, trials: &[&Trial]) -> bool {
 }
 
 /// The CPU time of a cell.
-pub fn cpu(levels: &Levels, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
+pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     let agree = windows_agree(levels, trials);
     let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(1).total_s_per_gib).filter(|_| agree);

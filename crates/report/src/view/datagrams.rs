@@ -2,7 +2,7 @@
 //!
 //! Sums over the trials behind the estimate, of the flows' whole lives: what is lost in a warm-up is lost too.
 
-use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Levels, Side, Trial, UdpUse};
+use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Side, Spec, Trial, UdpUse};
 
 use super::counters::ratio;
 use super::document::DatagramView;
@@ -46,7 +46,7 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
     })
 }
 
-fn arrives_here(levels: &Levels) -> bool {
+fn arrives_here(levels: &Spec) -> bool {
     levels.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source)
 }
 

@@ -1,12 +1,12 @@
 //! The memory that a cell takes: what the recommendation keeps small among equally good cells.
 
-use bytegauge_model::{EndReport, Engine, Level, Levels, RcvbufOn, Trial, Workload};
+use bytegauge_model::{EndReport, Engine, Level, RcvbufOn, Spec, Trial, Workload};
 
 use super::options::effective;
 
 /// Buffers of both ends and, where the plan varies them, of the kernel; bytes over all flows. `None` where the
 /// cell has no read size, or a varied buffer's size is not known.
-pub fn footprint(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
+pub fn footprint(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> {
     match levels.workload() {
         Workload::Stream => {}
         Workload::Call => return of_calls(levels, trials, varied),
@@ -32,7 +32,7 @@ const ENTRY_BYTES: u64 = 96;
 /// What the server's kernel may hold for its connections in the buffers that the plan varies, and its receive
 /// buffers where those vary: one a thread, or a connection where each has a thread. `None` where neither does: an
 /// engine has no size.
-fn of_calls(levels: &Levels, trials: &[&Trial], varied: &[String]) -> Option<u64> {
+fn of_calls(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> {
     let varies = |name: &str| varied.iter().any(|varied| varied == name);
     let connections =
         levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0);
@@ -62,23 +62,23 @@ pub const BUFFERS: &[Buffer] =
     &[Buffer { factor: "sndbuf" }, Buffer { factor: "rcvbuf" }, Buffer { factor: "pipe_size" }];
 
 impl Buffer {
-    fn applies(&self, levels: &Levels) -> bool {
+    fn applies(&self, levels: &Spec) -> bool {
         levels.get(self.factor) != Level::Absent
     }
 
     /// The size that the kernel reports, or else the one that was asked for.
-    pub fn size(&self, levels: &Levels, trials: &[&Trial]) -> Option<u64> {
+    pub fn size(&self, levels: &Spec, trials: &[&Trial]) -> Option<u64> {
         effective(trials, self.end_of(levels))
             .and_then(|options| options.get(self.factor).number())
             .or_else(|| levels.get(self.factor).number())
     }
 
-    fn end_of(&self, levels: &Levels) -> fn(&Trial) -> Option<&EndReport> {
+    fn end_of(&self, levels: &Spec) -> fn(&Trial) -> Option<&EndReport> {
         if self.is_of_source(levels) { |trial| trial.source_side() } else { |trial| trial.sink_side() }
     }
 
     /// Whether it is the writer's, or the client's. Of calls both buffers are the server's, unless the plan sets the client's.
-    pub fn is_of_source(&self, levels: &Levels) -> bool {
+    pub fn is_of_source(&self, levels: &Spec) -> bool {
         match levels.workload() {
             Workload::Stream => self.factor == "sndbuf",
             Workload::Call => self.factor == "rcvbuf" && levels.rcvbuf_on() == Some(RcvbufOn::Client),

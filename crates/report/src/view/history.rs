@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellKind, Levels, SessionId};
+use bytegauge_model::{CellKind, SessionId, Spec};
 use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
 use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
@@ -82,7 +82,7 @@ impl HistoryView {
         let margin = settings.margin.unwrap_or(last.record.margin);
         let level = level(settings);
         let named = named(last, settings);
-        let measured = |sessions: &[SessionData]| -> Vec<BTreeMap<Levels, Measured>> {
+        let measured = |sessions: &[SessionData]| -> Vec<BTreeMap<Spec, Measured>> {
             sessions.iter().map(|session| measured(session, settings)).collect()
         };
         let (was, is) = (measured(before), measured(after));
@@ -120,10 +120,10 @@ impl HistoryView {
 struct Named {
     label: String,
     unit: &'static str,
-    levels: Levels,
+    levels: Spec,
 }
 
-fn key(levels: &Levels) -> Levels {
+fn key(levels: &Spec) -> Spec {
     // Older sessions do not say their workload.
     let mut levels = levels.clone().said_of(levels.workload());
     levels.drop_absent();
@@ -154,7 +154,7 @@ fn over_sessions(rates: &[f64]) -> Option<f64> {
 
 /// What a session confirmed, by cell: of each the median that its report shows, so that no two screens order one choice of two
 /// sessions in two ways.
-fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Measured> {
+fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Spec, Measured> {
     compared(session, settings, |_, settled, method| {
         let confirmed = settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
         let each = confirmed.filter_map(|cell| {
@@ -172,11 +172,11 @@ fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Levels, Meas
 
 fn line(
     named: &Named,
-    was: &[BTreeMap<Levels, Measured>],
-    is: &[BTreeMap<Levels, Measured>],
+    was: &[BTreeMap<Spec, Measured>],
+    is: &[BTreeMap<Spec, Measured>],
     terms: &Terms,
 ) -> HistoryLine {
-    let of = |sessions: &[BTreeMap<Levels, Measured>]| -> (Vec<f64>, Option<f64>) {
+    let of = |sessions: &[BTreeMap<Spec, Measured>]| -> (Vec<f64>, Option<f64>) {
         let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
         let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
         (found.iter().map(|measured| measured.ln_cost).collect(), over_sessions(&rates))

@@ -5,7 +5,7 @@
 //! they take turns, so their blocks are compared round by round; rounds swing together, so neighbours are merged before
 //! an interval is made. The best choice of either group is known from the same trials: a slight optimism on both sides.
 
-use bytegauge_model::{Level, Levels, Role};
+use bytegauge_model::{Level, Role, Spec};
 use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
 use bytegauge_stats::outlier::limit;
 use serde_json::to_value;
@@ -139,7 +139,7 @@ fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<Leve
         // What a choice has no level of, as some relays have no threads to choose, is decided by something else.
         let has = |choice: &usize| levels_of(*choice).is_some_and(|levels| levels.get(factor) != Level::Absent);
         let same =
-            |choice: &usize| levels_of(*choice).is_some_and(|levels: &Levels| levels.get(factor) == own.get(factor));
+            |choice: &usize| levels_of(*choice).is_some_and(|levels: &Spec| levels.get(factor) == own.get(factor));
         let (with, without): (Vec<usize>, Vec<usize>) = group.verdict.present.iter().copied().partition(same);
         let excess = |choice: &usize| group.verdict.excess[*choice].unwrap_or(f64::INFINITY);
         let spread = with.iter().map(excess).fold(scope.margin.ln_1p(), f64::max);

@@ -1,14 +1,14 @@
 //! The emulated link of a group: what it was to be and what it was, in numbers and in words.
 
 use bytegauge_model::unit::{about_bytes, byte_rate, significant};
-use bytegauge_model::{CellKind, EmulatedLink, EndReport, Levels, LinkLoss, LinkRate, LinkUse, Nanos, Trial};
+use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkLoss, LinkRate, LinkUse, Nanos, Spec, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::document::{CellView, GroupView, LinkView, View};
 use crate::phrase::join;
 
 /// What the trials of a group say of its link; `None` where it has none, or none of them tells.
-pub fn view(conditions: &Levels, trials: &[&Trial]) -> Option<LinkView> {
+pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
     let link = conditions.emulated_link()?;
     let told = || trials.iter().filter_map(|trial| trial.machine.as_ref());
     let used = told().filter_map(|machine| machine.link).reduce(|one, other: LinkUse| one.plus(&other))?;

@@ -51,7 +51,7 @@ mod verdicts;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, Levels, Outcome, ProgramTask, SessionStatus, Versus, Workload, factor, level::Kind, meaning,
+    Cell, CellKind, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning,
 };
 use bytegauge_stats::group::Method;
 
@@ -249,7 +249,7 @@ fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> 
 /// Factors with more than one level among the candidates of the session.
 fn plan_varied(cells: &[Cell]) -> Vec<String> {
     let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let levels: Vec<&Levels> = candidates.map(|cell| &cell.factors).collect();
+    let levels: Vec<&Spec> = candidates.map(|cell| &cell.factors).collect();
     compare::varied(&levels, |_, _| true)
 }
 

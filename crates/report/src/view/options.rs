@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::option::{self, OPTIONS, OptionRow, Setter};
 use bytegauge_model::trial::EffectiveOptions;
-use bytegauge_model::{CellKind, EndReport, Level, Levels, Trial, Workload, factor};
+use bytegauge_model::{CellKind, EndReport, Level, Spec, Trial, Workload, factor};
 use serde_json::Value;
 
 use super::document::{CellView, OptionView};
@@ -19,7 +19,7 @@ pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>
 }
 
 /// Every option that was asked for, or that somebody reports.
-pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
+pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
     let source = effective(trials, Trial::source_side);
     let sink = effective(trials, Trial::sink_side);
     let at = |end: Option<&EffectiveOptions>, name: &str| end.map(|end| value(end.get(name))).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn of_cell(levels: &Levels, trials: &[&Trial]) -> BTreeMap<&'static str, Opt
 }
 
 /// What an end of the cell's workload should have in force, by the end's side: source first, then sink.
-fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
+fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
     let requested = option::requested(levels);
     let level = requested.get(row.factor);
     if level == Level::Absent {
@@ -52,7 +52,7 @@ fn expected(row: &OptionRow, levels: &Levels) -> Option<(Level, [bool; 2])> {
 /// Whether a request is in force at every end that made it; `None` where nobody asked, or nobody could tell.
 fn as_asked(
     row: &OptionRow,
-    levels: &Levels,
+    levels: &Spec,
     source: Option<&EffectiveOptions>,
     sink: Option<&EffectiveOptions>,
 ) -> Option<bool> {
@@ -88,7 +88,7 @@ pub fn notes(cells: &[CellView]) -> Vec<String> {
 
 fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     let (row, factor) = (option::of_factor(name)?, factor::find(name)?);
-    let levels: Levels = serde_json::from_value(serde_json::to_value(&cell.factors).ok()?).ok()?;
+    let levels: Spec = serde_json::from_value(serde_json::to_value(&cell.factors).ok()?).ok()?;
     let (expected, sets) = expected(row, &levels)?;
     let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
     let differ: Vec<(&'static str, &Value)> = [("source", &view.source), ("sink", &view.sink)]
@@ -104,7 +104,7 @@ fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     Some(format!("--{} {asked}: {} is {}: {why}", factor.flag(), row.name, found.join(" and ")))
 }
 
-fn end_name(levels: &Levels, end: &'static str) -> &'static str {
+fn end_name(levels: &Spec, end: &'static str) -> &'static str {
     match (levels.workload(), end) {
         (Workload::Call, "source") => "client",
         (Workload::Call, _) => "server",
@@ -116,7 +116,7 @@ fn end_name(levels: &Levels, end: &'static str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn levels(given: &[(&str, &str)]) -> Levels {
+    fn levels(given: &[(&str, &str)]) -> Spec {
         given.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
     }
 

@@ -4,7 +4,7 @@
 //! different answers. Says only what the comparison has shown, and what the choice costs in memory a connection.
 
 use bytegauge_model::unit::significant;
-use bytegauge_model::{Bytes, Levels, OrAuto, Role};
+use bytegauge_model::{Bytes, OrAuto, Role, Spec};
 
 use super::answer::Conditions;
 use super::compare::Judged;
@@ -105,7 +105,7 @@ fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Condition
     (sizes.len() > 1).then_some(sizes)
 }
 
-fn others(levels: &Levels) -> Levels {
+fn others(levels: &Spec) -> Spec {
     let mut others = levels.of_role(Role::Choice);
     (others.rcvbuf, others.rcvbuf_on) = (None, None);
     others

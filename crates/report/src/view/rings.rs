@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellKind, EndRole, Level, Levels, RingReport, Stage, Trial};
+use bytegauge_model::{CellKind, EndRole, Level, RingReport, Spec, Stage, Trial};
 
 use super::counters::ratio;
 use super::document::{CellView, Factors, GroupView, RingView};
@@ -54,7 +54,7 @@ pub fn artefact(settled: &Settled, ring: Option<&RingView>) -> Option<String> {
 /// For each cell of a group the cheapest operation among the cells with the same ring and set-up, whatever their
 /// size, ns: what remains when a system call is shared by many.
 pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> {
-    let ring = |levels: &Levels| ["implementation", "setup"].map(|name| levels.get(name).clone());
+    let ring = |levels: &Spec| ["implementation", "setup"].map(|name| levels.get(name).clone());
     let mut cheapest: BTreeMap<[Level; 2], f64> = BTreeMap::new();
     for (settled, rate) in cells {
         if let Some(rate) = rate.filter(|rate| *rate > 0.0) {

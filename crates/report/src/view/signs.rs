@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{
-    Level, Levels, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Workload,
-};
+use bytegauge_model::{Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::{listen_overflows, not_accepted};
@@ -230,13 +228,13 @@ fn waits(known: &Known, call: &CallView) -> Option<Waits> {
 }
 
 /// Bytes or calls per second that are offered, both directions together where both are used; `None` where it is as much as goes.
-pub fn offered_rate(levels: &Levels) -> Option<f64> {
+pub fn offered_rate(levels: &Spec) -> Option<f64> {
     Some(levels.offered_rate()? as f64 * ways(levels) as f64)
 }
 
 /// Bytes of data per second that an emulated link can carry at most, both directions together where both are used; `None` without
 /// a link.
-pub fn link_rate(levels: &Levels) -> Option<f64> {
+pub fn link_rate(levels: &Spec) -> Option<f64> {
     Some(levels.emulated_link()?.data_rate() * ways(levels) as f64)
 }
 
@@ -245,7 +243,7 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
     (end.calls > 0 && end.window_ns > 0).then(|| end.window_ns as f64 * flows as f64 / end.calls as f64)
 }
 
-fn think_share(end: &EndSums, levels: &Levels) -> Option<f64> {
+fn think_share(end: &EndSums, levels: &Spec) -> Option<f64> {
     let think_ns = levels.think().filter(|ns| *ns > 0)? as f64;
     (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64))
 }
@@ -258,7 +256,7 @@ type Sibling = (u64, f64, usize);
 pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static str, f64)>> {
     let mut gains: Vec<Option<(&'static str, f64)>> = vec![None; cells.len()];
     for buffer in BUFFERS {
-        let mut families: BTreeMap<(Levels, bool), Vec<Sibling>> = BTreeMap::new();
+        let mut families: BTreeMap<(Spec, bool), Vec<Sibling>> = BTreeMap::new();
         for (at, (settled, rate)) in cells.iter().enumerate() {
             let levels = &settled.cell.factors;
             let size = buffer.size(levels, &settled.trials);

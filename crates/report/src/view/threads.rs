@@ -1,9 +1,9 @@
 //! How many flows and threads a cell has, by its levels.
 
-use bytegauge_model::{Engine, Levels, Workload};
+use bytegauge_model::{Engine, Spec, Workload};
 
 /// Threads of the end that connects, and of the one that is connected to.
-pub fn threads(levels: &Levels) -> [u64; 2] {
+pub fn threads(levels: &Spec) -> [u64; 2] {
     match levels.workload() {
         Workload::Call => [
             threads_of_calls(levels, levels.client_engine(), levels.client_threads(), 0),
@@ -20,7 +20,7 @@ pub fn threads(levels: &Levels) -> [u64; 2] {
 }
 
 /// One for each connection that has something to say where the end is blocking: a server has those of competing clients too.
-fn threads_of_calls(levels: &Levels, engine: Option<Engine>, threads: Option<u64>, competing: u64) -> u64 {
+fn threads_of_calls(levels: &Spec, engine: Option<Engine>, threads: Option<u64>, competing: u64) -> u64 {
     match engine {
         Some(engine) if engine.has_thread_a_flow() => flows(levels).saturating_add(competing),
         _ => threads.unwrap_or(1).max(1),
@@ -28,7 +28,7 @@ fn threads_of_calls(levels: &Levels, engine: Option<Engine>, threads: Option<u64
 }
 
 /// One for each flow, or each way where the engine carries many connections a thread.
-fn threads_of_stream(levels: &Levels) -> u64 {
+fn threads_of_stream(levels: &Spec) -> u64 {
     let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
     match levels.engine() {
         Some(engine) if !lossy && engine != Engine::Null && !engine.has_thread_a_flow() => ways(levels),
@@ -37,18 +37,18 @@ fn threads_of_stream(levels: &Levels) -> u64 {
 }
 
 /// Threads of the end that measures: what its window is multiplied by to have its time.
-pub fn lanes(levels: &Levels) -> u64 {
+pub fn lanes(levels: &Spec) -> u64 {
     let [near, far] = threads(levels);
     if levels.workload() == Workload::Call { near } else { far }
 }
 
 /// Parallel flows of a cell; of both ways each.
-pub fn flows(levels: &Levels) -> u64 {
+pub fn flows(levels: &Spec) -> u64 {
     levels.flows().unwrap_or(1).max(1).saturating_mul(ways(levels))
 }
 
 /// Directions that bytes go in at once.
-pub fn ways(levels: &Levels) -> u64 {
+pub fn ways(levels: &Spec) -> u64 {
     if levels.goes_both_ways() { 2 } else { 1 }
 }
 
@@ -65,7 +65,7 @@ mod tests {
                 Ok(number) => Level::Number(number),
                 Err(_) => Level::Name(text.to_owned()),
             };
-            let levels: Levels = pairs.iter().map(|(name, text)| (*name, level(text))).collect();
+            let levels: Spec = pairs.iter().map(|(name, text)| (*name, level(text))).collect();
             assert_eq!(threads(&levels), expected, "{pairs:?}");
         };
         let stream =

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, Counted, Level, Levels, Versus, VersusSide, Workload, factor};
+use bytegauge_model::{CellId, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
@@ -92,7 +92,7 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let compared = Compared::of(versus, judged, conditions.settled, margin);
     let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));
     let offered = judged.iter().any(|group| group.offered);
-    let side = |side: &VersusSide, own: Option<&Levels>, other: Option<&Levels>| {
+    let side = |side: &VersusSide, own: Option<&Spec>, other: Option<&Spec>| {
         let at = conditions.settled.iter().position(|settled| settled.cell.id == side.cell);
         let cell = at.map(|at| &conditions.cells[at]);
         let cpu = at.and_then(|at| {
@@ -157,17 +157,17 @@ pub fn longer(ln: f64) -> f64 {
     if ln >= 0.0 { ln.exp_m1() } else { -(-ln).exp_m1() }
 }
 
-fn levels<'a>(cell: &CellId, conditions: &'a Conditions) -> Option<&'a Levels> {
+fn levels<'a>(cell: &CellId, conditions: &'a Conditions) -> Option<&'a Spec> {
     conditions.settled.iter().find(|settled| settled.cell.id == *cell).map(|settled| &settled.cell.factors)
 }
 
 /// The levels of one side that the other has not. A program is told apart by its words.
-fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, String> {
+fn differs(own: Option<&Spec>, other: Option<&Spec>) -> BTreeMap<String, String> {
     let Some((own, other)) = own.zip(other) else { return BTreeMap::new() };
     let apart =
         factor::of(own.workload()).filter(|row| row.name != "value" && own.get(row.name) != other.get(row.name));
     // What does not apply to one side and was not asked for on the other tells nothing.
-    let asked = |levels: &Levels, name: &str| levels.get(name) != Level::Absent && levels.get(name) != Level::auto();
+    let asked = |levels: &Spec, name: &str| levels.get(name) != Level::Absent && levels.get(name) != Level::auto();
     let apart = apart.filter(|row| asked(own, row.name) || asked(other, row.name));
     let shown = |name: &str| match own.get(name) {
         Level::Absent => "–".to_owned(),
@@ -177,7 +177,7 @@ fn differs(own: Option<&Levels>, other: Option<&Levels>) -> BTreeMap<String, Str
 }
 
 /// What both have: where they stand, and every level that somebody might ask about.
-fn alike(a: Option<&Levels>, b: Option<&Levels>) -> String {
+fn alike(a: Option<&Spec>, b: Option<&Spec>) -> String {
     let Some((a, b)) = a.zip(b) else { return String::new() };
     let told = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
     let same = factor::of(a.workload()).filter(|row| {

@@ -115,7 +115,7 @@ fn a_published_table_is_compared_by_what_it_states() {
     table.record.imported = true;
     table.record.machine = Value::Null;
     let states = |name: &str| ["transport", "read_size", "write_size"].contains(&name);
-    let forget = |levels: &mut bytegauge_model::Levels| {
+    let forget = |levels: &mut bytegauge_model::Spec| {
         let unstated: Vec<String> =
             levels.iter().map(|(name, _)| name.to_owned()).filter(|name| !states(name)).collect();
         unstated.iter().for_each(|name| levels.set(name, Level::Absent));

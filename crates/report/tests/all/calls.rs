@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport, EndRole,
-    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, Levels, MachineUse, Outcome, Probe, Stage, Trial,
+    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage, Trial,
     Workload,
 };
 use bytegauge_report::view::document::CellView;
@@ -117,7 +117,7 @@ fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: b
 /// A session of one group a condition; every group has the same cells.
 fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
     let common = [("transport", "tcp"), ("placement", "cross-core"), ("flows", "50"), ("request", "512")];
-    let levels = |pairs: &[(&str, &str)]| -> Levels {
+    let levels = |pairs: &[(&str, &str)]| -> Spec {
         support::levels(&pairs.iter().map(|(name, text)| (*name, (*text).to_owned())).collect::<Vec<_>>())
     };
     let mut record = support::record(5);
@@ -310,7 +310,7 @@ fn clients_that_nobody_answers_make_no_server_quick() {
 fn with_lateness(late_ns: u64, late_trials: usize) -> View {
     let mut data = engines();
     for row in &mut data.cells {
-        row.cell.factors.extend(&Levels::from([("call_rate", 20_000.into())]));
+        row.cell.factors.extend(&Spec::from([("call_rate", 20_000.into())]));
     }
     let mut left = late_trials;
     for trial in data.trials.iter_mut() {

@@ -124,7 +124,7 @@ fn a_rate_beyond_an_emulated_link_fails_the_cell() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
         let link = crate::support::levels(&[("link_loss", "0%".into()), ("link_rate", "1Gbit".into())]);
-        let place = |levels: &mut bytegauge_model::Levels| {
+        let place = |levels: &mut bytegauge_model::Spec| {
             levels.extend(&link);
             levels.set("link_delay", bytegauge_model::Level::Number(20_000_000));
         };

@@ -1,8 +1,8 @@
 //! Whatever lies in a store is reported: nothing panics, nothing prints as not-a-number.
 
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, EndReport, EndRole, FlowReport, Group, GroupId, Level, Levels, MachineUse,
-    Outcome, SessionStatus, Stage, TcpReport, Trial, Workload,
+    BlockRecord, Cell, CellId, CellKind, EndReport, EndRole, FlowReport, Group, GroupId, Level, MachineUse, Outcome,
+    SessionStatus, Spec, Stage, TcpReport, Trial, Workload,
 };
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{CellRow, GroupRow};
@@ -33,7 +33,7 @@ fn level() -> impl Strategy<Value = Level> {
     ]
 }
 
-fn levels() -> impl Strategy<Value = Levels> {
+fn levels() -> impl Strategy<Value = Spec> {
     let names = vec![
         "transport",
         "placement",
@@ -53,8 +53,7 @@ fn levels() -> impl Strategy<Value = Levels> {
         "congestion",
         "unheard_of",
     ];
-    prop::collection::btree_map(prop::sample::select(names).prop_map(str::to_owned), level(), 0..8)
-        .prop_map(Levels::from)
+    prop::collection::btree_map(prop::sample::select(names).prop_map(str::to_owned), level(), 0..8).prop_map(Spec::from)
 }
 
 fn end() -> impl Strategy<Value = Option<EndReport>> {

@@ -540,7 +540,7 @@ fn one_cell_leaves_nothing_to_compare() {
 #[test]
 fn an_offered_load_compares_cpu() {
     let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
-    let paced = |levels: &mut bytegauge_model::Levels| levels.set("rate", Level::Number(100 << 20));
+    let paced = |levels: &mut bytegauge_model::Spec| levels.set("rate", Level::Number(100 << 20));
     data.groups.iter_mut().for_each(|row| paced(&mut row.group.factors));
     data.cells.iter_mut().for_each(|row| paced(&mut row.cell.factors));
     let view = view(&data);

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, Group, GroupId, Levels, Outcome, SessionId, SessionRecord, SessionStatus,
-    Stage, Workload,
+    BlockRecord, Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId, SessionRecord, SessionStatus, Spec, Stage,
+    Workload,
 };
 use serde_json::{Map, Value};
 
@@ -96,7 +96,7 @@ struct Families {
     group_by_key: HashMap<GroupKey, usize>,
     cell_by_key: HashMap<(usize, CellKey), usize>,
     /// Where rows that name neither are, by the levels that they share.
-    homes: HashMap<*const Levels, Home>,
+    homes: HashMap<*const Spec, Home>,
     /// Per group, the cells that each stage visits.
     stages: Vec<HashMap<Stage, HashSet<usize>>>,
     /// The blocks of which the table says whether they are whole.
@@ -114,13 +114,13 @@ struct Home {
 #[derive(PartialEq, Eq, Hash)]
 enum GroupKey {
     Named(String),
-    Conditions(Levels),
+    Conditions(Spec),
 }
 
 #[derive(PartialEq, Eq, Hash)]
 enum CellKey {
     Named(String),
-    Levels(Levels),
+    Spec(Spec),
 }
 
 impl Families {
@@ -145,7 +145,7 @@ impl Families {
         });
         let key = match &row.cell {
             Some(name) => CellKey::Named(name.clone()),
-            None => CellKey::Levels(row.factors.as_ref().clone()),
+            None => CellKey::Spec(row.factors.as_ref().clone()),
         };
         let cell = *self.cell_by_key.entry((group, key)).or_insert_with(|| {
             let index = self.cells.len();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytegauge_model::factor::Role;
 use bytegauge_model::level::Kind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, Factor, Level, Levels, MachineUse, Nanos, Outcome, Side, Stage, Transport, Trial,
+    CellId, CellKind, EndReport, Factor, Level, MachineUse, Nanos, Outcome, Side, Spec, Stage, Transport, Trial,
     Workload, factor, unit,
 };
 
@@ -25,7 +25,7 @@ pub(super) const MACHINE: &str = "machine";
 pub(super) struct Observation {
     pub line: u64,
     /// The level of every factor, shared by rows of the same cell.
-    pub factors: Rc<Levels>,
+    pub factors: Rc<Spec>,
     pub group: Option<String>,
     pub cell: Option<String>,
     pub kind: CellKind,
@@ -39,7 +39,7 @@ pub(super) struct Observation {
 /// A row while its values are read.
 #[derive(Clone, Default)]
 pub(super) struct Fields {
-    factors: Levels,
+    factors: Spec,
     touches: Option<bool>,
     group: Option<String>,
     cell: Option<String>,
@@ -66,12 +66,12 @@ pub(super) struct Fields {
 /// The levels of rows, each combination made once: a table has many rows of few cells.
 #[derive(Default)]
 pub(super) struct Shelf {
-    known: HashMap<(Levels, Option<bool>), Rc<Levels>>,
+    known: HashMap<(Spec, Option<bool>), Rc<Spec>>,
 }
 
 impl Shelf {
     /// The level of every factor, of what a row says of some.
-    fn whole(&mut self, given: Levels, touches: Option<bool>) -> Result<Rc<Levels>, String> {
+    fn whole(&mut self, given: Spec, touches: Option<bool>) -> Result<Rc<Spec>, String> {
         let key = (given, touches);
         if let Some(known) = self.known.get(&key) {
             return Ok(Rc::clone(known));
@@ -93,14 +93,14 @@ impl Shelf {
     }
 }
 
-fn fill(factors: &mut Levels, name: &str, level: Level) {
+fn fill(factors: &mut Spec, name: &str, level: Level) {
     if factors.get(name) == Level::Absent {
         factors.set(name, level);
     }
 }
 
 /// Touching every byte is the profile `sum` with a writer that fills its buffer; not touching it, `drain`.
-fn fill_touches(factors: &mut Levels, touches: bool) {
+fn fill_touches(factors: &mut Spec, touches: bool) {
     let (work, filling, profile) = if touches { ("sum", "touch", "sum") } else { ("none", "none", "drain") };
     for (name, level) in [("work", work), ("fill", filling), ("profile", profile)] {
         fill(factors, name, Level::Name(level.into()));
@@ -280,7 +280,7 @@ impl Fields {
 
     /// Bytes = throughput × duration. When no read was short, they are also calls × size: that count is
     /// exact, so it is taken if it rounds to the throughput that was printed.
-    fn bytes_from_rate(&self, wall_ns: u64, factors: &Levels) -> Option<u64> {
+    fn bytes_from_rate(&self, wall_ns: u64, factors: &Spec) -> Option<u64> {
         let Printed { bytes_per_second, half_digit } = self.rate?;
         let seconds = wall_ns as f64 / 1e9;
         let [_, calls, short, ..] = self.ends[Side::Sink as usize];
@@ -418,7 +418,7 @@ fn printed(text: &str, unit: f64) -> Result<Printed, String> {
 }
 
 /// The conditions of a row, by which rows are grouped.
-pub(super) fn conditions(factors: &Levels) -> Levels {
+pub(super) fn conditions(factors: &Spec) -> Spec {
     factors.of_role(Role::Condition)
 }
 

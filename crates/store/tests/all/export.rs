@@ -55,7 +55,7 @@ proptest! {
 /// A session as the harness leaves it: every factor has a level, blocks are whole or not, a twin, a floor.
 fn whole_session(store: &mut Store) -> SessionId {
     let id = store.create_session(&new_session()).unwrap();
-    let mut factors = Levels::default();
+    let mut factors = Spec::default();
     for factor in factor::of(Workload::Stream) {
         let default = factor.default_in(Workload::Stream).unwrap();
         let level = factor.kind.parse_list(default).unwrap().swap_remove(0);

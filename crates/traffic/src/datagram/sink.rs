@@ -304,7 +304,7 @@ pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, 
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Levels, Side};
+    use bytegauge_model::{Side, Spec};
 
     use super::*;
     use crate::path::FarPath;
@@ -352,7 +352,7 @@ mod tests {
 
     fn setup(write_size: u64) -> (Setup<StreamSetup>, Ticket) {
         let sizes = [("read_size", 64.into()), ("write_size", write_size.into())];
-        let levels: Levels = [("transport", "udp".into())].into_iter().chain(sizes).collect();
+        let levels: Spec = [("transport", "udp".into())].into_iter().chain(sizes).collect();
         let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
         let ticket = Ticket::fresh().unwrap();
         setup.task.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));

@@ -474,7 +474,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    use bytegauge_model::Levels;
+    use bytegauge_model::Spec;
 
     use super::*;
     use crate::leash::Leash;
@@ -483,7 +483,7 @@ mod tests {
     const MORE: usize = 4 << 20;
 
     fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
-        let levels = Levels::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
+        let levels = Spec::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
         let setup = Setup::to(StreamSetup::of(&levels).unwrap());
         let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
         ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()

@@ -261,7 +261,7 @@ mod tests {
 
     use std::os::fd::AsFd;
 
-    use bytegauge_model::{Level, Levels, Side};
+    use bytegauge_model::{Level, Side, Spec};
     use bytegauge_sys::option::{self, Value};
 
     use super::*;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn calls_over_udp() -> Setup {
-        let levels = Levels::from([("transport", "udp".into()), ("request", 512.into())]);
+        let levels = Spec::from([("transport", "udp".into()), ("request", 512.into())]);
         between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()))
     }
 
@@ -330,7 +330,7 @@ mod tests {
     fn relayed(relay: &str) -> Setup {
         let mut setup = setup();
         let path = setup.path_mut().unwrap();
-        path.relay = Middle::of(&Levels::from([("relay", relay.into())]));
+        path.relay = Middle::of(&Spec::from([("relay", relay.into())]));
         path.far = Some(FarPath { end: None, relay: Some((HERE, 1).into()), ..path.far.unwrap() });
         setup
     }
@@ -374,7 +374,7 @@ mod tests {
             let limits = Limits { relay_to: vec!["192.0.2.9:80".parse().unwrap()], ..Limits::default() };
             assert!(to(&limits, 80).is_ok() && to(&limits, 81).is_err(), "{role}");
         };
-        let levels = Levels::from([("transport", "tcp".into()), ("request", 512.into())]);
+        let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]);
         let calls = between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()));
         check(EndRole::Source, setup());
         check(EndRole::Source, stream("udp", "mmsg"));
@@ -553,7 +553,7 @@ mod tests {
         for (transport, engine) in [("udp", "plain"), ("tcp", "blocking")] {
             let mut asked = stream(transport, engine);
             asked.path_mut().unwrap().options =
-                Levels::from([("sndbuf", (64 << 20).into()), ("rcvbuf", (64 << 20).into())]);
+                Spec::from([("sndbuf", (64 << 20).into()), ("rcvbuf", (64 << 20).into())]);
             check(&asked, EndRole::Source, Side::Source);
             check(&asked, EndRole::Sink, Side::Sink);
         }

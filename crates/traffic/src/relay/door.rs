@@ -72,7 +72,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
-    use bytegauge_model::{Levels, Side};
+    use bytegauge_model::{Side, Spec};
 
     use super::*;
     use crate::path::FarPath;
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn who_shows_the_ticket_is_let_in_and_nothing_of_it_is_taken() {
         let ticket = Ticket::fresh().unwrap();
-        let levels = Levels::from([("transport", "tcp".into()), ("flows", 1.into())]);
+        let levels = Spec::from([("transport", "tcp".into()), ("flows", 1.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         let path = PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() };
         let door = Door::of(&path, 1).unwrap();

@@ -205,7 +205,7 @@ pub(crate) fn cut_sends(fd: BorrowedFd<'_>, size: u64) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Levels;
+    use bytegauge_model::Spec;
 
     use super::*;
     use crate::path::FarPath;
@@ -215,7 +215,7 @@ mod tests {
     fn another_host_cannot_name_whom_datagrams_go_to() {
         let third = UdpSocket::bind("127.0.0.1:0").unwrap();
         let named = Address::Ports(vec![third.local_addr().unwrap()]);
-        let mut setup = PathSetup::of(&Levels::from([("transport", "udp".into())]), 4096).unwrap();
+        let mut setup = PathSetup::of(&Spec::from([("transport", "udp".into())]), 4096).unwrap();
         assert!(Udp.connect(&named, &setup).is_ok());
         setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
         assert!(matches!(Udp.connect(&named, &setup), Err(Fault::Impossible(_))));

@@ -141,12 +141,12 @@ mod tests {
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
 
-    use bytegauge_model::Levels;
+    use bytegauge_model::Spec;
 
     use super::*;
 
     fn path(flows: u64) -> PathSetup {
-        let levels = Levels::from([("transport", "tcp".into()), ("flows", flows.into())]);
+        let levels = Spec::from([("transport", "tcp".into()), ("flows", flows.into())]);
         PathSetup::of(&levels, 4096).unwrap()
     }
 

@@ -116,12 +116,12 @@ fn shared(address: SocketAddr) -> Result<Socket, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Levels, Side};
+    use bytegauge_model::{Side, Spec};
 
     use super::*;
 
     fn path(flows: u64, ticket: Ticket) -> PathSetup {
-        let levels = Levels::from([("transport", "udp".into()), ("flows", flows.into())]);
+        let levels = Spec::from([("transport", "udp".into()), ("flows", flows.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }
     }

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, When};
-use bytegauge_model::{EffectiveOptions, Level, Levels, Transport, factor};
+use bytegauge_model::{EffectiveOptions, Level, Spec, Transport, factor};
 use bytegauge_sys::option::{self, OptionError, SocketOption, Value};
 
 use crate::fault::Fault;
@@ -23,11 +23,7 @@ pub(crate) enum Moment {
 }
 
 /// The options that one end sets on a socket, of those that were asked for.
-pub(crate) fn wanted(
-    requested: &Levels,
-    (setter, moment): (Setter, Moment),
-    transport: &Transport,
-) -> Vec<SocketOption> {
+pub(crate) fn wanted(requested: &Spec, (setter, moment): (Setter, Moment), transport: &Transport) -> Vec<SocketOption> {
     let is_wanted = |row: &OptionRow| {
         let (setters, when) = (row.sites)(requested);
         setters.contains(&setter)
@@ -59,7 +55,7 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
 }
 
 /// What is in force, of what was asked for and of what is always told.
-pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Levels) -> EffectiveOptions {
+pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
     let is_told = |row: &&OptionRow| row.always || requested.get(row.factor) != Level::Absent;
     for row in OPTIONS.iter().filter(is_told).filter(|row| fits(row, transport)) {
@@ -76,7 +72,7 @@ fn fits(row: &OptionRow, transport: &Transport) -> bool {
 }
 
 /// The option as the level asks for it, in the kernel's units.
-fn asked(row: &OptionRow, requested: &Levels) -> Option<SocketOption> {
+fn asked(row: &OptionRow, requested: &Spec) -> Option<SocketOption> {
     let value = match requested.get(row.factor) {
         Level::Absent => return None,
         Level::Number(n) => Value::Number(n.div_ceil(row.unit)),

@@ -164,10 +164,10 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
 #[test]
 fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
     use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
-    use bytegauge_model::{Levels, Transport, factor};
+    use bytegauge_model::{Spec, Transport, factor};
     for transport in ["tcp", "unix", "udp", "unix-dgram"] {
         let joint: Transport = transport.parse().unwrap();
-        let sets = |row: &OptionRow, end| (row.sites)(&Levels::default()).0.contains(&end);
+        let sets = |row: &OptionRow, end| (row.sites)(&Spec::default()).0.contains(&end);
         let of_calls = |row: &&OptionRow| {
             (factor::find(row.factor).unwrap().fits)(&joint) && (sets(row, Setter::Client) || sets(row, Setter::Server))
         };

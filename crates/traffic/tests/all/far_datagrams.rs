@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Levels, Side};
+use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Side, Spec};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Address, Cast, Command, Reply, Setup, StreamSetup};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FLOWS: usize = 2;
 
 fn setup(engine: &str, window_ns: u64) -> Setup {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", "udp".into()),
         ("engine", engine.into()),
         ("flows", (FLOWS as u64).into()),

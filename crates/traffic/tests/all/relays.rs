@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{Levels, RelayMethod, RelayReport, Workload};
+use bytegauge_model::{RelayMethod, RelayReport, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
 use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
@@ -64,8 +64,7 @@ struct Running {
 }
 
 fn path(transport: &str) -> PathSetup {
-    let levels =
-        Levels::from([("transport", transport.into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
+    let levels = Spec::from([("transport", transport.into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     Setup::of(&levels).unwrap().path().unwrap().clone()
 }
 

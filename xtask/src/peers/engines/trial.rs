@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use bytegauge_model::{EndRole, Level, Levels, Workload};
+use bytegauge_model::{EndRole, Level, Spec, Workload};
 use bytegauge_traffic::{Address, Command, Reply, Setup};
 
 use super::rows::{Case, Entrant, RELAY_BUFFER, Traffic};
@@ -287,7 +287,7 @@ impl Background {
 fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
     let named = |text: &str| Level::Name(text.to_owned());
     let mut levels =
-        Levels::from([("transport", named(case.transport)), ("flows", Level::from(case.connections as u64))]);
+        Spec::from([("transport", named(case.transport)), ("flows", Level::from(case.connections as u64))]);
     let mut set = |factors: &[&str], level: Level| factors.iter().for_each(|factor| levels.set(factor, level.clone()));
     match case.traffic {
         Traffic::Calls => set(&["request"], case.size.into()),

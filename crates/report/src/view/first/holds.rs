@@ -1,7 +1,7 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellKind, IAm, Level, Levels, Placement, SessionStatus, Stage, catalog};
+use bytegauge_model::{CellKind, IAm, Level, Placement, SessionStatus, Spec, Stage, catalog};
 
 use super::super::document::{GroupView, LookView, View};
 use super::super::groups::are_apart;
@@ -18,7 +18,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
     let aged = view.groups.iter().any(|group| group.age_ns.is_some());
     let everywhere: Vec<String> = view.verdicts.first().map_or_else(Vec::new, |verdict| {
         let conditions = levels(&verdict.factors);
-        let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+        let groups: Vec<Spec> = view.groups.iter().map(|group| levels(&group.factors)).collect();
         // What some have not at all, such as places of ends for a file, differs nowhere.
         let is_everywhere = |name: &str, level: &Level| {
             groups.iter().map(|group| group.get(name)).all(|other| other == *level || other == Level::Absent)
@@ -113,9 +113,9 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
 /// What a program may well have otherwise, and the plan did not look at.
 fn not_asked(view: &View) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
-    let is_tcp = |levels: &Levels| levels.transport().is_some_and(|transport| transport.is_tcp());
-    let over_tcp: Vec<&Levels> = groups.iter().filter(|levels| is_tcp(levels)).collect();
+    let groups: Vec<Spec> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    let is_tcp = |levels: &Spec| levels.transport().is_some_and(|transport| transport.is_tcp());
+    let over_tcp: Vec<&Spec> = groups.iter().filter(|levels| is_tcp(levels)).collect();
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
         // Whoever sends sets it.
@@ -146,8 +146,8 @@ fn not_asked(view: &View) -> Vec<String> {
 
 /// Whose threads it holds for, where every end was kept on a CPU: of most programs the kernel moves them about.
 fn pinned(view: &View) -> Option<String> {
-    let pinned = |levels: &Levels| levels.placement().is_some_and(|place| place != Placement::Unpinned);
-    let groups: Vec<Levels> = view.groups.iter().map(|group| levels(&group.factors)).collect();
+    let pinned = |levels: &Spec| levels.placement().is_some_and(|place| place != Placement::Unpinned);
+    let groups: Vec<Spec> = view.groups.iter().map(|group| levels(&group.factors)).collect();
     if groups.is_empty() || !groups.iter().all(pinned) {
         return None;
     }
@@ -171,7 +171,7 @@ fn loopback(view: &View) -> Option<String> {
 }
 
 /// Whether the kernel's own interface stood in for a network.
-pub fn is_loopback(levels: &Levels) -> bool {
+pub fn is_loopback(levels: &Spec) -> bool {
     levels.connect().is_none() && phrase::subject(levels).contains(" over loopback")
 }
 

@@ -15,7 +15,7 @@ mod told;
 mod two;
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{GroupId, Level, Levels, SessionStatus};
+use bytegauge_model::{GroupId, Level, SessionStatus, Spec};
 
 pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
 
@@ -73,7 +73,7 @@ pub struct Questions {
 
 impl Questions {
     fn of(view: &View) -> Questions {
-        let conditions: Vec<Levels> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
+        let conditions: Vec<Spec> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
         // Where a condition does not exist it has no level: what TCP alone has tells no questions over TCP apart.
         let varies = |name: &str| {
             let mut present = conditions.iter().map(|levels| levels.get(name)).filter(|level| *level != Level::Absent);
@@ -169,8 +169,8 @@ fn resource(view: &View) -> &'static str {
 }
 
 /// Levels from a document.
-pub fn levels(factors: &Factors) -> Levels {
-    let mut levels = Levels::default();
+pub fn levels(factors: &Factors) -> Spec {
+    let mut levels = Spec::default();
     for (name, value) in factors {
         match serde_json::from_value::<Level>(value.clone()) {
             Ok(level) if level != Level::Absent => levels.set(name, level),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, FACTORS, IAm, Level, Levels, SessionStatus, Stage};
+use bytegauge_model::{CellKind, FACTORS, IAm, Level, SessionStatus, Spec, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -243,7 +243,7 @@ fn filled(view: &View, row: UseRow, cells: &[&CellView], columns: &[ChoiceColumn
 }
 
 /// How a program does it; a congestion control that is left alone by its name, since another machine may have another one.
-fn in_code(factor: &str, levels: &Levels, cell: &CellView) -> Option<String> {
+fn in_code(factor: &str, levels: &Spec, cell: &CellView) -> Option<String> {
     let code = phrase::code(factor, levels)?;
     let found = cell.counters.options.get(factor).and_then(|option| option.source.as_str());
     Some(match found.filter(|_| levels.get(factor).is_auto()) {
@@ -260,7 +260,7 @@ pub fn all_trials(cell: &CellView) -> Option<f64> {
 }
 
 /// Whether the program's peer chooses it. Who sends decides about congestion control.
-fn is_peers(levels: &Levels, factor: &str) -> bool {
+fn is_peers(levels: &Spec, factor: &str) -> bool {
     matches!(
         (levels.i_am(), factor),
         (Some(IAm::Reader), "write_size" | "congestion") | (Some(IAm::Writer), "read_size")
@@ -268,7 +268,7 @@ fn is_peers(levels: &Levels, factor: &str) -> bool {
 }
 
 /// A level for people; in brackets where the program's peer chooses it.
-fn shown(levels: &Levels, factor: &str) -> String {
+fn shown(levels: &Spec, factor: &str) -> String {
     let peers = is_peers(levels, factor);
     match levels.get(factor) {
         Level::Absent => "–".into(),

@@ -1,7 +1,7 @@
 //! What stands around the table of what to use: what moves more, what to avoid, what limits, what relays are worth.
 
 use bytegauge_model::unit::{significant, significant_down, significant_up};
-use bytegauge_model::{GroupId, Level, Levels, factor};
+use bytegauge_model::{GroupId, Level, Spec, factor};
 
 use super::super::document::{
     AvoidLevel, AvoidLine, AvoidView, CellView, Factors, GroupView, LeverView, LimitView, Standing, UseView, View,
@@ -82,12 +82,12 @@ fn buffer(view: &View, group: &GroupView, found: &AvoidView) -> String {
 
 /// ` with read 4K and 64K`: what was confirmed of a level of which not all was; in the order of the plan, each once.
 fn with(others: &[Factors]) -> String {
-    let each: Vec<Levels> = others.iter().map(super::levels).collect();
-    let names = || each.iter().flat_map(Levels::present).map(|(factor, _)| factor.name);
+    let each: Vec<Spec> = others.iter().map(super::levels).collect();
+    let names = || each.iter().flat_map(Spec::present).map(|(factor, _)| factor.name);
     let first = names().next();
     // What differs in one factor alone names it once.
     let only = first.filter(|first| names().all(|name| name == *first));
-    let one = |levels: &Levels| {
+    let one = |levels: &Spec| {
         let named = |name: &str, level: &Level| match only {
             Some(_) => phrase::compact(name, level),
             None => format!("{} {}", phrase::in_code(name), phrase::compact(name, level)),

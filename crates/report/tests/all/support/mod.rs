@@ -7,7 +7,7 @@ use std::path::Path;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
     BlockRecord, Cell, CellId, CellKind, EffectiveOptions, EndReport, EndRole, FlowReport, Group, GroupId, Level,
-    Levels, MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Stage, TcpReport, Trial, Workload, factor,
+    MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Spec, Stage, TcpReport, Trial, Workload, factor,
 };
 use bytegauge_report::SessionData;
 use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
@@ -80,13 +80,13 @@ impl Random {
 }
 
 /// Levels from flag texts.
-pub fn levels(pairs: &[(&str, String)]) -> Levels {
+pub fn levels(pairs: &[(&str, String)]) -> Spec {
     let level = |name, text| factor::find(name).expect("a known factor").kind.parse(text).expect("a level");
     pairs.iter().map(|(name, text)| (*name, level(name, text))).collect()
 }
 
 /// The planted rate, bytes per second: a cost per call at each end and one per byte.
-pub fn true_rate(levels: &Levels) -> f64 {
+pub fn true_rate(levels: &Spec) -> f64 {
     let number = |name: &str| levels.get(name).number().unwrap_or(65_536) as f64;
     let (call, byte) = match levels.get("transport").name() {
         Some("unix") => (1_800.0, 0.21),
@@ -295,7 +295,7 @@ fn add_group(
 }
 
 /// A cell.
-pub fn cell(id: String, group: &GroupId, kind: CellKind, twin_of: Option<CellId>, factors: Levels) -> Cell {
+pub fn cell(id: String, group: &GroupId, kind: CellKind, twin_of: Option<CellId>, factors: Spec) -> Cell {
     Cell { id: CellId(id), group: group.clone(), kind, twin_of, factors }
 }
 

@@ -28,7 +28,7 @@ pub fn new_session() -> NewSession {
 
 /// The group `g0`.
 pub fn group() -> Group {
-    let mut factors = Levels::of(Workload::Stream);
+    let mut factors = Spec::of(Workload::Stream);
     factors.set("transport", Level::Name("unix".into()));
     factors.set("flows", Level::Number(1));
     Group { id: GroupId("g0".into()), factors }

@@ -173,7 +173,7 @@ fn is_let_in(fd: BorrowedFd<'_>, ticket: &Ticket, until: Instant) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Levels, Side};
+    use bytegauge_model::{Side, Spec};
 
     use super::*;
     use crate::path::FarPath;
@@ -182,7 +182,7 @@ mod tests {
     const FLOWS: u64 = 3;
 
     fn list(ticket: Ticket) -> Arc<GuestList> {
-        let levels = Levels::from([("transport", "udp".into()), ("flows", FLOWS.into())]);
+        let levels = Spec::from([("transport", "udp".into()), ("flows", FLOWS.into())]);
         let far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, ticket));
         GuestList::of(&PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }).unwrap()
     }

@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bytegauge_model::{Levels, Place, Side};
+use bytegauge_model::{Place, Side, Spec};
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::far::{Agent, AgentSetup, Limits, Link, VERSION};
 use bytegauge_traffic::path::FarPath;
@@ -135,8 +135,7 @@ fn replaced(bytes: &[u8], ticket: &str) -> Vec<u8> {
 /// What a trial is set to, as an agent lets it in.
 fn setup(transport: &str, engine: &str, relay: &str) -> String {
     let levels = [("transport", transport.into()), ("engine", engine.into()), ("relay", relay.into())];
-    let levels =
-        levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Levels>();
+    let levels = levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Spec>();
     let mut setup = Setup::of(&levels).expect("a setup");
     let ticket = Ticket::fresh().expect("random bytes");
     let path = setup.path_mut().expect("a path");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Levels, Transport};
+use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Spec, Transport};
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Address, CallSetup, Cast, Channel, Command, Reply, Setup};
 use hdrhistogram::Histogram;
@@ -37,7 +37,7 @@ pub fn kinds() -> impl Iterator<Item = Engine> {
 
 /// A short echo of 512 bytes on four flows.
 pub fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
-    let levels = Levels::from([
+    let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.to_string().into()),
         ("request", 512.into()),
