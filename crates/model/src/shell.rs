@@ -141,11 +141,10 @@ mod tests {
 
     /// What a script prints, run in an empty folder, and how many files it made there.
     fn printed(script: &str, value: &str) -> (Vec<u8>, usize) {
-        let folder = std::env::temp_dir().join(format!("bytegauge-shell-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let words = words(&["/bin/sh", "-c", script], value);
-        let output = Command::new(&words[0]).args(&words[1..]).current_dir(&folder).output().unwrap();
-        (output.stdout, std::fs::read_dir(&folder).unwrap().count())
+        let output = Command::new(&words[0]).args(&words[1..]).current_dir(folder.path()).output().unwrap();
+        (output.stdout, std::fs::read_dir(folder.path()).unwrap().count())
     }
 
     const HOSTILE: [&str; 10] = [
