@@ -295,6 +295,31 @@ fn clients_of_datagrams_that_nobody_stops_end_with_the_bytes_that_are_allowed() 
     stopped(agent);
 }
 
+/// Otherwise a queue of them would move the session's bytes once each.
+#[test]
+fn an_end_is_not_opened_twice_at_once() {
+    let again = |caller: &mut Caller| {
+        let setup = Box::new(caller.setup.clone());
+        caller.tell(Command::Open(caller.role, setup, None));
+    };
+    // An agent that has heard enough ends the session.
+    let often = |caller: &mut Caller| {
+        (0..20).for_each(|_| drop(caller.cast.end(caller.role).map(|end| end.send(Command::Go))));
+    };
+    for (asks, why) in
+        [(again as fn(&mut Caller), "opened before it has reported"), (often, "too many commands for a trial")]
+    {
+        let bench = Bench::new();
+        let (agent, place) = agent(&bench, ALLOWED);
+        let mut caller = Caller::of(&bench, &place, EndRole::Sink, &stream("tcp", "blocking"));
+        assert!(matches!(caller.open(None), Reply::Listening(_)));
+        asks(&mut caller);
+        until_no_end(&bench);
+        drop(caller);
+        stopped(agent).complains(&[why]);
+    }
+}
+
 #[test]
 fn what_ends_moved_that_were_let_die_counts() {
     let bench = Bench::new();

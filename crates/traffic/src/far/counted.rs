@@ -63,6 +63,11 @@ impl Counted {
         *moves = Some(Moves { since, bound, until: None });
     }
 
+    /// Whether an end was opened and has not reported.
+    pub(super) fn is_open(&self) -> bool {
+        self.moved().1.is_some()
+    }
+
     /// The end was told to go: from now on its time runs.
     pub(super) fn goes(&self) {
         if let Some(moves) = &mut self.moved().1 {

@@ -28,7 +28,7 @@ use crate::far::post::Post;
 use crate::far::slots::Slot;
 use crate::far::standing::{Line, Outbox, Stand};
 use crate::far::watch::watch;
-use crate::far::words::{Ask, COMMAND_MAX, Said, ToAgent, ToHome, Welcome, program};
+use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, Said, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
@@ -155,6 +155,8 @@ struct End {
     passing: Option<JoinHandle<()>>,
     /// How long its trial may take.
     trial: Duration,
+    /// Commands since it was opened last.
+    commands: usize,
     counted: Arc<Counted>,
 }
 
@@ -269,7 +271,7 @@ impl Session<'_> {
         match passing {
             Ok(passing) => {
                 let (channel, passing) = (Some(channel), Some(passing));
-                self.end = Some(End { number, channel, passing, trial: Duration::ZERO, counted });
+                self.end = Some(End { number, channel, passing, trial: Duration::ZERO, commands: 0, counted });
                 Ok(())
             }
             Err(error) => self.say(ToHome::Gone(number, format!("no thread can be made there ({error})"))),
@@ -278,8 +280,16 @@ impl Session<'_> {
 
     fn tell(&mut self, number: u64, command: Command) -> Result<(), LineError> {
         // An older end's last words come after it was given up.
-        if self.end.as_ref().is_none_or(|end| end.number != number) {
-            return Ok(());
+        let Some(end) = self.end.as_mut().filter(|end| end.number == number) else { return Ok(()) };
+        match command {
+            // What it may still move was allowed once; allowed again before it has reported, it would be moved twice.
+            Command::Open(..) if self.counted.is_open() => {
+                return Err(LineError::Garbled("an end is opened before it has reported"));
+            }
+            Command::Open(..) => end.commands = 0,
+            // Fewer than its input holds, so that nobody waits for it to read them.
+            _ if end.commands >= COMMANDS_MAX => return Err(LineError::Garbled("too many commands for a trial")),
+            _ => end.commands += 1,
         }
         let trial = match &command {
             Command::Open(_, setup, _) => Some(Duration::from_nanos(length_ns(setup))),

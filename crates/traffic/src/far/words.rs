@@ -24,6 +24,9 @@ pub(super) const WELCOME_MAX: usize = 1 << 20;
 /// The longest message that an agent sends after that, bytes; a report that would be longer fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
 
+/// Commands of a trial after the one that opens it, at most. A trial has three.
+pub(super) const COMMANDS_MAX: usize = 8;
+
 /// Replies of an end that wait to be read, at most. A trial has five.
 pub(super) const REPLIES_MAX: usize = 16;
 
