@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -288,6 +289,27 @@ fn who_has_the_key_and_talks_nonsense_is_given_up() {
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
     until_no_end(&bench);
     stopped(agent);
+}
+
+#[test]
+fn tests_that_the_security_document_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let document = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let is_name = |word: &&str| word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_name).collect();
+    assert!(named.len() > 30, "{named:?}");
+    let (mut folders, mut tests) = (vec![root.join("crates")], String::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.extension() {
+                None if entry.is_dir() => folders.push(entry),
+                Some(rust) if rust == "rs" => tests.push_str(&std::fs::read_to_string(entry).unwrap()),
+                _ => {}
+            }
+        }
+    }
+    let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// The most memory that a process ever had, bytes (proc_pid_status(5), `VmHWM`).
