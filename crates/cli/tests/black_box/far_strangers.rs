@@ -17,7 +17,7 @@ use crate::far::{
 use crate::raw::{Raw, number};
 
 #[test]
-fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
+fn another_key_measures_and_disturbs_nothing() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     bench.run("agent --init --key-file other").exits(0);
@@ -49,7 +49,7 @@ fn whoever_lacks_the_key_measures_nothing_and_disturbs_nobody() {
 }
 
 #[test]
-fn strangers_who_say_nothing_lock_nobody_out() {
+fn silent_connections_lock_nobody_out() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // More than are heard, and they stay.
@@ -158,7 +158,7 @@ fn late_first_bytes_get_in_among_silent_connections() {
 }
 
 #[test]
-fn strangers_at_a_server_of_calls_lock_no_client_out() {
+fn strangers_at_a_call_server_lock_no_client_out() {
     // More than the agent and the server have place for, of whom each says nothing, or the begin of a ticket and no more.
     const STRANGERS: usize = 200;
     let bench = Bench::new();
@@ -196,7 +196,7 @@ fn strangers_at_a_server_of_calls_lock_no_client_out() {
 }
 
 #[test]
-fn strangers_by_the_hundred_do_not_drown_the_log() {
+fn refused_connections_do_not_flood_the_log() {
     const STRANGERS: u64 = 400;
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
@@ -227,7 +227,7 @@ fn strangers_by_the_hundred_do_not_drown_the_log() {
 }
 
 #[test]
-fn what_a_caller_calls_itself_cannot_write_to_the_terminal_of_the_agents_owner() {
+fn program_name_cannot_write_to_the_terminal() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let key = Key::read(&bench.path("key")).unwrap();
@@ -253,7 +253,7 @@ fn answers(place: &str, key: &Key, words: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn who_has_the_key_and_talks_nonsense_is_given_up() {
+fn nonsense_with_the_key_ends_the_session() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 20");
     let key = Key::read(&bench.path("key")).unwrap();
@@ -320,7 +320,7 @@ fn most_memory(id: u32) -> u64 {
 }
 
 #[test]
-fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
+fn agent_memory_stays_bounded() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 20");
     let key = Key::read(&bench.path("key")).unwrap();
@@ -353,7 +353,7 @@ fn an_agent_is_not_made_to_hold_memory_by_whatever_comes() {
 }
 
 #[test]
-fn fifty_who_come_at_once_are_all_measured_or_told_why_not() {
+fn fifty_callers_at_once_are_all_answered() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 2");
     let key = Key::read(&bench.path("key")).unwrap();

@@ -55,7 +55,7 @@ pub struct AgentSetup {
 }
 
 /// What all sessions of an agent share.
-pub(super) struct Office {
+pub(super) struct AgentState {
     pub(super) setup: AgentSetup,
     pub(super) slots: Arc<Slots>,
     pub(super) standing: Standing,
@@ -74,7 +74,7 @@ pub(super) struct Office {
 /// An agent that listens.
 pub struct Agent {
     listener: TcpListener,
-    office: Arc<Office>,
+    state: Arc<AgentState>,
 }
 
 impl Agent {
@@ -99,7 +99,7 @@ impl Agent {
         // Where nobody says how many descriptors there are, there are few.
         let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
         let pending = PendingConns::new(&listener, setup.key.clone(), open_files);
-        let office = Office {
+        let state = AgentState {
             slots: Slots::new(setup.limits.sessions),
             standing: Standing::default(),
             data_port: if shares_port { port } else { 0 },
@@ -110,7 +110,7 @@ impl Agent {
             called: AtomicU64::new(0),
             setup,
         };
-        Ok(Agent { listener, office: Arc::new(office) })
+        Ok(Agent { listener, state: Arc::new(state) })
     }
 
     /// Where it listens.
@@ -123,20 +123,20 @@ impl Agent {
 
     /// Serves until `stop` is set. Sessions that go on are left to the end of the process.
     pub fn serve(&self, stop: &AtomicBool) {
-        let Office { pending, log, .. } = &*self.office;
+        let AgentState { pending, log, .. } = &*self.state;
         let mut events = Events::with_room(TURN);
         let (mut looked, mut exhausted) = (Instant::now(), None);
         while !stop.load(Ordering::Relaxed) {
             for wake in pending.wait(&mut events, LOOK_AFTER_NS) {
                 match wake {
                     Wake::Listener => self.accept(&mut exhausted),
-                    Wake::Pending(number) => self.office.settle(pending.serve(number)),
+                    Wake::Pending(number) => self.state.settle(pending.serve(number)),
                 }
             }
             let now = Instant::now();
             if now.saturating_duration_since(looked) >= Duration::from_nanos(LOOK_AFTER_NS) {
                 looked = now;
-                self.office.settle(pending.expire(now));
+                self.state.settle(pending.expire(now));
                 log.look(now);
             }
         }
@@ -147,14 +147,14 @@ impl Agent {
     fn accept(&self, exhausted: &mut Option<Instant>) {
         for _ in 0..TURN {
             match self.listener.accept() {
-                Ok((stream, peer)) => self.office.hear(stream, peer, &[]),
+                Ok((stream, peer)) => self.state.hear(stream, peer, &[]),
                 Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
                     if exhausted.is_none_or(|told| told.elapsed() >= EXHAUSTED_EVERY) {
                         *exhausted = Some(Instant::now());
-                        self.office.log.own(&format!("no caller can be heard ({error}): raise ulimit -n"));
+                        self.state.log.own(&format!("no caller can be heard ({error}): raise ulimit -n"));
                     }
-                    match self.office.pending.crowd_out() {
-                        Some(outcome) => self.office.settle([outcome]),
+                    match self.state.pending.crowd_out() {
+                        Some(outcome) => self.state.settle([outcome]),
                         None => std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS)),
                     }
                     return;
@@ -174,13 +174,13 @@ fn missing_relays() -> BTreeMap<String, String> {
     RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), lacks(row.value)?))).collect()
 }
 
-impl Office {
+impl AgentState {
     /// Takes a connection in, of whose first bytes an end has read `said` already.
-    pub(super) fn hear(self: &Arc<Office>, stream: TcpStream, peer: SocketAddr, said: &[u8]) {
+    pub(super) fn hear(self: &Arc<AgentState>, stream: TcpStream, peer: SocketAddr, said: &[u8]) {
         self.settle(self.pending.add(stream, peer, said));
     }
 
-    fn settle(self: &Arc<Office>, outcomes: impl IntoIterator<Item = Outcome>) {
+    fn settle(self: &Arc<AgentState>, outcomes: impl IntoIterator<Item = Outcome>) {
         for outcome in outcomes {
             match outcome {
                 Outcome::Proven(caller) => self.admit(caller),
@@ -190,7 +190,7 @@ impl Office {
     }
 
     /// Gives a caller a thread.
-    fn admit(self: &Arc<Office>, caller: Caller) {
+    fn admit(self: &Arc<AgentState>, caller: Caller) {
         let peer = caller.peer;
         let Some(place) = CallerPlace::take(self) else {
             self.log.enter(Class::Refused, peer, &format!("was sent away: {CALLERS_MAX} callers are being heard"));
@@ -205,22 +205,22 @@ impl Office {
 
 /// The place of a caller that has proved itself, until it is dropped, however its thread ends.
 pub(super) struct CallerPlace {
-    pub(super) office: Arc<Office>,
+    pub(super) state: Arc<AgentState>,
     pub(super) number: u64,
 }
 
 impl CallerPlace {
     /// `None` if all places are taken.
-    fn take(office: &Arc<Office>) -> Option<CallerPlace> {
-        let number = office.called.fetch_add(1, Ordering::Relaxed);
-        let place = CallerPlace { office: Arc::clone(office), number };
+    fn take(state: &Arc<AgentState>) -> Option<CallerPlace> {
+        let number = state.called.fetch_add(1, Ordering::Relaxed);
+        let place = CallerPlace { state: Arc::clone(state), number };
         // Counted first: the place gives it back where it was one too many.
-        (office.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(place)
+        (state.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(place)
     }
 }
 
 impl Drop for CallerPlace {
     fn drop(&mut self) {
-        self.office.callers.fetch_sub(1, Ordering::Relaxed);
+        self.state.callers.fetch_sub(1, Ordering::Relaxed);
     }
 }

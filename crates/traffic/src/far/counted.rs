@@ -99,7 +99,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn an_end_that_says_nothing_is_charged_no_more_than_it_could_move() {
+    fn silent_end_is_charged_what_it_could_move() {
         let since = Instant::now();
         let check = |bytes: u64, goes_on: Option<Duration>, after: Duration, expected: u64| {
             let bound = Bound { bytes, lasts_ns: 0 };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_counts_as_said_and_what_was_not_is_known_as_charged() {
+    fn unreported_bytes_are_charged() {
         let (counted, bound) = (Counted::default(), Bound { bytes: 1000, lasts_ns: u64::MAX });
         counted.opens(bound, false);
         counted.settles(None);

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_was_not_made_for_is_refused() {
+    fn unsupported_ends_are_refused() {
         let check = |role: EndRole, address: Option<Address>, change: fn(&mut Setup)| {
             let mut asked = setup();
             change(&mut asked);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_cap_is_refused_and_the_flag_named() {
+    fn refusals_name_the_flag_that_allows_more() {
         let check = |limits: Limits, change: fn(&mut Setup), named: &str| {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
             let mut asked = setup();
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_how_far_it_may_go_whatever_the_caller_says_of_it() {
+    fn caller_cannot_raise_the_limits_of_an_end() {
         let mut asked = setup();
         (asked.warmup_ns, asked.window_ns, asked.grace_ns) = (1, 10, u64::MAX);
         asked.bound = Some(Bound { bytes: u64::MAX, lasts_ns: u64::MAX });
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_kernel_gives_sockets_counts() {
+    fn kernel_socket_memory_counts() {
         let check = |asked: &Setup, role: EndRole, side: Side| {
             let path = asked.path().unwrap();
             // What one is given, by the kernel itself.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_is_said_again_over_the_next_line() {
+    fn unacknowledged_words_are_sent_again() {
         let (sender, mut receiver, _theirs) = line();
         let mut post = Post::new(sender);
         say(&mut post, "a");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_said_otherwise() {
+    fn long_words_are_replaced() {
         let (sender, mut receiver, _theirs) = line();
         let mut post = Post::new(sender);
         say(&mut post, &"x".repeat(bytegauge_wire::MESSAGE_MAX));

@@ -19,7 +19,7 @@ use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::astray;
 use crate::end::Channel;
-use crate::far::agent::{CallerPlace, Office};
+use crate::far::agent::{AgentState, CallerPlace};
 use crate::far::counted::Counted;
 use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::log::Class;
@@ -37,7 +37,7 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Gives a caller what it asks for, and logs what became of it.
 pub(super) fn serve(place: &CallerPlace, caller: Caller) {
-    let (log, peer) = (&place.office.log, caller.peer);
+    let (log, peer) = (&place.state.log, caller.peer);
     match meet(place, caller) {
         Ok(did) => log.enter(Class::Session, peer, &did),
         Err(reason) => log.enter(Class::Refused, peer, &format!("was turned away: {reason}")),
@@ -47,7 +47,7 @@ pub(super) fn serve(place: &CallerPlace, caller: Caller) {
 /// What a caller did, or why it got nothing.
 fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     let Caller { stream, peer, proven, until } = caller;
-    let office = &place.office;
+    let state = &place.state;
     watch(&stream).map_err(|fault| fault.to_string())?;
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let (mut sender, mut receiver) = proven.line(stream).map_err(|error| error.to_string())?;
@@ -57,7 +57,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     };
     if let Some(ticket) = ask.session {
         let line = Box::new(Line { sender, receiver, heard });
-        let Err(mut line) = office.standing.take_up(ticket, peer.ip(), line) else {
+        let Err(mut line) = state.standing.take_up(ticket, peer.ip(), line) else {
             return Ok("goes on with its session, whose line broke".into());
         };
         return Err(refuse(&mut line.sender, "the session whose line broke is over here".into()));
@@ -67,19 +67,19 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         Ok(slot) => slot,
         Err(reason) => return Err(refuse(&mut sender, reason)),
     };
-    let begins = format!("measures (bytegauge {}, for up to {})", program(&ask.program), nanos(lasting(office, &ask)));
-    office.log.enter(Class::Session, peer, &begins);
-    sender.send(&Said(0, 0, welcome(office, ticket))).map_err(|error| error.to_string())?;
+    let begins = format!("measures (bytegauge {}, for up to {})", program(&ask.program), nanos(lasting(state, &ask)));
+    state.log.enter(Class::Session, peer, &begins);
+    sender.send(&Said(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();
     let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
     let mut session = Session {
-        office,
-        between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: office.data_port },
+        state,
+        between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
         ticket,
-        stand: office.standing.enter(ticket, peer.ip(), &outbox),
+        stand: state.standing.enter(ticket, peer.ip(), &outbox),
         outbox,
         counted: Arc::default(),
-        until: began + office.setup.limits.duration,
+        until: began + state.setup.limits.duration,
         end: None,
     };
     let over = session.serve(receiver);
@@ -108,36 +108,36 @@ fn refuse(sender: &mut Sender, reason: String) -> String {
 }
 
 /// What a session, or another line of it, begins with.
-fn welcome(office: &Office, session: Ticket) -> ToHome {
-    let machine = (office.setup.machine)();
-    let missing_relays = office.missing_relays.clone();
+fn welcome(state: &AgentState, session: Ticket) -> ToHome {
+    let machine = (state.setup.machine)();
+    let missing_relays = state.missing_relays.clone();
     ToHome::Welcome(Box::new(Welcome { program: env!("CARGO_PKG_VERSION").into(), machine, missing_relays, session }))
 }
 
 /// A place for a session, if it may have one.
-fn slot(CallerPlace { office, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
+fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
-    if wanted > office.setup.limits.duration {
+    if wanted > state.setup.limits.duration {
         return Err(format!(
             "the agent allows sessions of {} and this one is to take {}: use a smaller --budget, or start the agent with a \
              longer --max-duration",
-            nanos(office.setup.limits.duration),
+            nanos(state.setup.limits.duration),
             nanos(wanted)
         ));
     }
-    office.slots.take(*number, peer.ip(), lasting(office, ask))
+    state.slots.take(*number, peer.ip(), lasting(state, ask))
 }
 
 /// How long a session lasts at most, for others who ask.
-fn lasting(office: &Office, ask: &Ask) -> Duration {
+fn lasting(state: &AgentState, ask: &Ask) -> Duration {
     match ask.duration_ns {
-        0 => office.setup.limits.duration,
-        ns => Duration::from_nanos(ns).min(office.setup.limits.duration),
+        0 => state.setup.limits.duration,
+        ns => Duration::from_nanos(ns).min(state.setup.limits.duration),
     }
 }
 
 struct Session<'a> {
-    office: &'a Arc<Office>,
+    state: &'a Arc<AgentState>,
     between: Between,
     ticket: Ticket,
     stand: Stand<'a>,
@@ -176,7 +176,7 @@ impl Session<'_> {
                     let reason = match Instant::now() >= self.until {
                         true => format!(
                             "the session's time is up: the agent allows {} (--max-duration)",
-                            nanos(self.office.setup.limits.duration)
+                            nanos(self.state.setup.limits.duration)
                         ),
                         false => {
                             format!("nothing was heard for {}: the agent has given the session up", nanos(IDLE + trial))
@@ -229,7 +229,7 @@ impl Session<'_> {
             // Of several the last one is alive.
             line = self.stand.lines.try_iter().last().unwrap_or(line);
             let mut outbox = lock(&self.outbox);
-            let welcome = welcome(self.office, self.ticket);
+            let welcome = welcome(self.state, self.ticket);
             if line.sender.send(&Said(0, outbox.heard(), welcome)).is_ok() {
                 outbox.take_up(line.sender, line.heard);
                 return Some(line.receiver);
@@ -249,24 +249,24 @@ impl Session<'_> {
     fn start(&mut self, number: u64) -> Result<(), LineError> {
         self.end = None;
         // What it will do it is told later.
-        let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.office.setup.program) {
+        let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.state.setup.program) {
             Ok(started) => started,
             Err(error) => return self.say(ToHome::Gone(number, error.to_string())),
         };
         if let Some(over) = passed_on {
-            let office = Arc::clone(self.office);
+            let state = Arc::clone(self.state);
             // Without it nobody is heard while a trial's end has the port; they call again.
-            let _ = std::thread::Builder::new().name(format!("astray-{number}")).spawn(move || {
+            let _ = std::thread::Builder::new().name(format!("handoff-{number}")).spawn(move || {
                 while let Some((stream, said)) = astray::next(&over) {
                     if let Ok(peer) = stream.peer_addr() {
-                        office.hear(stream, peer, &said);
+                        state.hear(stream, peer, &said);
                     }
                 }
             });
         }
         let counted = Arc::clone(&self.counted);
-        let office = Arc::clone(self.office);
-        let passing = Passing { number, office, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
+        let state = Arc::clone(self.state);
+        let passing = Passing { number, state, outbox: Arc::clone(&self.outbox), counted: Arc::clone(&counted) };
         let passing = std::thread::Builder::new().name(format!("end-{number}")).spawn(move || passing.pass(&replies));
         match passing {
             Ok(passing) => {
@@ -295,7 +295,7 @@ impl Session<'_> {
             Command::Open(_, setup, _) => Some(Duration::from_nanos(length_ns(setup))),
             _ => None,
         };
-        match self.office.setup.limits.admitted(command, self.between, self.counted.spent()) {
+        match self.state.setup.limits.admitted(command, self.between, self.counted.spent()) {
             Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
                 match &command {
@@ -341,7 +341,7 @@ impl Drop for End {
 /// Passes an end's words on.
 struct Passing {
     number: u64,
-    office: Arc<Office>,
+    state: Arc<AgentState>,
     outbox: Outbox,
     counted: Arc<Counted>,
 }
@@ -371,7 +371,7 @@ impl Passing {
             Reply::Skipped(_) => self.counted.settles(None),
             Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Closed => {}
         }
-        let (limits, spent) = (&self.office.setup.limits, self.counted.spent());
+        let (limits, spent) = (&self.state.setup.limits, self.counted.spent());
         match reply {
             Reply::Failed(..) if spent.bytes >= limits.bytes => Reply::Skipped(limits.used_up(spent)),
             reply => reply,

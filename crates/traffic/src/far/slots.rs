@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_another_leaves_waits_for_its_place() {
+    fn next_caller_waits_for_a_leaving_one() {
         let slots = Slots::new(1);
         let first = slots.take(1, PEER, MINUTE).unwrap();
         let comes = {

@@ -159,7 +159,7 @@ fn a_stranger_is_answered_nothing() {
 }
 
 #[test]
-fn a_handshake_that_is_cut_at_any_byte_or_is_noise_ends() {
+fn cut_handshake_ends_the_line() {
     let mut first = opening(VERSION).to_vec();
     first.extend([0x5a; HANDSHAKE]);
     for cut in 0..first.len() {
@@ -173,7 +173,7 @@ fn a_handshake_that_is_cut_at_any_byte_or_is_noise_ends() {
 }
 
 #[test]
-fn what_somebody_else_has_read_of_a_callers_first_words_counts() {
+fn bytes_that_were_read_already_count() {
     let key = key();
     for read in [0, 1, OPENING, OPENING + 7, FIRST_WORDS] {
         let (caller, mut agent) = pair();
@@ -192,7 +192,7 @@ fn what_somebody_else_has_read_of_a_callers_first_words_counts() {
 }
 
 #[test]
-fn what_answers_otherwise_is_no_agent() {
+fn other_answers_are_no_agent() {
     for answer in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
         let (caller, mut other) = pair();
         other.write_all(answer).unwrap();
@@ -256,7 +256,7 @@ fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec
 }
 
 #[test]
-fn frames_that_are_repeated_left_out_swapped_or_cut_end_the_line() {
+fn tampered_frames_end_the_line() {
     let check = |edit: fn(Vec<Vec<u8>>) -> Vec<u8>, heard: &[&str], garbled: bool| {
         let (found, error) = tampered(edit);
         assert_eq!(found, heard, "{error}");
@@ -367,13 +367,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn whatever_a_stranger_says_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_of_a_stranger_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let (error, _) = answered(&bytes);
         prop_assert!(!matches!(error, LineError::Late), "{}", error);
     }
 
     #[test]
-    fn whatever_follows_a_handshake_is_refused_unless_it_is_sealed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn unsealed_bytes_after_a_handshake_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let (heard, error) = tampered(move |_| bytes);
         prop_assert!(heard.is_empty());
         prop_assert!(!matches!(error, LineError::Late), "{}", error);
@@ -381,7 +381,7 @@ proptest! {
 }
 
 #[test]
-fn who_takes_a_message_byte_by_byte_is_not_written_to_for_ever() {
+fn slow_reader_is_given_up_at_the_deadline() {
     let ((mut to_agent, at_home), (to_home, at_agent)) = line();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
