@@ -1,4 +1,4 @@
-//! `bytegauge agent`: runs one end, or the relay, of other hosts' sessions, for whoever has its key, until it is interrupted.
+//! `bytegauge agent`: runs one end, or the relay, of sessions of other hosts that have its key, until it is interrupted.
 //!
 //! Where it listens goes to standard output, for programs that started it; who measured what goes to standard error.
 
@@ -23,7 +23,7 @@ const FLOWS_MAX: u64 = 65_536;
 /// The subcommand.
 pub fn command() -> Command {
     Command::new("agent")
-        .about("Run one end, or the relay, of another host's sessions, for whoever has the same key (docs/far-host.md)")
+        .about("Run one end of sessions of hosts that have the same key (docs/far-host.md)")
         .arg(
             Arg::new("init")
                 .long("init")
@@ -54,12 +54,8 @@ pub fn command() -> Command {
         )
         .arg(valued("max-memory", "SIZE", "Memory that a trial may ask for").default_value("2G"))
         .arg(
-            valued(
-                "relay-to",
-                "ADDRESS[:PORT]",
-                "Places that ends may connect to, besides the caller's own ports from 1024 on; repeatable",
-            )
-            .action(ArgAction::Append),
+            valued("relay-to", "ADDRESS[:PORT]", "More places that ends may connect to; repeatable")
+                .action(ArgAction::Append),
         )
         .arg(valued("max-rate", "SIZE", "Bytes per second: then only an offered --rate up to it is let in"))
 }
@@ -85,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let failed = |fault: bytegauge_traffic::Fault| Failure::failed(fault.to_string());
     let agent =
         Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;
-    // Whoever does not listen may still connect.
+    // A closed standard output does not stop the agent.
     terminal::print(&format!("listening on {}\n", agent.place().map_err(failed)?));
     agent.serve(&stop);
     Ok(DONE)
@@ -104,7 +100,7 @@ fn init(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// What the agent tells of who measured what; whoever does not read it is measured all the same.
+/// Writes a line of the log. A closed standard error does not stop the agent.
 fn log(line: &str) {
     terminal::note(&format!("agent: {}", escape::line(line)));
 }

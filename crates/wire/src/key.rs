@@ -20,7 +20,7 @@ pub const KEY_FILE_MAX: u64 = 256;
 /// Bits of a mode that let anybody but the owner in.
 const OTHERS: u32 = 0o077;
 
-/// A secret of 32 random bytes. Whoever has it may measure.
+/// A secret of 32 random bytes. Its holders may measure.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; LEN]);
 
@@ -47,7 +47,7 @@ pub enum KeyError {
     Unrandom(String),
 }
 
-/// Random bytes that nobody can guess, from the kernel (getrandom(2)).
+/// Random bytes of the kernel (getrandom(2)), fit for keys.
 ///
 /// # Errors
 /// [`KeyError::Unrandom`] where a sandbox forbids the call.

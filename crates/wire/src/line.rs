@@ -6,9 +6,9 @@
 //! both      frames: length (u16, big-endian), then as many bytes, sealed: kind (0: more comes, 1: the last), JSON
 //! ```
 //!
-//! `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (noiseprotocol.org, revision 34): without the key nobody can make the first
-//! message or read the second, and keys are fresh in every session. The opening is the prologue that both sides
-//! authenticate, so that nobody changes a version on the way. An agent answers nothing to the first bytes of another
+//! `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (noiseprotocol.org, revision 34): without the key it is impossible to make the first
+//! message or to read the second, and keys are fresh in every session. The opening is the prologue that both sides
+//! authenticate, so that a version cannot be changed on the way. An agent answers nothing to the first bytes of another
 //! protocol, and only its version to a caller with another key. Every frame has its own number in its seal: one that is
 //! repeated, left out, cut or changed ends the line.
 
@@ -128,7 +128,7 @@ impl Sender {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Ends the line for both halves: whoever waits is woken.
+    /// Ends the line for both halves: a thread that waits is woken.
     pub fn hang_up(&self) {
         // What is closed already needs no closing.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -177,7 +177,7 @@ fn read_by(stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> Result<()
     read_until(stream, bytes, Some(deadline))
 }
 
-/// Reads so many bytes, however slowly they come, until the deadline.
+/// Fills `bytes`, however slowly they come, until the deadline.
 fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Option<Instant>) -> Result<(), LineError> {
     let mut have = 0;
     while have < bytes.len() {
@@ -195,7 +195,7 @@ fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Option<Instant
     Ok(())
 }
 
-/// Writes so many bytes, however slowly they are taken, until the deadline; none of them for [`SENDING`] is an end as well.
+/// Writes all bytes, however slowly they are taken, until the deadline, and fails if none is taken for [`SENDING`].
 fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> Result<(), LineError> {
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(deadline)?.min(SENDING)))?;

@@ -53,7 +53,7 @@ pub(crate) fn same_version(theirs: [u8; OPENING], ours: u16) -> Result<(), LineE
     }
 }
 
-/// A handshake whose prologue is the opening, so that nobody changes a version on the way.
+/// A handshake whose prologue is the opening, so that a version cannot be changed on the way.
 pub(crate) fn handshake(key: &Key, prologue: &[u8], calls: bool) -> Result<HandshakeState, LineError> {
     let built = NOISE.parse().and_then(|noise| {
         let builder = Builder::new(noise).psk(0, key.bytes())?.prologue(prologue)?;

@@ -48,7 +48,7 @@ pub struct AgentSetup {
     pub limits: Limits,
     /// This program's own file, run as `PROGRAM end ROLE`.
     pub program: PathBuf,
-    /// This machine, as sessions record one: told to whoever measures.
+    /// This machine, as sessions record one. Callers receive it.
     pub machine: fn() -> Value,
     /// Writes a line of the log.
     pub log: fn(&str),
@@ -81,12 +81,12 @@ impl Agent {
     /// Listens at a place.
     ///
     /// # Errors
-    /// [`Fault::Missing`] with the next step where nobody can listen there.
+    /// [`Fault::Missing`] with the next step if it cannot listen there.
     pub fn listen(place: &Place, setup: AgentSetup) -> Result<Agent, Fault> {
         if !matches!(place, Place::Ip(_)) {
             return Err(Fault::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
         }
-        // Of several at a time nobody could say whose a connection is before it is made.
+        // With several sessions a connection could not be assigned to one before it is made.
         let mut shares_port = setup.limits.sessions == 1;
         let (listener, _) = crate::place::listen_when(place, |socket| {
             if shares_port && let Err(fault) = astray::give_way(socket) {
@@ -96,7 +96,7 @@ impl Agent {
         })?;
         let listener: TcpListener = listener.into();
         let port = listener.local_addr().map_err(Fault::io("reading the agent's port"))?.port();
-        // Where nobody says how many descriptors there are, there are few.
+        // An unknown number of descriptors counts as a small one.
         let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
         let pending = PendingConns::new(&listener, setup.key.clone(), open_files);
         let state = AgentState {

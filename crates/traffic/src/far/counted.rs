@@ -1,7 +1,7 @@
 //! What the ends of a session count, at its agent: trials, bytes and CPU time.
 //!
 //! Bytes are what ends say in their reports. Of one that says nothing any more (it died, or was let go) they are what it may
-//! have moved at most: whoever lets ends die shall not move more than others, nor lose more by it than such an end can move.
+//! have moved at most. A caller that lets ends die moves no more than others, and loses no more than such an end can move.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};

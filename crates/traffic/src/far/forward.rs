@@ -1,4 +1,4 @@
-//! Where ends at an agent may connect to: the caller's own address, and what the agent's owner named. An agent is nobody's proxy.
+//! Where ends at an agent may connect to: the caller's own address, and what the agent's owner named. An agent is no open proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

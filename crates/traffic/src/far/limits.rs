@@ -1,4 +1,4 @@
-//! What an agent allows, whoever asks: what it was not made for is refused, and so is what exceeds its caps.
+//! Limits of an agent: refuses what it was not made for, and what exceeds its caps.
 //!
 //! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to (`forward`),
 //! which CPUs.
@@ -27,7 +27,7 @@ const GRACE_MAX_NS: u64 = 60_000_000_000;
 /// Threads of one end.
 const THREADS_MAX: usize = 256;
 
-/// Kernel and stack memory that a flow is taken to need beside buffers that its socket was given, bytes.
+/// Kernel and stack memory that a flow is assumed to need in addition to its socket buffers, bytes.
 const FLOW_BYTES: u64 = 512 << 10;
 
 /// What a bin of a series takes, bytes.
@@ -78,7 +78,7 @@ pub(super) struct Between {
 }
 
 impl Limits {
-    /// The command as an end here may hear it, in a session that has spent so much here.
+    /// The command as an end here may receive it, in a session that has already moved `spent`.
     ///
     /// # Errors
     /// What is refused, and what to do, for the caller's user.
@@ -91,7 +91,7 @@ impl Limits {
         let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
         let far = path.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
-        // Listeners among which the kernel chooses share a port with nobody else.
+        // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own.
         let port = if path.options.reuseport() == Some(true) { 0 } else { between.port };
         path.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
@@ -103,7 +103,7 @@ impl Limits {
             Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
-        // Who measures gives an end up after one grace, and says so; it ends by itself where nobody does.
+        // The caller gives an end up after one grace, and says so; without that the end stops by itself.
         let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
         setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
         let address = match (role, address) {
@@ -196,7 +196,7 @@ impl Limits {
             None => own.saturating_add(sockets_of_each),
             Some(relay) => relay.memory().saturating_add(sockets_of_each.saturating_mul(2)),
         };
-        // Whoever calls a server of datagrams, its threads have one socket, or each its own.
+        // The threads of a datagram server share one socket, or have one each, for any number of clients.
         let sockets = match role == EndRole::Server && path.transport.is_datagram() {
             true => threads,
             false => flows,

@@ -35,7 +35,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 /// Why an agent cannot be used.
 #[derive(Debug, Error)]
 pub enum FarError {
-    /// Nobody answers there.
+    /// There is no answer.
     #[error(
         "no agent answers at {0} ({1}): start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`"
     )]
@@ -47,7 +47,7 @@ pub enum FarError {
     #[error("the agent at {0} refuses: {1}")]
     Refused(SocketAddr, String),
     /// A session that knows of no agent.
-    #[error("nobody said how the far host is reached: give --key-file (and --host again)")]
+    #[error("the far host is unknown: give --key-file (and --host again)")]
     NoLink,
 }
 
@@ -98,7 +98,7 @@ struct Shared {
     heard: Mutex<Heard>,
 }
 
-/// Who hears what an end says, and why nobody does any more.
+/// The reader of an end's replies, and why there is none any more.
 #[derive(Debug, Default)]
 struct Heard {
     by: Option<(u64, mpsc::SyncSender<Reply>)>,
@@ -114,13 +114,13 @@ impl Heard {
     /// Passes a reply of an end on, unless the end was given up.
     ///
     /// # Errors
-    /// The end has sent more replies than a trial can have, and nobody has read them.
+    /// The end has sent more replies than a trial can have, all of them unread.
     fn takes(&self, end: u64, reply: Reply) -> Result<(), String> {
         let Some((_, outbox)) = self.by.as_ref().filter(|(number, _)| *number == end) else { return Ok(()) };
         match outbox.try_send(reply) {
-            // Nobody waits for it any more.
+            // Its reader has gone.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(format!("its end sent {REPLIES_MAX} replies that nobody asked for")),
+            Err(TrySendError::Full(_)) => Err(format!("its end sent {REPLIES_MAX} unexpected replies")),
         }
     }
 }
@@ -136,10 +136,10 @@ struct Met {
 }
 
 impl Link {
-    /// Begins a session that is expected to take so long, nanoseconds; 0 where nobody knows.
+    /// Begins a session of an expected length, nanoseconds; 0 if unknown.
     ///
     /// # Errors
-    /// [`FarError`] with the next step: nobody answers, the keys or the versions differ, the agent is busy.
+    /// [`FarError`] with the next step: no answer, another key or version, or the agent is busy.
     pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<Link, FarError> {
         let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
         let state = Mutex::new(State { live: None, ends: 0, facts: None });
@@ -231,7 +231,7 @@ impl Link {
             let mut heard = live.heard();
             heard.by = heard.by.take().filter(|(number, _)| *number != end);
         }
-        // Whoever is gone need not be told.
+        // An end that is gone does not need it.
         let _ = self.say(ToAgent::End(end));
     }
 
@@ -284,7 +284,7 @@ impl Link {
     }
 }
 
-/// Makes a line, until a deadline, on which the agent welcomes whoever asks so and has heard so much.
+/// Makes a line, until a deadline, asks for a session (or to go on with one), and takes the agent's welcome.
 fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Instant) -> Result<Met, FarError> {
     let silent = |error| FarError::Silent(agent, error);
     let line = |error| FarError::Line(agent, error);
@@ -394,7 +394,7 @@ impl Shared {
     }
 
     /// Goes on with the session over another line, which is tried for as long as the agent keeps the session. Who leaves says so on
-    /// it: otherwise the agent would wait for them, and turn away whoever comes next.
+    /// it: otherwise the agent would wait for them, and turn the next caller away.
     fn taken_up(&self) -> Option<Receiver> {
         let kept_until = {
             let mut post = lock(&self.post);

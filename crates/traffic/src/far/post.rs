@@ -50,7 +50,7 @@ impl<T: Serialize> Post<T> {
     /// Says a word: now, or when the line is taken up again. Where it is too long, what `instead` makes of the cap.
     ///
     /// # Errors
-    /// When too much was said that nobody heard.
+    /// When too many words are not acknowledged.
     pub(super) fn say(&mut self, word: T, instead: impl FnOnce(usize) -> T) -> Result<(), LineError> {
         if self.kept.len() >= KEPT_MAX {
             self.break_off();
@@ -97,7 +97,7 @@ impl<T: Serialize> Post<T> {
         self.sender.is_some()
     }
 
-    /// The line broke, or is to: what is said is kept. Whoever waits for words of the other side is woken.
+    /// The line broke, or is to: what is said is kept. A thread that waits for words of the other side is woken.
     pub(super) fn break_off(&mut self) {
         if let Some(sender) = self.sender.take() {
             self.last_heard = last_heard(&sender);
@@ -217,7 +217,7 @@ mod tests {
         post.break_off();
         assert!(!post.stands());
         assert_eq!(come(&mut receiver), words(&[(1, "a"), (2, "b")]));
-        // Nobody takes it, and nobody is stopped by that.
+        // It is kept, and does not block.
         say(&mut post, "c");
         let (sender, mut receiver, _theirs) = line();
         post.take_up(sender, 1);

@@ -1,7 +1,6 @@
-//! One session at an agent: a line to whoever measures, and one end at a time, a process that does what it is told.
+//! One session at an agent: a line to its caller, and one end at a time, a process that takes commands.
 //!
-//! Every state has a deadline: nobody is waited for beyond the trial that runs, or a minute between trials, and never
-//! beyond the session's time. A caller that hangs up has left, or died; a line that breaks otherwise may be taken up again
+//! Every state has a deadline: the trial that runs, or a minute between trials, and never more than the session's time. A caller that hangs up has left, or died; a line that breaks otherwise may be taken up again
 //! for a moment, while the trial goes on and what it gives is kept. However a session ends, the end is ended and the place
 //! is free.
 
@@ -92,7 +91,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     );
     let Session { outbox, stand, .. } = session;
     drop(stand);
-    // Whoever hears that the line is over finds the place free.
+    // A caller that sees the end of the line finds the place free.
     drop(slot);
     if let Some(line) = lock(&outbox).line() {
         line.part();
@@ -161,7 +160,7 @@ struct End {
 }
 
 impl Session<'_> {
-    /// Does what it is told until the session ends. Why it ended.
+    /// Executes commands until the session ends. Returns why it ended.
     fn serve(&mut self, mut receiver: Receiver) -> String {
         loop {
             let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.trial);
@@ -248,14 +247,14 @@ impl Session<'_> {
 
     fn start(&mut self, number: u64) -> Result<(), LineError> {
         self.end = None;
-        // What it will do it is told later.
+        // Its role comes with the command that opens it.
         let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.state.setup.program) {
             Ok(started) => started,
             Err(error) => return self.say(ToHome::Gone(number, error.to_string())),
         };
         if let Some(over) = passed_on {
             let state = Arc::clone(self.state);
-            // Without it nobody is heard while a trial's end has the port; they call again.
+            // Without this thread callers are not served while a trial's end has the port; they call again.
             let _ = std::thread::Builder::new().name(format!("handoff-{number}")).spawn(move || {
                 while let Some((stream, said)) = astray::next(&over) {
                     if let Ok(peer) = stream.peer_addr() {
@@ -287,7 +286,7 @@ impl Session<'_> {
                 return Err(LineError::Garbled("an end is opened before it has reported"));
             }
             Command::Open(..) => end.commands = 0,
-            // Fewer than its input holds, so that nobody waits for it to read them.
+            // Fewer than its input holds, so that writing them never blocks.
             _ if end.commands >= COMMANDS_MAX => return Err(LineError::Garbled("too many commands for a trial")),
             _ => end.commands += 1,
         }
@@ -357,7 +356,7 @@ impl Passing {
         }
         self.counted.settles(None);
         let gone = ToHome::Gone(self.number, "its process ended there".into());
-        // Whoever hears nothing any more need not hear this.
+        // A caller that is gone does not need it.
         let _ = lock(&self.outbox).say(gone, too_long);
     }
 

@@ -1,4 +1,4 @@
-//! Who may measure: so many at a time, one unless the agent was told otherwise, since two disturb each other.
+//! How many sessions may run at a time: one by default, since two disturb each other.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::Nanos;
 
-/// How long a caller waits for a place before it is refused: whoever was killed a moment ago still holds one until its end here
-/// has ended.
+/// How long a caller waits for a place before it is refused: a session that was killed a moment ago holds its place until its
+/// end has ended.
 const LEAVING: Duration = Duration::from_secs(3);
 
 /// The places of an agent.
@@ -61,9 +61,9 @@ impl Slots {
         }
         let soonest = taken.iter().min_by_key(|holder| holder.until);
         Err(soonest.map_or_else(
-            || "the agent lets nobody measure".into(),
+            || "the agent allows no session".into(),
             |holder| {
-                // In whole seconds: nobody knows it better.
+                // In whole seconds: it is an estimate.
                 let left = holder.until.saturating_duration_since(now).as_secs() + 1;
                 format!(
                     "the agent is busy until {} from now, with a session of {}: two would disturb each other; try again \

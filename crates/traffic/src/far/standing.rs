@@ -50,7 +50,7 @@ impl Standing {
         Stand { all: self, ticket, lines: others }
     }
 
-    /// Goes on with a session over another line, even if nobody here has noticed yet that the older one broke.
+    /// Goes on with a session over another line, even if the agent has not noticed yet that the older one broke.
     ///
     /// # Errors
     /// Gives the line back where no such session of that host stands.

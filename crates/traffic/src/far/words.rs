@@ -54,7 +54,7 @@ pub(super) fn program(text: &str) -> String {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Said<T>(pub(super) u64, pub(super) u64, pub(super) T);
 
-/// What an agent is told. Ends are numbered, so that nothing is heard of one that was given up.
+/// Messages to an agent. Ends are numbered, so that replies of one that was given up are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToAgent {
