@@ -1,7 +1,7 @@
 //! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::{Bytes, Cell, Ends, Engine, Outcome, Spec, Workload};
+use bytegauge_model::{Bytes, Cell, Ends, Engine, Outcome, Spec, Work, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
@@ -183,7 +183,9 @@ fn memory(levels: &Spec) -> u64 {
             let request = levels.request().unwrap_or(0);
             let messages = request + levels.response().unwrap_or(request);
             let depth = levels.depth().unwrap_or(0).max(1);
-            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * depth) + walk
+            // Each connection has a state of its own to work with.
+            let work = walk + if levels.work() == Some(Work::Copy) { read_size } else { 0 };
+            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * depth + work)
         }
     }
 }

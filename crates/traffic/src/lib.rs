@@ -9,7 +9,7 @@
 pub mod address;
 mod astray;
 pub mod call;
-pub mod count;
+pub mod counter;
 pub mod datagram;
 pub mod emulator;
 pub mod end;

@@ -18,6 +18,7 @@ use bytegauge_sys::cpu_time::{ThreadUsage, process_usage, thread_usage};
 use bytegauge_sys::run_delay::RunDelay;
 use bytegauge_sys::socket_memory::queued_out;
 
+use crate::counter::Total;
 use crate::leash::Leash;
 use crate::tally::{Phase, Tally};
 
@@ -173,7 +174,7 @@ pub struct Meter {
     bins: Vec<Bin>,
     run_delay: Option<RunDelay>,
     tally: Option<Arc<Tally>>,
-    watched: Option<Arc<AtomicU64>>,
+    watched: Option<Arc<Total<1>>>,
     /// Whether marks hold what the whole process has used, rather than this thread.
     of_process: bool,
     /// Connections of which only what the peer acknowledged counts.
@@ -240,9 +241,9 @@ impl Meter {
         meter
     }
 
-    /// Marks look at this count too: what the workload counts itself, such as calls that took several sends.
-    pub fn watch(&mut self, count: Arc<AtomicU64>) {
-        self.watched = Some(count);
+    /// Marks read this total too: what the workload counts itself, such as calls that took several sends.
+    pub fn watch(&mut self, total: Arc<Total<1>>) {
+        self.watched = Some(total);
         if self.opened.is_some() {
             self.opened = Some(self.mark(self.start_ns));
         }
@@ -547,7 +548,7 @@ impl Meter {
             short_calls: self.short_calls + others.short_calls,
             datagrams: self.datagrams,
             packets: self.packets,
-            watched: self.watched.as_ref().map_or(0, |count| count.load(Ordering::Relaxed)),
+            watched: self.watched.as_ref().map_or(0, |total| total.sums()[0]),
         }
     }
 
@@ -806,20 +807,22 @@ mod tests {
     fn a_held_meter_counts_from_the_moment_it_is_told() {
         // Long enough that a busy machine does not miss the moment between two marks.
         let schedule = Schedule { warmup_ns: 200_000_000, window_ns: 200_000_000, until_told: true };
-        let (mut meter, begins_ns, tally) = (Meter::start(&schedule, 0), Arc::default(), Arc::default());
-        meter.watch(Arc::clone(&tally));
+        let (mut meter, begins_ns) = (Meter::start(&schedule, 0), Arc::<AtomicU64>::default());
+        let total = Arc::<Total<1>>::default();
+        let counter = total.counter();
+        meter.watch(total);
         meter.hold(Arc::clone(&begins_ns), &schedule);
         let told = AtomicBool::new(false);
-        tally.store(5, Ordering::Relaxed);
+        counter.add([5]);
         assert!(meter.lap(&told) && meter.next_mark_ns() == u64::MAX);
         begins_ns.store(monotonic_ns(), Ordering::Release);
         assert!(meter.next_mark_ns() < u64::MAX);
         // By the marks and not by the clock: a busy machine may be late for both of them.
-        tally.store(7, Ordering::Relaxed);
+        counter.add([2]);
         while meter.opened.is_none() {
             meter.lap(&told);
         }
-        tally.store(11, Ordering::Relaxed);
+        counter.add([4]);
         while meter.closed.is_none() {
             meter.lap(&told);
         }

@@ -1,20 +1,20 @@
 //! What threads or tasks that work for one meter count, so that its window holds their share.
 //!
-//! The counters are spread over cache lines and added up at the meter's marks. So is CPU time: the clock of every thread
-//! is read there, whether it runs or sleeps, and one that ends before leaves what it has used. So calls and CPU time are of one
-//! interval. What the kernel does for a thread after that (taking it down) is not in the number.
+//! Each thread counts in a [`Counter`] of its own; the meter adds them up at its marks. It also reads the CPU clock of
+//! every thread there, whether the thread runs or sleeps, and keeps what threads had used that ended before. So calls and
+//! CPU time are of one interval. Work of the kernel for a thread after its end is not in the number.
 //!
 //! How that time is split between user and system, and switches, only a thread itself can read, so each notes them at
 //! the first event that it sees after a mark: with the wake-up of one that slept over it they lack a part of a call.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
 
-/// Cache lines that threads are spread over.
-const SHARDS: usize = 16;
+use crate::counter::{Counter, Total};
 
 /// Where a meter's window stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Phase {
     After = 2,
 }
 
-/// Sums of what moved.
+/// Sums of all calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub bytes: u64,
@@ -35,21 +35,28 @@ pub(crate) struct Sums {
     pub short_calls: u64,
 }
 
-/// Counters of their own cache lines, with room for the neighbour that a prefetcher brings along.
-#[repr(align(128))]
-#[derive(Debug, Default)]
-struct Shard {
-    bytes: AtomicU64,
-    calls: AtomicU64,
-    short_calls: AtomicU64,
+/// Bytes, calls and short calls of one thread.
+#[derive(Debug)]
+pub struct CallCounter(Counter<3>);
+
+impl CallCounter {
+    /// One call moved `moved` of the `asked` bytes.
+    #[inline]
+    pub fn count(&self, moved: usize, asked: usize) {
+        self.0.add([moved as u64, 1, u64::from(moved < asked)]);
+    }
 }
+
+/// The phase, which every thread reads at every event, away from everything that is written meanwhile.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct PhaseLine(AtomicU8);
 
 /// What the threads of one meter have counted.
 #[derive(Debug, Default)]
 pub struct Tally {
-    shards: [Shard; SHARDS],
-    phase: AtomicU8,
-    shares: AtomicUsize,
+    phase: PhaseLine,
+    moved: Arc<Total<3>>,
     spent: Mutex<Spent>,
 }
 
@@ -58,6 +65,8 @@ pub struct Tally {
 struct Spent {
     /// Within the window, by their own notes.
     noted: ThreadUsage,
+    /// Shares made so far.
+    shares: usize,
     /// The clocks of those that live, by their shares.
     live: HashMap<usize, ThreadClock>,
     /// CPU time of those that have ended, ns.
@@ -76,32 +85,41 @@ impl Spent {
 }
 
 impl Tally {
-    /// The calling thread's share. To be made by the thread itself, as it begins.
+    /// The calling thread's share, to be made as the thread begins.
     pub fn share(self: &Arc<Self>) -> Share {
-        let number = self.shares.fetch_add(1, Ordering::Relaxed);
-        let mut share =
-            Share { tally: Arc::clone(self), number, phase: Phase::Before as u8, opened: ThreadUsage::default() };
-        self.spent().live.insert(number, ThreadClock::of_this_thread());
-        // A thread that begins within the window was started for what it does there: all it uses counts.
-        share.phase = self.phase.load(Ordering::Relaxed);
-        share
+        let mut spent = self.spent();
+        let number = spent.shares;
+        spent.shares += 1;
+        spent.live.insert(number, ThreadClock::of_this_thread());
+        drop(spent);
+        self.share_of(Some(number))
     }
 
-    /// Counts one call of a task that shares its thread with all others of this tally, and with the meter.
-    #[inline]
-    pub fn count_alone(&self, moved: usize, asked: usize) {
-        // One writer: a load and a store are enough, and cost less than an addition under lock.
-        let add = |counter: &AtomicU64, n: u64| counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-        add(&self.shards[0].bytes, moved as u64);
-        add(&self.shards[0].calls, 1);
-        if moved < asked {
-            add(&self.shards[0].short_calls, 1);
+    /// A share of the meter's own thread: it counts as any other one, and the meter charges the thread.
+    pub fn share_of_meter(self: &Arc<Self>) -> Share {
+        self.share_of(None)
+    }
+
+    fn share_of(self: &Arc<Self>, charged: Option<usize>) -> Share {
+        Share {
+            tally: Arc::clone(self),
+            calls: self.call_counter(),
+            charged,
+            // A thread that begins within the window was started for its work there: all that it uses counts.
+            phase: self.phase.0.load(Ordering::Relaxed),
+            opened: ThreadUsage::default(),
+            of_this_thread: PhantomData,
         }
+    }
+
+    /// A counter for tasks that share their thread with each other and with the meter, which charges that thread.
+    pub fn call_counter(&self) -> CallCounter {
+        CallCounter(self.moved.counter())
     }
 
     /// The window opens or closes.
     pub(crate) fn enter(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.phase.0.store(phase as u8, Ordering::Relaxed);
         let mut spent = self.spent();
         let now_ns = spent.total_ns();
         match phase {
@@ -112,8 +130,8 @@ impl Tally {
     }
 
     pub(crate) fn sums(&self) -> Sums {
-        let total = |of: fn(&Shard) -> &AtomicU64| self.shards.iter().map(|s| of(s).load(Ordering::Relaxed)).sum();
-        Sums { bytes: total(|s| &s.bytes), calls: total(|s| &s.calls), short_calls: total(|s| &s.short_calls) }
+        let [bytes, calls, short_calls] = self.moved.sums();
+        Sums { bytes, calls, short_calls }
     }
 
     /// What the threads used within the window, or since it opened.
@@ -130,36 +148,49 @@ impl Tally {
 
     /// Whether other threads than the meter's own ever counted.
     pub(crate) fn has_threads(&self) -> bool {
-        self.shares.load(Ordering::Relaxed) > 0
+        self.spent().shares > 0
     }
 }
 
-/// One thread's part of a [`Tally`]. What it has used is settled when it is dropped.
+/// One thread's part of a [`Tally`]. Its CPU time is settled when it is dropped.
+///
+/// It holds the clock of the thread that made it, so it cannot be sent to another one.
 #[derive(Debug)]
 pub struct Share {
     tally: Arc<Tally>,
-    number: usize,
+    calls: CallCounter,
+    /// Under which number the thread's clock is read; absent where the meter charges it.
+    charged: Option<usize>,
     phase: u8,
     opened: ThreadUsage,
+    of_this_thread: PhantomData<*const ()>,
 }
+
+/// Fails to compile if a [`Share`] can be sent to another thread: then both implementations below apply to it, and the
+/// compiler cannot tell which one is meant.
+const _: bool = {
+    trait CannotBeSent<Witness> {
+        const HOLDS: bool = true;
+    }
+    struct OfAnything;
+    struct OfSend;
+    impl<T> CannotBeSent<OfAnything> for T {}
+    impl<T: Send> CannotBeSent<OfSend> for T {}
+    <Share as CannotBeSent<_>>::HOLDS
+};
 
 impl Share {
     /// One call moved `moved` of the `asked` bytes.
     #[inline]
     pub fn count(&mut self, moved: usize, asked: usize) {
         self.look();
-        let shard = &self.tally.shards[self.number % SHARDS];
-        shard.bytes.fetch_add(moved as u64, Ordering::Relaxed);
-        shard.calls.fetch_add(1, Ordering::Relaxed);
-        if moved < asked {
-            shard.short_calls.fetch_add(1, Ordering::Relaxed);
-        }
+        self.calls.count(moved, asked);
     }
 
     /// Notes what the thread has used if the window has opened or closed since the last look.
     #[inline]
     fn look(&mut self) {
-        let phase = self.tally.phase.load(Ordering::Relaxed);
+        let phase = self.tally.phase.0.load(Ordering::Relaxed);
         if phase != self.phase {
             self.note(phase);
         }
@@ -167,11 +198,13 @@ impl Share {
 
     #[cold]
     fn note(&mut self, phase: u8) {
-        let now = thread_usage();
-        if self.phase == Phase::Within as u8 {
-            self.settle(&now);
+        if self.charged.is_some() {
+            let now = thread_usage();
+            if self.phase == Phase::Within as u8 {
+                self.settle(&now);
+            }
+            self.opened = now;
         }
-        self.opened = now;
         self.phase = phase;
     }
 
@@ -183,12 +216,13 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.look();
+        let Some(number) = self.charged else { return };
         let now = thread_usage();
         if self.phase == Phase::Within as u8 {
             self.settle(&now);
         }
         let mut spent = self.tally.spent();
-        spent.live.remove(&self.number);
+        spent.live.remove(&number);
         spent.ended_ns += now.total_ns;
     }
 }

@@ -4,16 +4,16 @@
 //! a new connection: errors are results. Only a server that refuses again and again ends the flow early.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytegauge_model::{ErrorClass, ErrorPhase};
 
 use crate::call::arrival::Arrival;
 use crate::call::classify::{class_of, class_of_connect};
-use crate::call::record::{Counts, Record, Times, Trouble};
+use crate::call::record::{Counts, Times, Trouble};
+use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
-use crate::count::Count;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::ticket::{SHOWN, Shown};
 
@@ -47,8 +47,6 @@ pub struct Client {
     pub until_told: bool,
     /// Set when no call shall begin any more.
     pub told: Arc<AtomicBool>,
-    /// Calls completed, as the meter's marks see them.
-    pub tally: Count,
     /// Flows that found no server any more.
     pub gave_up: Arc<AtomicU64>,
     /// What a new connection shows first, where the server is on another host.
@@ -73,7 +71,7 @@ impl Client {
 #[derive(Debug)]
 pub struct ClientFlow {
     client: Arc<Client>,
-    record: Arc<Mutex<Record>>,
+    recorder: Recorder,
     arrival: Arrival,
     flow: usize,
     state: State,
@@ -124,15 +122,9 @@ struct Call {
 
 impl ClientFlow {
     /// Flow number `flow`; `joined` if its connection is open already.
-    pub fn new(
-        client: Arc<Client>,
-        record: Arc<Mutex<Record>>,
-        flow: usize,
-        arrival: Arrival,
-        joined: bool,
-    ) -> ClientFlow {
+    pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival, joined: bool) -> ClientFlow {
         ClientFlow {
-            record,
+            recorder,
             arrival,
             flow,
             state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
@@ -155,9 +147,10 @@ impl ClientFlow {
     pub fn hand_in(mut self) {
         self.counts.unfinished += self.calls.len() as u64;
         self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
-        record.hand_in(self.counts);
+        self.recorder.with(|record| {
+            self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
+            record.hand_in(self.counts);
+        });
     }
 
     fn is_sending(&self) -> bool {
@@ -259,10 +252,10 @@ impl ClientFlow {
             request_bytes_lost: (calls * terms.request - unsent) as u64,
             reply_bytes_missing: (calls * terms.response - self.got) as u64,
         };
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.iter().for_each(|call| record.failed(now_ns, call.began_ns));
-        record.trouble(trouble);
-        drop(record);
+        self.recorder.with(|record| {
+            self.calls.iter().for_each(|call| record.failed(now_ns, call.began_ns));
+            record.trouble(trouble);
+        });
         self.calls.clear();
         self.got = 0;
         self.sent = self.client.terms.request;
@@ -314,7 +307,6 @@ impl ClientFlow {
         self.got = 0;
         self.failures = 0;
         self.counts.completed += 1;
-        self.client.tally.add();
         let times = Times {
             connect_ns: self.connect_ns.take(),
             write_ns: call.write_ns,
@@ -322,7 +314,7 @@ impl ClientFlow {
             total_ns: now_ns.saturating_sub(call.began_ns),
             late_ns: call.late_ns,
         };
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
+        self.recorder.completed(now_ns, times);
         self.arrival.over(now_ns);
     }
 }
@@ -458,7 +450,9 @@ impl Flow for ClientFlow {
 mod tests {
     use super::*;
     use crate::call::arrival::Offered;
+    use crate::call::record::Record;
     use crate::call::recorded::Recorded;
+    use crate::call::recorder::Records;
     use bytegauge_model::Arrivals;
 
     const GAP_NS: u64 = 1_000_000;
@@ -474,7 +468,6 @@ mod tests {
             close_ns: u64::MAX / 2,
             until_told: false,
             told: Arc::default(),
-            tally: Count::new(false),
             gave_up: Arc::default(),
             shown: None,
         })
@@ -483,9 +476,10 @@ mod tests {
     /// Calls that begin and end at these moments: how late they are recorded to have begun, sorted, nanoseconds.
     fn late_ns(arrival: Arrival, calls: &[(u64, u64)]) -> Option<Vec<u64>> {
         let (client, waits) = (client(), arrival.waits());
-        let record = Arc::new(Mutex::new(Record::new(false, waits)));
-        record.lock().unwrap().keep(client.open_ns, client.close_ns);
-        let mut flow = ClientFlow::new(client, Arc::clone(&record), 0, arrival, true);
+        let mut record = Record::new(false, waits);
+        record.keep(client.open_ns, client.close_ns);
+        let records = Records::new(vec![record], false, &Arc::default());
+        let mut flow = ClientFlow::new(client, records.recorder(0), 0, arrival, true);
         for (begin_ns, end_ns) in calls {
             assert_eq!(flow.want(*begin_ns), Want::Send);
             let mut reply = vec![0; 8];
@@ -493,7 +487,7 @@ mod tests {
             flow.sent(len, *begin_ns);
             assert!(flow.received(&mut reply, *end_ns));
         }
-        let late = Recorded::decode(record.lock().unwrap().report().late.as_ref()?)?;
+        let late = Recorded::decode(records.into_records().first()?.report().late.as_ref()?)?;
         Some((1..=calls.len()).map(|rank| late.at(rank as f64 / calls.len() as f64)).collect())
     }
 

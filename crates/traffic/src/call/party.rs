@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytegauge_model::option::Setter;
 use bytegauge_sys::option::SocketOption;
@@ -12,14 +12,21 @@ use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::datagram::DatagramFlow;
 use crate::call::record::Record;
+use crate::call::recorder::{Recorder, Records};
+use crate::call::request_work::RequestWork;
 use crate::call::sample::Samples;
-use crate::call::server::{Desk, ServerFlow};
+use crate::call::server::ServerFlow;
+use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::call::setup::CallSetup;
 use crate::call::socket::Connector;
+use crate::counter::{Counter, Total};
 use crate::fault::Fault;
 use crate::party::Party;
 use crate::setup::Setup;
 use crate::transport::options::{self, Moment};
+
+/// Records of an engine with a thread a flow.
+const SHARDS: usize = 8;
 
 /// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
@@ -32,7 +39,7 @@ pub struct Waiting {
     /// Flows that have not begun.
     left: usize,
     /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
-    shards: Vec<Arc<Mutex<Record>>>,
+    records: Vec<Record>,
 }
 
 /// A thread's share of the clients.
@@ -42,6 +49,7 @@ pub struct Clients {
     client: Arc<Client>,
     start_ns: u64,
     begun: usize,
+    records: Records,
     samples: Samples,
     /// Connections whose flows are done: a server that is looked at while they are open has something to show.
     kept: Vec<OwnedFd>,
@@ -54,30 +62,29 @@ impl Waiting {
         connector: Option<Arc<Connector>>,
         thread: (usize, usize),
         joined: Vec<OwnedFd>,
-        shards: usize,
     ) -> Waiting {
         let (call, (threads, index)) = (&setup.task, thread);
         let flows = (call.path.flows + threads - 1 - index) / threads;
-        let shard = |_| Arc::new(Mutex::new(Record::new(call.connect_per_call, call.waits())));
+        let shards = if call.client_engine.has_thread_a_flow() { SHARDS.min(flows.max(1)) } else { 1 };
         Waiting {
             setup: Arc::clone(setup),
             connector,
             thread,
             joined,
             left: flows,
-            shards: (0..shards.clamp(1, flows.max(1))).map(shard).collect(),
+            records: (0..shards).map(|_| Record::new(call.connect_per_call, call.waits())).collect(),
         }
     }
 
-    /// The clients, from `start_ns` on.
-    pub fn begin(mut self, client: Arc<Client>, start_ns: u64) -> Clients {
-        for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).keep(client.open_ns, client.close_ns);
-        }
+    /// The clients, from `start_ns` on, in the thread that is to carry them. They count calls that complete in `completed`.
+    pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
+        self.records.iter_mut().for_each(|record| record.keep(client.open_ns, client.close_ns));
+        let thread_a_flow = self.setup.task.client_engine.has_thread_a_flow();
+        let records = Records::new(std::mem::take(&mut self.records), thread_a_flow, completed);
         // Taken from the end.
         self.joined.reverse();
         let samples = Samples::new(&self.setup);
-        Clients { waiting: self, client, start_ns, begun: 0, samples, kept: Vec::new() }
+        Clients { waiting: self, client, start_ns, begun: 0, records, samples, kept: Vec::new() }
     }
 }
 
@@ -85,15 +92,15 @@ impl Clients {
     /// The next flow.
     pub fn next_flow(&mut self, joined: bool) -> Option<ClientFlow> {
         self.waiting.left = self.waiting.left.checked_sub(1)?;
-        let (flow, arrival, shard) = self.next();
-        Some(ClientFlow::new(Arc::clone(&self.client), shard, flow, arrival, joined))
+        let (flow, arrival, recorder) = self.next();
+        Some(ClientFlow::new(Arc::clone(&self.client), recorder, flow, arrival, joined))
     }
 
     /// The next flow over datagrams, and its socket, if it has one.
     pub fn next_datagram_flow(&mut self) -> (DatagramFlow, Option<OwnedFd>) {
         let fd = self.waiting.joined.pop();
-        let (flow, arrival, shard) = self.next();
-        (DatagramFlow::new(Arc::clone(&self.client), shard, flow, arrival), fd)
+        let (flow, arrival, recorder) = self.next();
+        (DatagramFlow::new(Arc::clone(&self.client), recorder, flow, arrival), fd)
     }
 
     /// Flows that have a socket and have not begun.
@@ -101,9 +108,9 @@ impl Clients {
         self.waiting.joined.len()
     }
 
-    /// Number, schedule and shard of the next flow.
-    fn next(&mut self) -> (usize, Arrival, Arc<Mutex<Record>>) {
-        let Waiting { setup, thread: (threads, thread), shards, .. } = &self.waiting;
+    /// Number, schedule and recorder of the next flow.
+    fn next(&mut self) -> (usize, Arrival, Recorder) {
+        let Waiting { setup, thread: (threads, thread), .. } = &self.waiting;
         let call = &setup.task;
         let flow = *thread + self.begun * *threads;
         let arrival = match call.rate {
@@ -113,9 +120,9 @@ impl Clients {
             }
             None => Arrival::closed(self.start_ns, call.path.think_ns),
         };
-        let shard = Arc::clone(&shards[self.begun % shards.len()]);
+        let recorder = self.records.recorder(self.begun);
         self.begun += 1;
-        (flow, arrival, shard)
+        (flow, arrival, recorder)
     }
 
     /// What is called.
@@ -141,8 +148,8 @@ impl Clients {
     }
 
     /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
-    pub fn into_parts(self) -> (Vec<Arc<Mutex<Record>>>, Samples, Vec<OwnedFd>) {
-        (self.waiting.shards, self.samples, self.kept)
+    pub fn into_parts(self) -> (Vec<Record>, Samples, Vec<OwnedFd>) {
+        (self.records.into_records(), self.samples, self.kept)
     }
 }
 
@@ -179,28 +186,42 @@ impl Party for Clients {
 /// A thread's share of the server.
 #[derive(Debug)]
 pub struct Servers {
+    setup: Arc<Setup<CallSetup>>,
     /// What each accepted connection is given.
     options: Vec<SocketOption>,
     connect_per_call: bool,
     /// Whether callers of an agent come here too.
     shares_port: bool,
-    desk: Arc<Desk>,
+    shared: Arc<ServerShared>,
+    /// Where the connections count that this thread carries; absent where each has a thread of its own.
+    served: Option<Arc<Counter<1>>>,
+    /// The work of connections that have left.
+    idle_work: Vec<RequestWork>,
     samples: Samples,
     refused: Option<Fault>,
 }
 
 impl Servers {
     /// A thread that accepts.
-    pub fn new(setup: &Arc<Setup<CallSetup>>, desk: Arc<Desk>) -> Servers {
-        let CallSetup { path, connect_per_call, .. } = &setup.task;
+    pub fn new(setup: &Arc<Setup<CallSetup>>, shared: Arc<ServerShared>) -> Servers {
+        let CallSetup { path, connect_per_call, server_engine, .. } = &setup.task;
         Servers {
+            setup: Arc::clone(setup),
             options: options::wanted(&path.options, (Setter::Server, Moment::Accepted), &path.transport),
             connect_per_call: *connect_per_call,
             shares_port: path.shares_port(),
-            desk,
+            served: (!server_engine.has_thread_a_flow()).then(|| Arc::new(shared.watched().counter())),
+            shared,
+            idle_work: Vec::new(),
             samples: Samples::new(setup),
             refused: None,
         }
+    }
+
+    fn worker(&mut self) -> ServerWorker {
+        let served = self.served.clone().unwrap_or_else(|| Arc::new(self.shared.watched().counter()));
+        let work = self.idle_work.pop().or_else(|| RequestWork::of(&self.setup.task.path));
+        ServerWorker::new(&self.shared, served, work)
     }
 
     /// What the kernel says of some connections, and what was wrong with one of their options.
@@ -221,7 +242,7 @@ impl Party for Servers {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
             return None;
         }
-        let flow = ServerFlow::new(Arc::clone(&self.desk), connection)?;
+        let flow = ServerFlow::new(self.worker(), connection)?;
         if self.connect_per_call {
             self.samples.look(connection);
         }
@@ -232,7 +253,8 @@ impl Party for Servers {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn left(&mut self, flow: ServerFlow, connection: Option<OwnedFd>) {
+    fn left(&mut self, mut flow: ServerFlow, connection: Option<OwnedFd>) {
+        self.idle_work.extend(flow.give_work());
         match (connection, flow.astray()) {
             (Some(fd), None) => self.samples.look(fd.as_fd()),
             (Some(fd), Some(said)) if self.shares_port => astray::pass_on(&fd, said),

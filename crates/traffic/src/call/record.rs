@@ -101,11 +101,11 @@ impl Record {
         }
     }
 
-    /// An empty shard of the same trial.
-    pub fn emptied(&self) -> Record {
+    /// All of it; what stays is empty and of the same trial.
+    pub fn take(&mut self) -> Record {
         let mut empty = Record::new(self.connect.is_some(), self.late.is_some());
         empty.keep(self.open_ns, self.close_ns);
-        empty
+        std::mem::replace(self, empty)
     }
 
     /// Keeps calls completed from `open_ns` to `close_ns`.
@@ -253,7 +253,8 @@ mod tests {
         for now_ns in [99, 100, 199, 200] {
             record.completed(now_ns, times(5_000));
         }
-        let mut other = record.emptied();
+        let mut other = Record::new(false, true);
+        other.keep(100, 200);
         other.completed(150, times(90_000));
         other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..Counts::default() });
         record.add(&other);

@@ -7,65 +7,19 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use bytegauge_model::Work;
-
-use crate::call::setup::CallSetup;
-use crate::call::strangers::{Place, Strangers};
-use crate::call::terms::{HEAD, Terms};
-use crate::count::Count;
-use crate::end::Body;
-use crate::fault::Fault;
+use crate::call::request_work::RequestWork;
+use crate::call::server_worker::{Planted, ServerWorker};
+use crate::call::strangers::Place;
+use crate::call::terms::HEAD;
 use crate::flow::{End, Flow, Want};
 use crate::plant::Plant;
-use crate::setup::Setup;
-use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
 use crate::ticket::{SHOWN, Shown};
-
-/// What all connections of one server thread share.
-#[derive(Debug)]
-pub struct Desk {
-    terms: Terms,
-    connect_per_call: bool,
-    read_once: bool,
-    /// Requests served, as the meter's marks see them.
-    served: Count,
-    begun: Count,
-    verified_bytes: AtomicU64,
-    labour: Option<Mutex<Labour>>,
-    plant: Option<Plant>,
-    /// The planted stop has happened; it happens once.
-    stopped: AtomicBool,
-    body: Body,
-    /// Set with a planted death: where threads share a server, all of them leave.
-    abort: Arc<AtomicBool>,
-    fault: Mutex<Option<Fault>>,
-    /// Who has yet to show a ticket before anything of it is answered, where clients are on another host.
-    strangers: Option<Strangers>,
-}
-
-/// The work on one request.
-#[derive(Debug)]
-struct Labour {
-    effort: AnyEffort,
-    walk: Option<Walk>,
-}
-
-#[derive(Debug)]
-enum AnyEffort {
-    None,
-    Sum(Sum),
-    Copy(CopyOut),
-    Spin(SpinPerByte),
-}
 
 /// One connection.
 #[derive(Debug)]
 pub struct ServerFlow {
-    desk: Arc<Desk>,
+    worker: ServerWorker,
     state: State,
     /// Bytes of the present request that arrived.
     have: usize,
@@ -103,164 +57,16 @@ enum State {
     Stuck,
 }
 
-impl Desk {
-    /// The desk of one thread, or of those that an engine with a thread a connection makes.
-    pub fn new(setup: &Setup<CallSetup>, body: Body, abort: Arc<AtomicBool>) -> Desk {
-        let call = &setup.task;
-        let path = &call.path;
-        let shared = call.server_engine.has_thread_a_flow();
-        let effort = match path.work {
-            Work::None => AnyEffort::None,
-            Work::Sum => AnyEffort::Sum(Sum::default()),
-            Work::Copy => AnyEffort::Copy(CopyOut::new(path.read_size)),
-            Work::NsPerByte(ns) => AnyEffort::Spin(SpinPerByte(ns)),
-        };
-        let walk = (path.walk > 0).then(|| Walk::new(path.walk));
-        let works = path.work != Work::None || walk.is_some();
-        Desk {
-            terms: Terms::of(setup),
-            connect_per_call: call.connect_per_call,
-            read_once: call.read_once,
-            served: Count::new(shared),
-            begun: Count::new(shared),
-            verified_bytes: AtomicU64::new(0),
-            labour: works.then(|| Mutex::new(Labour { effort, walk })),
-            plant: setup.plant,
-            stopped: AtomicBool::new(false),
-            body,
-            abort,
-            fault: Mutex::new(None),
-            strangers: path.far.map(|far| Strangers::new(far.ticket, path.flows + call.idle_flows)),
-        }
-    }
-
-    /// Requests served, counted where the meter can see it.
-    pub fn served(&self) -> &Count {
-        &self.served
-    }
-
-    /// Requests of which at least a byte arrived.
-    pub fn begun(&self) -> u64 {
-        self.begun.value()
-    }
-
-    /// Bytes of requests that were compared.
-    pub fn verified_bytes(&self) -> u64 {
-        self.verified_bytes.load(Ordering::Relaxed)
-    }
-
-    /// What was wrong with the requests, if anything.
-    pub fn take_fault(&self) -> Option<Fault> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn works_on(&self, bytes: &[u8]) {
-        let Some(labour) = &self.labour else { return };
-        match &mut labour.lock().unwrap_or_else(PoisonError::into_inner).effort {
-            AnyEffort::None => {}
-            AnyEffort::Sum(sum) => sum.spend(bytes),
-            AnyEffort::Copy(copy) => copy.spend(bytes),
-            AnyEffort::Spin(spin) => spin.spend(bytes),
-        }
-    }
-
-    fn walks(&self) {
-        let Some(labour) = &self.labour else { return };
-        if let Some(walk) = &mut labour.lock().unwrap_or_else(PoisonError::into_inner).walk {
-            walk.walk();
-        }
-    }
-
-    /// What messages are made of.
-    pub(super) fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    /// The planted fault, if any.
-    pub(super) fn plant(&self) -> Option<Plant> {
-        self.plant
-    }
-
-    /// A request arrived whole: does the work. How many were served by now.
-    pub(super) fn serves(&self, request: &[u8]) -> u64 {
-        self.begun.add();
-        self.works_on(request);
-        self.walks();
-        self.served.add()
-    }
-
-    /// Compares bytes of a request, from `at` on.
-    #[cold]
-    pub(super) fn check(&self, head: u64, at: usize, bytes: &[u8]) {
-        match self.terms.check_request(head, at, bytes) {
-            Ok(()) => {
-                self.verified_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            }
-            Err(mismatch) => {
-                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
-                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
-                self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-            }
-        }
-    }
-
-    /// Carries out a planted fault that is due, now that so many requests were served.
-    #[cold]
-    pub(super) fn planted(&self, plant: Plant, served: u64) -> Planted {
-        let received = served * self.terms.request as u64;
-        match plant {
-            Plant::Die { after_bytes } if received >= after_bytes => match self.body {
-                Body::Process => std::process::abort(),
-                // Without the panic hook: the death is planned, and standard error belongs to the user.
-                Body::Thread => {
-                    self.abort.store(true, Ordering::Relaxed);
-                    std::panic::resume_unwind(Box::new("planted death"))
-                }
-            },
-            Plant::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
-            Plant::Nap { after_bytes, ns }
-                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                std::thread::sleep(Duration::from_nanos(ns));
-                Planted::Nothing
-            }
-            Plant::Spin { ns } => {
-                crate::spin::spin_by_clock_ns(ns);
-                Planted::Nothing
-            }
-            Plant::ShortReply { after_bytes }
-            | Plant::LongReply { after_bytes }
-            | Plant::Corrupt { offset: after_bytes }
-                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
-            {
-                Planted::Spoil
-            }
-            _ => Planted::Nothing,
-        }
-    }
-}
-
-/// What a planted fault asks of whoever serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Planted {
-    /// Nothing, now.
-    Nothing,
-    /// To serve no more, and keep what is open.
-    Stuck,
-    /// To spoil the next reply.
-    Spoil,
-}
-
 impl ServerFlow {
-    /// A connection that was accepted by a thread with this desk; `None` where there is no place for it.
-    pub fn new(desk: Arc<Desk>, connection: BorrowedFd<'_>) -> Option<ServerFlow> {
-        let place = match &desk.strangers {
+    /// A connection that was accepted, and what serves it; `None` where there is no place for it.
+    pub(super) fn new(worker: ServerWorker, connection: BorrowedFd<'_>) -> Option<ServerFlow> {
+        let place = match &worker.shared.strangers {
             Some(strangers) => Some(strangers.enters(connection)?),
             None => None,
         };
         let to_show = if place.is_some() { SHOWN } else { 0 };
         Some(ServerFlow {
-            desk,
+            worker,
             state: State::Open,
             have: 0,
             head: [0; HEAD],
@@ -290,7 +96,7 @@ impl ServerFlow {
             return rest;
         }
         self.is_no_stranger();
-        if self.desk.strangers.as_ref().is_some_and(|strangers| strangers.admits(&self.shown)) {
+        if self.worker.shared.strangers.as_ref().is_some_and(|strangers| strangers.admits(&self.shown)) {
             return rest;
         }
         // Open: it may be somebody else's caller.
@@ -301,9 +107,14 @@ impl ServerFlow {
 
     /// It has shown everything or leaves: another may have its place.
     fn is_no_stranger(&mut self) {
-        if let (Some(strangers), Some(place)) = (&self.desk.strangers, self.place.take()) {
+        if let (Some(strangers), Some(place)) = (&self.worker.shared.strangers, self.place.take()) {
             strangers.leaves(&place);
         }
+    }
+
+    /// The work on its requests, for another connection, once it serves no more.
+    pub(super) fn give_work(&mut self) -> Option<RequestWork> {
+        self.worker.give_work()
     }
 
     /// What a connection has said that is none of ours, or may not be.
@@ -318,24 +129,23 @@ impl ServerFlow {
     /// A request is complete.
     fn served_one(&mut self) {
         self.have = 0;
-        self.desk.walks();
-        let served = self.desk.served.add();
-        if self.desk.terms.echo {
+        self.worker.serves();
+        if self.worker.shared.terms().echo {
             self.ready += std::mem::take(&mut self.part);
         } else {
             self.waiting.push_back(u64::from_le_bytes(self.head));
         }
-        if let Some(plant) = self.desk.plant {
-            self.planted(plant, served);
+        if let Some(plant) = self.worker.shared.plant() {
+            self.planted(plant);
         }
     }
 
     /// Takes the part of `bytes` that belongs to the present request. What is left over.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let terms = &self.desk.terms;
+        let terms = *self.worker.shared.terms();
         let (part, rest) = bytes.split_at(bytes.len().min(terms.request - self.have));
         if self.have == 0 {
-            self.desk.begun.add();
+            self.worker.begins();
         }
         if self.have < HEAD {
             let head = part.len().min(HEAD - self.have);
@@ -348,25 +158,26 @@ impl ServerFlow {
         if terms.verify && !terms.echo {
             self.check(part);
         }
-        if self.have == terms.request || self.desk.read_once {
+        if self.have == terms.request || self.worker.shared.read_once {
             self.served_one();
         }
         rest
     }
 
     #[cold]
-    fn check(&self, part: &[u8]) {
+    fn check(&mut self, part: &[u8]) {
         let at = self.have - part.len();
         // The head is whole only once so many bytes are there: what comes before is the number itself.
         let skip = HEAD.saturating_sub(at).min(part.len());
-        let skip = if self.desk.terms.is_numbered() { skip } else { 0 };
+        let skip = if self.worker.shared.terms().is_numbered() { skip } else { 0 };
         let head = u64::from_le_bytes(self.head);
-        self.desk.check(head, at + skip, &part[skip..]);
+        self.worker.check(head, at + skip, &part[skip..]);
     }
 
     #[cold]
-    fn planted(&mut self, plant: Plant, served: u64) {
-        match self.desk.planted(plant, served) {
+    fn planted(&mut self, plant: Plant) {
+        let shared = &self.worker.shared;
+        match shared.planted(plant, shared.served()) {
             Planted::Nothing => {}
             Planted::Stuck => self.state = State::Stuck,
             Planted::Spoil => self.spoil = Some(plant),
@@ -380,7 +191,7 @@ impl ServerFlow {
 
     /// Whether a byte too much is to be sent behind an echo.
     fn spoils_an_echo(&self) -> bool {
-        self.desk.terms.echo && matches!(self.spoil, Some(Plant::LongReply { .. }))
+        self.worker.shared.terms().echo && matches!(self.spoil, Some(Plant::LongReply { .. }))
     }
 
     /// Spoils an echo whose last bytes have just arrived.
@@ -422,7 +233,7 @@ impl ServerFlow {
 
     /// All that was ready is sent.
     fn replied(&mut self) {
-        if !self.has_reply() && (self.desk.connect_per_call || self.state == State::HalfShut) {
+        if !self.has_reply() && (self.worker.shared.connect_per_call || self.state == State::HalfShut) {
             self.state = State::Leaving;
         }
     }
@@ -449,22 +260,22 @@ impl Flow for ServerFlow {
 
     fn room(&self) -> usize {
         // And the byte that a planted fault adds.
-        let reply = if self.desk.terms.echo { 0 } else { self.desk.terms.response };
-        if self.desk.plant.is_some() { reply + 1 } else { reply }
+        let reply = if self.worker.shared.terms().echo { 0 } else { self.worker.shared.terms().response };
+        if self.worker.shared.plant().is_some() { reply + 1 } else { reply }
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
-        if self.desk.terms.echo {
+        if self.worker.shared.terms().echo {
             self.spoil = None;
             room[0] = 0xee;
             self.left = 1;
             return 1;
         }
         let Some(head) = self.waiting.pop_front() else { return 0 };
-        let len = self.desk.terms.response;
+        let len = self.worker.shared.terms().response;
         if is_new || std::mem::take(&mut self.overwrote) {
-            self.desk.terms.write_reply(head, &mut room[..len]);
-        } else if self.desk.terms.is_numbered() {
+            self.worker.shared.terms().write_reply(head, &mut room[..len]);
+        } else if self.worker.shared.terms().is_numbered() {
             room[..HEAD].copy_from_slice(&head.to_le_bytes());
         }
         self.left = if self.spoil.is_some() { self.spoil_reply(room, len) } else { len };
@@ -473,7 +284,7 @@ impl Flow for ServerFlow {
 
     #[inline]
     fn echoes(&self) -> bool {
-        self.desk.terms.echo
+        self.worker.shared.terms().echo
     }
 
     #[inline]
@@ -500,11 +311,11 @@ impl Flow for ServerFlow {
         if self.to_show > 0 {
             rest = self.look(rest);
         }
-        self.desk.works_on(rest);
+        self.worker.works_on(rest);
         while !rest.is_empty() {
             rest = self.take(rest);
         }
-        if self.spoil.is_some() && self.desk.terms.echo {
+        if self.spoil.is_some() && self.worker.shared.terms().echo {
             self.spoil_echo(bytes);
         }
         true
@@ -517,5 +328,73 @@ impl Flow for ServerFlow {
             (State::Open, End::Eof) => State::HalfShut,
             _ => State::Gone,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::{Arc, Barrier, mpsc};
+    use std::time::Duration;
+
+    use bytegauge_model::Spec;
+
+    use super::*;
+    use crate::call::{CallSetup, ServerShared};
+    use crate::end::Body;
+    use crate::setup::Setup;
+
+    const REQUEST: usize = 8;
+
+    fn shared(change: impl FnOnce(&mut CallSetup)) -> Arc<ServerShared> {
+        let levels = Spec::from([
+            ("transport", "unix".into()),
+            ("engine", "blocking".into()),
+            ("request", (REQUEST as u64).into()),
+        ]);
+        let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
+        change(&mut setup.task);
+        Arc::new(ServerShared::new(&setup, Body::Thread, Arc::default()))
+    }
+
+    fn flow(shared: &Arc<ServerShared>, work: Option<RequestWork>) -> ServerFlow {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let served = Arc::new(shared.watched().counter());
+        ServerFlow::new(ServerWorker::new(shared, served, work), ours.as_fd()).unwrap()
+    }
+
+    /// The work of two connections has to run at the same time, or neither ends.
+    #[test]
+    fn no_connection_waits_for_the_work_of_another() {
+        let (shared, barrier) = (shared(|_| {}), Arc::new(Barrier::new(2)));
+        let (done, is_done) = mpsc::channel();
+        for _ in 0..2 {
+            let (mut flow, done) = (flow(&shared, Some(RequestWork::meeting(Arc::clone(&barrier)))), done.clone());
+            std::thread::spawn(move || {
+                flow.received(&mut [1; REQUEST], 0);
+                drop(flow);
+                done.send(()).unwrap();
+            });
+        }
+        for _ in 0..2 {
+            is_done.recv_timeout(Duration::from_secs(60)).expect("the work of both connections runs at once");
+        }
+        assert_eq!((shared.served(), shared.begun()), (2, 2));
+    }
+
+    #[test]
+    fn work_that_misses_a_request_is_a_fault() {
+        let of_walk = || shared(|call| call.path.walk = 64);
+        let served = of_walk();
+        let mut complete = flow(&served, RequestWork::of(served.path()));
+        complete.received(&mut [1; 2 * REQUEST + 1], 0);
+        drop(complete);
+        assert_eq!((served.served(), served.begun(), served.take_fault().is_none()), (2, 3, true));
+        // A flow without the work that the trial asks for.
+        let served = of_walk();
+        flow(&served, None).received(&mut [1; REQUEST], 0);
+        let fault = served.take_fault().expect("a request was served without its work").to_string();
+        assert!(fault.contains("worked on 0 requests"), "{fault}");
     }
 }

@@ -1,14 +1,13 @@
 //! The end that makes calls: it opens its connections, waits for `Go`, and measures.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytegauge_model::{EndRole, Engine, EngineReport};
 
 use crate::address::Address;
 use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
-use crate::count::Count;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, summed};
 use crate::end::peer::Body;
@@ -18,9 +17,6 @@ use crate::fault::Fault;
 use crate::leash::Bound;
 use crate::meter::Meter;
 use crate::setup::Setup;
-
-/// Shards of the record where an engine has a thread a flow.
-const SHARDS: usize = 8;
 
 /// Clients that are connected, where their connections persist.
 pub(super) struct ClientEnd {
@@ -85,11 +81,10 @@ impl Duty for ClientEnd {
         let (setup, call, count) = (&self.setup, &self.setup.task, self.threads);
         let share = (call.path.flows + count - 1 - thread) / count;
         let joined = self.joined.drain(..share.min(self.joined.len())).collect();
-        let shards = if call.client_engine.has_thread_a_flow() { SHARDS } else { 1 };
         ClientHand {
             setup: Arc::clone(setup),
             gave_up: Arc::clone(&self.gave_up),
-            waiting: Waiting::new(setup, self.connector.clone(), (count, thread), joined, shards),
+            waiting: Waiting::new(setup, self.connector.clone(), (count, thread), joined),
             thread,
         }
     }
@@ -118,7 +113,7 @@ impl Duty for ClientEnd {
             counted.push(called.part);
         }
         let (mut report, fault) = summed(Left { parts: counted, in_time, fault });
-        report.call = added(&records).map(|record| record.report());
+        report.call = added(records).map(|record| record.report());
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
             report.verified_bytes = call.completed * self.setup.task.response as u64;
         }
@@ -132,14 +127,12 @@ impl Duty for ClientEnd {
     }
 }
 
-/// All shards of all threads.
-fn added(shards: &[Arc<Mutex<Record>>]) -> Option<Record> {
-    let lock = |shard: &Arc<Mutex<Record>>| shard.lock().unwrap_or_else(PoisonError::into_inner).emptied();
-    let mut all = lock(shards.first()?);
-    for shard in shards {
-        all.add(&shard.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    Some(all)
+/// The records of all threads together.
+fn added(records: Vec<Record>) -> Option<Record> {
+    records.into_iter().reduce(|mut all, record| {
+        all.add(&record);
+        all
+    })
 }
 
 /// One thread of clients.
@@ -154,7 +147,7 @@ pub(super) struct ClientHand {
 #[derive(Default)]
 pub(super) struct Called {
     part: Part,
-    records: Vec<Arc<Mutex<Record>>>,
+    records: Vec<Record>,
     /// Connections that are still open: the server is still to be looked at, and it closes nothing that is not closed here.
     kept: Vec<OwnedFd>,
 }
@@ -179,12 +172,12 @@ impl Hand for ClientHand {
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
             until_told: call.until_told,
             told: Arc::clone(&flags.told),
-            tally: Count::new(call.client_engine.has_thread_a_flow()),
             gave_up,
             shown: path.shown_by(0),
         });
-        meter.watch(client.tally.watched());
-        let mut party = waiting.begin(client, start_ns);
+        let completed = Arc::default();
+        let mut party = waiting.begin(client, start_ns, &completed);
+        meter.watch(completed);
         // Clients leave by themselves, when what they have in flight is answered.
         let never = AtomicBool::new(false);
         let is_datagram = path.transport.is_datagram();

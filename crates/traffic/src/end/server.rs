@@ -9,7 +9,7 @@ use bytegauge_sys::limit;
 
 use crate::astray;
 use crate::call::datagram::{self, GuestList};
-use crate::call::{CallSetup, Desk, Samples, Servers, listen};
+use crate::call::{CallSetup, Samples, ServerShared, Servers, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
@@ -32,7 +32,8 @@ pub(super) struct ServerEnd {
     listeners: Vec<Arc<OwnedFd>>,
     /// Of datagrams of another host's: who is answered.
     guests: Option<Arc<GuestList>>,
-    desks: Vec<Arc<Desk>>,
+    /// One for each thread of the end.
+    shared: Vec<Arc<ServerShared>>,
     abort: Arc<AtomicBool>,
 }
 
@@ -66,7 +67,7 @@ impl ServerEnd {
             body,
             listeners: listeners.into_iter().map(Arc::new).collect(),
             guests,
-            desks: Vec::new(),
+            shared: Vec::new(),
             abort: Arc::default(),
         }))
     }
@@ -91,11 +92,11 @@ impl Duty for ServerEnd {
 
     fn hand(&mut self, thread: usize, flags: &Flags) -> ServerHand {
         self.abort = Arc::clone(&flags.abort);
-        let desk = Arc::new(Desk::new(&self.setup, self.body, Arc::clone(&flags.abort)));
-        self.desks.push(Arc::clone(&desk));
+        let shared = Arc::new(ServerShared::new(&self.setup, self.body, Arc::clone(&flags.abort)));
+        self.shared.push(Arc::clone(&shared));
         let hand = ServerHand {
             setup: Arc::clone(&self.setup),
-            desk,
+            shared,
             guests: self.guests.clone(),
             thread,
             // Of sockets that threads share the first of them tells.
@@ -126,12 +127,12 @@ impl Duty for ServerEnd {
             let died = self.abort.load(Ordering::Relaxed);
             died.then(|| Fault::Impossible("a thread died in the middle of serving calls".into()))
         };
-        let fault = fault.or_else(died).or_else(|| self.desks.iter().find_map(|desk| desk.take_fault()));
-        report.verified_bytes = self.desks.iter().map(|desk| desk.verified_bytes()).sum();
+        let fault = fault.or_else(died).or_else(|| self.shared.iter().find_map(|shared| shared.take_fault()));
+        report.verified_bytes = self.shared.iter().map(|shared| shared.verified_bytes()).sum();
         report.call = Some(CallReport {
             calls: report.calls,
-            begun: self.desks.iter().map(|desk| desk.begun()).sum(),
-            completed: self.desks.iter().map(|desk| desk.served().value()).sum(),
+            begun: self.shared.iter().map(|shared| shared.begun()).sum(),
+            completed: self.shared.iter().map(|shared| shared.served()).sum(),
             window_ns: report.window_ns,
             datagrams: seen.into_iter().flatten().reduce(|ours, theirs| ours.plus(&theirs)),
             ..CallReport::default()
@@ -143,7 +144,7 @@ impl Duty for ServerEnd {
 /// One thread of a server.
 pub(super) struct ServerHand {
     setup: Arc<Setup<CallSetup>>,
-    desk: Arc<Desk>,
+    shared: Arc<ServerShared>,
     guests: Option<Arc<GuestList>>,
     listener: Arc<OwnedFd>,
     tells_of_it: bool,
@@ -161,19 +162,19 @@ impl Hand for ServerHand {
     type Part = Served;
 
     fn carry(self, mut post: Post<Served>) -> Served {
-        let ServerHand { setup, desk, guests, listener, tells_of_it, thread } = self;
+        let ServerHand { setup, shared, guests, listener, tells_of_it, thread } = self;
         let call = &setup.task;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.tie(post.flags.leash.clone());
-        meter.watch(desk.served().watched());
+        meter.watch(shared.watched());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let Flags { abort, told, .. } = &post.flags;
         let (driven, refused, samples, seen) = if call.path.transport.is_datagram() {
             let flags = (&**told, &**abort);
             let (served, mut seen) =
-                datagram::serve(call, (&desk, guests.as_ref()), listener.as_fd(), flags, &mut meter);
+                datagram::serve(call, (&shared, guests.as_ref()), listener.as_fd(), flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {
@@ -182,7 +183,7 @@ impl Hand for ServerHand {
             }
             (served, None, samples, Some(seen))
         } else {
-            let mut party = Servers::new(&setup, desk);
+            let mut party = Servers::new(&setup, shared);
             let station = Station {
                 listener: Some(listener.as_fd()),
                 buffer_size: engine::message_buffer(call.server_engine, call.path.read_size),

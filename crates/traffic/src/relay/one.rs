@@ -144,8 +144,8 @@ pub(super) fn carry<H: Hands, B: Bell>(carrying: Carrying<'_, '_>, threads: usiz
         let mut beside = Vec::new();
         for number in 1..threads {
             let named = std::thread::Builder::new().name(format!("relay-{number}"));
-            let share = tally.share();
-            let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(hall, setup, cues, share));
+            let tally = &tally;
+            let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(hall, setup, cues, tally.share()));
             beside.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
         }
         let first = carry_share::<H, B, _>(hall, setup, cues, meter);

@@ -4,13 +4,14 @@
 //! and of the published loop, which takes none, they are all that it counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{EndReport, EngineReport, FlowReport, Implementation, Mode, RingReport};
 use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
 
 use super::idle::Idle;
 use super::{RingSetup, missing, setup, subject};
+use crate::counter::{Counter, Total};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
@@ -55,10 +56,10 @@ impl<'a> Run<'a> {
     fn carry(mut self) -> (EndReport, Option<Fault>) {
         // The published loop overflows in its first rounds: which one it is, is seen round by round.
         let mut trouble = if self.is_undrained() { self.overflow().err() } else { None };
-        let submitted = Arc::new(AtomicU64::new(0));
+        let submitted = Arc::<Total<1>>::default();
         let mut meter = self.meter(&submitted);
         if trouble.is_none() {
-            trouble = self.rounds(&mut meter, &submitted).err();
+            trouble = self.rounds(&mut meter, &submitted.counter()).err();
         }
         meter.close_early();
         let left = if trouble.is_none() { self.take_rest() } else { Ok(0) };
@@ -71,7 +72,7 @@ impl<'a> Run<'a> {
         (report, fault)
     }
 
-    fn meter(&self, submitted: &Arc<AtomicU64>) -> Meter {
+    fn meter(&self, submitted: &Arc<Total<1>>) -> Meter {
         let Setup { mut warmup_ns, mut window_ns, series, .. } = *self.terms;
         if self.is_undrained() {
             (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
@@ -83,12 +84,14 @@ impl<'a> Run<'a> {
     }
 
     /// The measured loop: a lap of rounds, and one look at the clock.
-    fn rounds(&mut self, meter: &mut Meter, submitted: &AtomicU64) -> Result<(), Fault> {
+    fn rounds(&mut self, meter: &mut Meter, submitted: &Counter<1>) -> Result<(), Fault> {
         let never = AtomicBool::new(false);
+        // Submissions of the rounds that were to overflow count with the first lap.
+        submitted.add([self.total.submitted]);
         loop {
             let lap = self.lap(meter.lap_calls())?;
             meter.count_many(lap.completed, lap.enters);
-            submitted.store(self.total.submitted, Ordering::Relaxed);
+            submitted.add([lap.submitted]);
             if !self.is_undrained() && self.ring.overflowed() {
                 return Err(Fault::Overflowed { rounds: self.rounds, batch: self.terms.task.batch });
             }

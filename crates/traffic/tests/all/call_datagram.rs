@@ -115,6 +115,16 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
     }
 }
 
+/// A server fails its trial if its work did not run exactly once a request.
+#[test]
+fn work_runs_once_a_request_on_every_engine() {
+    for server in servers() {
+        let mut setup = setup("udp", server, "plain");
+        (setup.task.path.work, setup.task.path.walk) = (bytegauge_model::Work::Sum, 4096);
+        check_conserved(&setup);
+    }
+}
+
 #[test]
 fn calls_in_flight_at_once_and_threads_are_conserved() {
     for server in servers() {

@@ -15,7 +15,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
 
 use crate::call::datagram::guests::{Comes, GuestList, Guests};
-use crate::call::server::{Desk, Planted};
+use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
 use crate::engine::Stop;
 use crate::meter::Meter;
 use crate::plant::Plant;
@@ -37,7 +37,9 @@ pub(super) enum Answer {
 /// One thread's view of the requests.
 #[derive(Debug)]
 pub(super) struct Clerk {
-    desk: Arc<Desk>,
+    worker: ServerWorker,
+    /// Requests that this thread served.
+    served: u64,
     /// Who is answered, where not everybody is.
     guests: Option<Guests>,
     pub(super) seen: CallDatagrams,
@@ -51,26 +53,33 @@ pub(super) struct Clerk {
 type Reply = (PeerAddress, Vec<u8>);
 
 impl Clerk {
-    pub(super) fn new(desk: &Arc<Desk>, guests: Option<&Arc<GuestList>>) -> Clerk {
+    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> Clerk {
         let guests = guests.map(|list| Guests::new(Arc::clone(list)));
-        Clerk { desk: Arc::clone(desk), guests, seen: CallDatagrams::default(), held: Vec::new(), is_stuck: false }
+        Clerk {
+            worker: ServerWorker::of_thread(shared),
+            served: 0,
+            guests,
+            seen: CallDatagrams::default(),
+            held: Vec::new(),
+            is_stuck: false,
+        }
     }
 
     /// Bytes of a reply that is no echo.
     pub(super) fn made_len(&self) -> Option<usize> {
-        let terms = self.desk.terms();
+        let terms = self.worker.shared.terms();
         (!terms.echo).then_some(terms.response)
     }
 
     /// Writes what all replies have in common that are no echo.
     pub(super) fn make(&self, reply: &mut [u8]) {
-        self.desk.terms().write_reply(0, reply);
+        self.worker.shared.terms().write_reply(0, reply);
     }
 
     /// Writes the number of the request that a reply is for.
     #[inline]
     pub(super) fn address(&self, reply: &mut [u8], head: u64) {
-        self.desk.terms().write_head(head, reply);
+        self.worker.shared.terms().write_head(head, reply);
     }
 
     /// A datagram arrived, as much of it as the buffer held, and counts if it is a request.
@@ -97,14 +106,17 @@ impl Clerk {
         meter.count(request.len(), request.len());
         self.seen.received += 1;
         self.seen.truncated += u64::from(truncated);
-        let terms = *self.desk.terms();
+        let terms = *self.worker.shared.terms();
         let head = terms.head_of(request).unwrap_or_default();
         if terms.verify && !terms.echo {
-            self.desk.check(head, 0, request);
+            self.worker.check(head, 0, request);
         }
-        let served = self.desk.serves(request);
-        if let Some(plant) = self.desk.plant() {
-            return self.planted(plant, served, request, from, fd);
+        self.worker.begins();
+        self.worker.works_on(request);
+        self.worker.serves();
+        self.served += 1;
+        if let Some(plant) = self.worker.shared.plant() {
+            return self.planted(plant, self.served, request, from, fd);
         }
         if from.is_none() {
             // A Unix socket without a name: nobody can be told.
@@ -117,13 +129,13 @@ impl Clerk {
     /// Carries out a planted fault: the reply is sent from here, spoiled, or kept.
     #[cold]
     fn planted(&mut self, plant: Plant, served: u64, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
-        let terms = *self.desk.terms();
+        let terms = *self.worker.shared.terms();
         let mut reply = request.to_vec();
         if !terms.echo {
             reply = vec![0; terms.response];
             terms.write_reply(terms.head_of(request).unwrap_or_default(), &mut reply);
         }
-        match self.desk.planted(plant, served) {
+        match self.worker.shared.planted(plant, served) {
             Planted::Nothing => {}
             Planted::Stuck => self.is_stuck = true,
             Planted::Spoil => spoil(plant, &mut reply),

@@ -6,15 +6,16 @@
 //! of its own and the flow goes on with the next number. Does no I/O and reads no clock.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytegauge_model::{ErrorClass, ErrorPhase};
 
 use crate::call::arrival::Arrival;
 use crate::call::classify::class_of;
 use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
-use crate::call::record::{Counts, Record, Times, Trouble};
+use crate::call::record::{Counts, Times, Trouble};
+use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
 
 /// Calls given up whose replies are still recognised; older ones count as duplicates.
@@ -39,7 +40,7 @@ pub enum Due {
 #[derive(Debug)]
 pub struct DatagramFlow {
     client: Arc<Client>,
-    record: Arc<Mutex<Record>>,
+    recorder: Recorder,
     arrival: Arrival,
     flow: usize,
     /// Calls begun and neither answered nor given up, in the order in which they began.
@@ -75,9 +76,9 @@ struct Call {
 
 impl DatagramFlow {
     /// Flow number `flow`.
-    pub fn new(client: Arc<Client>, record: Arc<Mutex<Record>>, flow: usize, arrival: Arrival) -> DatagramFlow {
+    pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival) -> DatagramFlow {
         DatagramFlow {
-            record,
+            recorder,
             arrival,
             flow,
             calls: VecDeque::with_capacity(client.depth),
@@ -99,9 +100,10 @@ impl DatagramFlow {
         self.counts.datagrams.dropped += dropped;
         self.counts.unfinished += self.calls.len() as u64;
         self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
-        record.hand_in(self.counts);
+        self.recorder.with(|record| {
+            self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
+            record.hand_in(self.counts);
+        });
     }
 
     /// Whether a reply may be on its way.
@@ -205,7 +207,6 @@ impl DatagramFlow {
             Some(newest) if newest > call.count => self.counts.datagrams.overtaken += 1,
             _ => self.newest = Some(call.count),
         }
-        self.client.tally.add();
         // A datagram arrives whole: its first byte is not earlier than its last.
         let total_ns = now_ns.saturating_sub(call.began_ns);
         let times = Times {
@@ -215,7 +216,7 @@ impl DatagramFlow {
             total_ns,
             late_ns: call.late_ns,
         };
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).completed(now_ns, times);
+        self.recorder.completed(now_ns, times);
         self.arrival.over(now_ns);
     }
 
@@ -306,28 +307,33 @@ impl DatagramFlow {
         newest.checked_sub(before)
     }
 
-    fn lose(&self, (class, phase): (ErrorClass, ErrorPhase), now_ns: u64, began_ns: u64) {
+    fn lose(&mut self, (class, phase): (ErrorClass, ErrorPhase), now_ns: u64, began_ns: u64) {
         let terms = &self.client.terms;
         let sent = if phase == ErrorPhase::Write { 0 } else { terms.request };
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        record.failed(now_ns, began_ns);
-        record.trouble(Trouble {
+        let trouble = Trouble {
             class,
             phase,
             count: 1,
             request_bytes_lost: sent as u64,
             reply_bytes_missing: terms.response as u64,
+        };
+        self.recorder.with(|record| {
+            record.failed(now_ns, began_ns);
+            record.trouble(trouble);
         });
     }
 
-    fn trouble(&self, trouble: Trouble) {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).trouble(trouble);
+    fn trouble(&mut self, trouble: Trouble) {
+        self.recorder.with(|record| record.trouble(trouble));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::record::Record;
+    use crate::call::recorder::Records;
+    use bytegauge_model::CallReport;
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -345,16 +351,20 @@ mod tests {
             close_ns: u64::MAX / 2,
             until_told: false,
             told: Arc::new(AtomicBool::new(false)),
-            tally: crate::count::Count::new(false),
             gave_up: Arc::new(AtomicU64::new(0)),
             shown: None,
         })
     }
 
-    fn flow(client: &Arc<Client>) -> (DatagramFlow, Arc<Mutex<Record>>) {
-        let record = Arc::new(Mutex::new(Record::new(false, true)));
-        record.lock().unwrap().keep(client.open_ns, client.close_ns);
-        (DatagramFlow::new(Arc::clone(client), Arc::clone(&record), 3, Arrival::closed(0, 0)), record)
+    fn flow(client: &Arc<Client>) -> (DatagramFlow, Records) {
+        let mut record = Record::new(false, true);
+        record.keep(client.open_ns, client.close_ns);
+        let records = Records::new(vec![record], false, &Arc::default());
+        (DatagramFlow::new(Arc::clone(client), records.recorder(0), 3, Arrival::closed(0, 0)), records)
+    }
+
+    fn report(records: &Records) -> CallReport {
+        records.recorder(0).with(|record| record.report())
     }
 
     /// Begins and sends a call. Its request, which is its reply.
@@ -367,8 +377,8 @@ mod tests {
         request
     }
 
-    fn errors(record: &Arc<Mutex<Record>>) -> Vec<(ErrorClass, ErrorPhase, u64)> {
-        let report = record.lock().unwrap().report();
+    fn errors(records: &Records) -> Vec<(ErrorClass, ErrorPhase, u64)> {
+        let report = report(records);
         report.errors.iter().map(|error| (error.class, error.phase, error.count)).collect()
     }
 
@@ -439,7 +449,7 @@ mod tests {
             let lost: u64 = errors(&record).iter().map(|(_, _, count)| count).sum();
             prop_assert_eq!(flow.counts.begun, flow.counts.completed + lost + flow.calls.len() as u64);
             flow.hand_in(0);
-            let report = record.lock().unwrap().report();
+            let report = report(&record);
             prop_assert_eq!(report.begun, report.completed + lost + report.unfinished);
         }
     }
@@ -447,15 +457,16 @@ mod tests {
     #[test]
     fn late_thread_shows_in_lateness() {
         let client = client(8, 8, 1);
-        let record = Arc::new(Mutex::new(Record::new(false, true)));
-        record.lock().unwrap().keep(client.open_ns, client.close_ns);
-        let mut flow = DatagramFlow::new(client, Arc::clone(&record), 0, Arrival::closed(0, 500));
+        let mut record = Record::new(false, true);
+        record.keep(client.open_ns, client.close_ns);
+        let records = Records::new(vec![record], false, &Arc::default());
+        let mut flow = DatagramFlow::new(client, records.recorder(0), 0, Arrival::closed(0, 500));
         // The second call is due 500 ns after the first reply, and begins 90 ns after that.
         for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
             let reply = call(&mut flow, begin_ns);
             flow.received(&reply, end_ns);
         }
-        let late = record.lock().unwrap().report().late.unwrap();
+        let late = report(&records).late.unwrap();
         let late = crate::call::recorded::Recorded::decode(&late).unwrap();
         assert_eq!((late.count(), late.at(0.5), late.at(1.0)), (2, 1, 90));
     }

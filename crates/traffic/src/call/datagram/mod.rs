@@ -20,7 +20,7 @@ use bytegauge_model::{CallDatagrams, Engine, EngineReport};
 
 use crate::call::datagram::clerk::Clerk;
 use crate::call::party::Clients;
-use crate::call::server::Desk;
+use crate::call::server_worker::ServerShared;
 use crate::call::setup::CallSetup;
 use crate::engine::Stop;
 use crate::fault::Fault;
@@ -35,13 +35,13 @@ pub(crate) use guests::{GuestList, let_in};
 /// Serves requests at a bound socket until told, where there is a list those of its guests alone. What this thread saw, however it ended.
 pub(crate) fn serve(
     call: &CallSetup,
-    (desk, guests): (&Arc<Desk>, Option<&Arc<GuestList>>),
+    (shared, guests): (&Arc<ServerShared>, Option<&Arc<GuestList>>),
     fd: BorrowedFd<'_>,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
     let read_size = call.path.read_size;
-    let mut clerk = Clerk::new(desk, guests);
+    let mut clerk = Clerk::new(shared, guests);
     let served = match call.server_engine {
         Engine::Plain => server::serve(&mut clerk, fd, (read_size, 1), flags, meter),
         Engine::Mmsg => server::serve(&mut clerk, fd, (read_size, call.batch), flags, meter),

@@ -45,7 +45,7 @@ pub(super) fn drive<P: Party>(
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let desk = Arc::new(Desk::new(meter.tally(), station.buffer_size.max(1)));
+    let desk = Arc::new(Desk::new(meter.tally().call_counter(), station.buffer_size.max(1)));
     let mut root = Root { party, station, meter, desk: &desk, live: 0, report: EngineReport::default() };
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each posts its flow.

@@ -20,7 +20,7 @@ use crate::engine::tokio::stream::Stream;
 use crate::engine::{nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
-use crate::tally::Tally;
+use crate::tally::CallCounter;
 
 /// What a task wants from the root future.
 pub(super) enum Mail<F> {
@@ -32,7 +32,7 @@ pub(super) enum Mail<F> {
 
 /// Where tasks and the root future meet.
 pub(super) struct Desk<F> {
-    tally: Arc<Tally>,
+    calls: CallCounter,
     buffer_size: usize,
     system_calls: AtomicU64,
     copied_bytes: AtomicU64,
@@ -43,9 +43,9 @@ pub(super) struct Desk<F> {
 }
 
 impl<F> Desk<F> {
-    pub(super) fn new(tally: Arc<Tally>, buffer_size: usize) -> Desk<F> {
+    pub(super) fn new(calls: CallCounter, buffer_size: usize) -> Desk<F> {
         Desk {
-            tally,
+            calls,
             buffer_size,
             system_calls: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
@@ -286,7 +286,7 @@ impl<F: Flow> Held<F> {
         *now_ns = tick::<F>();
         match (sent, &mut self.flow) {
             (Ok(n), Some(flow)) => {
-                self.desk.tally.count_alone(n, asked);
+                self.desk.calls.count(n, asked);
                 match dropped {
                     Some(dropped) => self.kept.drop_first(dropped + n),
                     None => self.room.sent(n),
@@ -309,7 +309,7 @@ impl<F: Flow> Held<F> {
                 self.end(End::Eof, *now_ns);
             }
             (Ok(n), Some(flow)) => {
-                self.desk.tally.count_alone(n, self.desk.buffer_size);
+                self.desk.calls.count(n, self.desk.buffer_size);
                 return flow.received(self.kept.received(n, flow.echoes()), *now_ns);
             }
             (Ok(_), None) => {}

@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::relay::hall::{Hall, Passage};
 use crate::relay::hands::Carrying;
 use crate::relay::socket::unconnected;
-use crate::tally::Tally;
+use crate::tally::CallCounter;
 
 /// How long the loop sleeps at most: nobody can wake it to look at a flag.
 const LOOK_NS: u64 = 5_000_000;
@@ -33,7 +33,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let (tally, size) = (meter.tally(), setup.buffer());
+    let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.buffer());
     let mut report = EngineReport::default();
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);
@@ -53,7 +53,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
                     if !hall.admits(&stream) {
                         continue;
                     }
-                    tokio::spawn(carry_one(Arc::clone(hall), Leg::new(stream, &tally), Arc::clone(&tally), size));
+                    tokio::spawn(carry_one(Arc::clone(hall), Leg::new(stream, &calls), size));
                 }
                 Some(Err(error)) if socket::is_exhausted(&error) => {
                     tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
@@ -81,9 +81,9 @@ async fn accepted(door: &Door, timeout_ns: u64) -> Option<io::Result<Stream>> {
     .await
 }
 
-async fn carry_one(hall: Arc<Hall>, front: Leg, tally: Arc<Tally>, size: usize) {
+async fn carry_one(hall: Arc<Hall>, front: Leg, size: usize) {
     let back = match connected(&hall, &front.stream).await {
-        Ok(stream) => Leg::new(stream, &tally),
+        Ok(stream) => Leg::new(stream, &front.calls),
         Err(fault) => {
             front.resets();
             return hall.unconnected(fault);
@@ -129,14 +129,14 @@ impl Drop for Pair {
 /// One socket, and what went through it.
 struct Leg {
     stream: Stream,
-    tally: Arc<Tally>,
+    calls: Arc<CallCounter>,
     taken: u64,
     given: u64,
 }
 
 impl Leg {
-    fn new(stream: Stream, tally: &Arc<Tally>) -> Leg {
-        Leg { stream, tally: Arc::clone(tally), taken: 0, given: 0 }
+    fn new(stream: Stream, calls: &Arc<CallCounter>) -> Leg {
+        Leg { stream, calls: Arc::clone(calls), taken: 0, given: 0 }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -155,7 +155,7 @@ impl AsyncRead for Leg {
         let (leg, before) = (self.get_mut(), buffer.remaining());
         ready!(leg.stream.poll_fill(context, buffer))?;
         let n = before - buffer.remaining();
-        leg.tally.count_alone(n, before);
+        leg.calls.count(n, before);
         leg.taken += n as u64;
         Poll::Ready(Ok(()))
     }
@@ -165,7 +165,7 @@ impl AsyncWrite for Leg {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let leg = self.get_mut();
         let n = ready!(leg.stream.poll_write(context, bytes))?;
-        leg.tally.count_alone(n, bytes.len());
+        leg.calls.count(n, bytes.len());
         leg.given += n as u64;
         Poll::Ready(Ok(n))
     }

@@ -1,0 +1,87 @@
+//! The work of a server on its requests: `--work` on every byte, `--walk` once a request.
+//!
+//! Each connection has its own, as each reader of a stream does, whatever engine carries it: no engine waits for the
+//! work of another connection, and all engines touch the same memory. Where requests have no connection, each thread
+//! has one. Never shared, so it takes no lock.
+
+use bytegauge_model::Work;
+
+use crate::path::PathSetup;
+use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
+
+/// Memory and sums of the work for one connection.
+#[derive(Debug)]
+pub(super) struct RequestWork {
+    bytes: ByteWork,
+    walk: Option<Walk>,
+    /// Bytes and requests that were worked on.
+    done: Done,
+}
+
+/// How much work was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    /// Bytes.
+    pub(super) bytes: u64,
+    /// Requests.
+    pub(super) requests: u64,
+}
+
+#[derive(Debug)]
+enum ByteWork {
+    None,
+    Sum(Sum),
+    Copy(CopyOut),
+    Spin(SpinPerByte),
+    /// Waits until the work of another connection runs as well.
+    #[cfg(test)]
+    Meet(std::sync::Arc<std::sync::Barrier>),
+}
+
+impl RequestWork {
+    /// The work that a path asks for, its memory touched; `None` if it asks for none.
+    pub(super) fn of(path: &PathSetup) -> Option<RequestWork> {
+        let bytes = match path.work {
+            Work::None => ByteWork::None,
+            Work::Sum => ByteWork::Sum(Sum::default()),
+            Work::Copy => ByteWork::Copy(CopyOut::new(path.read_size)),
+            Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
+        };
+        let walk = (path.walk > 0).then(|| Walk::new(path.walk));
+        (path.work != Work::None || walk.is_some()).then_some(RequestWork { bytes, walk, done: Done::default() })
+    }
+
+    /// Work that ends only while the work of another connection runs.
+    #[cfg(test)]
+    pub(super) fn meeting(barrier: std::sync::Arc<std::sync::Barrier>) -> RequestWork {
+        RequestWork { bytes: ByteWork::Meet(barrier), walk: None, done: Done::default() }
+    }
+
+    /// Works on bytes of a request.
+    #[inline]
+    pub(super) fn on_bytes(&mut self, bytes: &[u8]) {
+        self.done.bytes += bytes.len() as u64;
+        match &mut self.bytes {
+            ByteWork::None => {}
+            ByteWork::Sum(sum) => sum.spend(bytes),
+            ByteWork::Copy(copy) => copy.spend(bytes),
+            ByteWork::Spin(spin) => spin.spend(bytes),
+            #[cfg(test)]
+            ByteWork::Meet(barrier) => drop(barrier.wait()),
+        }
+    }
+
+    /// Works on a request that is complete.
+    #[inline]
+    pub(super) fn on_request(&mut self) {
+        self.done.requests += 1;
+        if let Some(walk) = &mut self.walk {
+            walk.walk();
+        }
+    }
+
+    /// How much was done since this was last asked.
+    pub(super) fn take_done(&mut self) -> Done {
+        std::mem::take(&mut self.done)
+    }
+}

@@ -1,0 +1,255 @@
+//! What serves requests, apart from how they arrive: what all connections of a server share, and what each one owns.
+//!
+//! [`ServerShared`] is only read in the loop that is measured; it is written when something is wrong or planted, and
+//! when a worker ends. Everything that a request changes is in a [`ServerWorker`], which one connection owns, or of
+//! datagrams one thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::call::request_work::{Done, RequestWork};
+use crate::call::setup::CallSetup;
+use crate::call::strangers::Strangers;
+use crate::call::terms::Terms;
+use crate::counter::{Counter, Total};
+use crate::end::Body;
+use crate::fault::Fault;
+use crate::path::PathSetup;
+use crate::plant::Plant;
+use crate::setup::Setup;
+
+/// What all connections of one server thread share, or of those threads that an engine with a thread a connection makes.
+#[derive(Debug)]
+pub struct ServerShared {
+    terms: Terms,
+    pub(super) connect_per_call: bool,
+    pub(super) read_once: bool,
+    path: PathSetup,
+    /// Requests served, as the meter's marks see them.
+    served: Arc<Total<1>>,
+    ended: Ended,
+    plant: Option<Plant>,
+    /// The planted stop has happened; it happens once.
+    stopped: AtomicBool,
+    body: Body,
+    /// Set with a planted death: where threads share a server, all of them leave.
+    abort: Arc<AtomicBool>,
+    fault: Mutex<Option<Fault>>,
+    /// Connections that have yet to show a ticket before they are answered, where clients are on another host.
+    pub(super) strangers: Option<Strangers>,
+}
+
+/// What workers that ended have counted.
+#[derive(Debug, Default)]
+struct Ended {
+    begun: AtomicU64,
+    verified_bytes: AtomicU64,
+    worked_bytes: AtomicU64,
+    worked_requests: AtomicU64,
+}
+
+impl ServerShared {
+    /// A server that has served nothing.
+    pub fn new(setup: &Setup<CallSetup>, body: Body, abort: Arc<AtomicBool>) -> ServerShared {
+        let call = &setup.task;
+        ServerShared {
+            terms: Terms::of(setup),
+            connect_per_call: call.connect_per_call,
+            read_once: call.read_once,
+            path: call.path.clone(),
+            served: Arc::default(),
+            ended: Ended::default(),
+            plant: setup.plant,
+            stopped: AtomicBool::new(false),
+            body,
+            abort,
+            fault: Mutex::new(None),
+            strangers: call.path.far.map(|far| Strangers::new(far.ticket, call.path.flows + call.idle_flows)),
+        }
+    }
+
+    /// Requests served, for a meter to watch.
+    pub fn watched(&self) -> Arc<Total<1>> {
+        Arc::clone(&self.served)
+    }
+
+    /// Requests served.
+    pub fn served(&self) -> u64 {
+        self.served.sums()[0]
+    }
+
+    /// Requests of which at least a byte arrived, once all workers have ended.
+    pub fn begun(&self) -> u64 {
+        self.ended.begun.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of requests that were compared, once all workers have ended.
+    pub fn verified_bytes(&self) -> u64 {
+        self.ended.verified_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was wrong with the requests, if anything, or with the work on them.
+    pub fn take_fault(&self) -> Option<Fault> {
+        let found = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        found.or_else(|| self.misworked())
+    }
+
+    /// Work that did not run exactly once a request, once all workers have ended.
+    fn misworked(&self) -> Option<Fault> {
+        RequestWork::of(&self.path)?;
+        let [bytes, requests] =
+            [&self.ended.worked_bytes, &self.ended.worked_requests].map(|count| count.load(Ordering::Relaxed));
+        let served = self.served();
+        // A request that one read ends may be shorter, and of one that was begun a part was worked on.
+        let least =
+            if self.read_once || self.path.transport.is_datagram() { 0 } else { served * self.terms.request as u64 };
+        (requests != served || bytes < least).then(|| {
+            Fault::Miscounted(format!("the server worked on {requests} requests ({bytes} bytes) and served {served}"))
+        })
+    }
+
+    /// What messages are made of.
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// What requests come over.
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &PathSetup {
+        &self.path
+    }
+
+    /// The planted fault, if any.
+    pub(super) fn plant(&self) -> Option<Plant> {
+        self.plant
+    }
+
+    /// Carries out a planted fault that is due, now that so many requests were served.
+    #[cold]
+    pub(super) fn planted(&self, plant: Plant, served: u64) -> Planted {
+        let received = served * self.terms.request as u64;
+        match plant {
+            Plant::Die { after_bytes } if received >= after_bytes => match self.body {
+                Body::Process => std::process::abort(),
+                // Without the panic hook: the death is planned, and standard error belongs to the user.
+                Body::Thread => {
+                    self.abort.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(Box::new("planted death"))
+                }
+            },
+            Plant::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
+            Plant::Nap { after_bytes, ns }
+                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                std::thread::sleep(Duration::from_nanos(ns));
+                Planted::Nothing
+            }
+            Plant::Spin { ns } => {
+                crate::spin::spin_by_clock_ns(ns);
+                Planted::Nothing
+            }
+            Plant::ShortReply { after_bytes }
+            | Plant::LongReply { after_bytes }
+            | Plant::Corrupt { offset: after_bytes }
+                if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
+            {
+                Planted::Spoil
+            }
+            _ => Planted::Nothing,
+        }
+    }
+}
+
+/// What a planted fault asks of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planted {
+    /// Nothing, now.
+    Nothing,
+    /// To serve no more, and keep what is open.
+    Stuck,
+    /// To spoil the next reply.
+    Spoil,
+}
+
+/// What one connection counts and works with, or of datagrams one thread. Its counts are in [`ServerShared`] once it is
+/// dropped.
+#[derive(Debug)]
+pub(super) struct ServerWorker {
+    pub(super) shared: Arc<ServerShared>,
+    /// Shared only by connections of one thread.
+    served: Arc<Counter<1>>,
+    begun: u64,
+    verified_bytes: u64,
+    work: Option<RequestWork>,
+}
+
+impl ServerWorker {
+    /// A worker that counts in `served`, which its thread alone may do.
+    pub(super) fn new(shared: &Arc<ServerShared>, served: Arc<Counter<1>>, work: Option<RequestWork>) -> ServerWorker {
+        ServerWorker { shared: Arc::clone(shared), served, begun: 0, verified_bytes: 0, work }
+    }
+
+    /// The only worker of the thread that calls.
+    pub(super) fn of_thread(shared: &Arc<ServerShared>) -> ServerWorker {
+        ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.path))
+    }
+
+    /// The first byte of a request arrived.
+    #[inline]
+    pub(super) fn begins(&mut self) {
+        self.begun += 1;
+    }
+
+    /// Bytes of requests arrived.
+    #[inline]
+    pub(super) fn works_on(&mut self, bytes: &[u8]) {
+        if let Some(work) = &mut self.work {
+            work.on_bytes(bytes);
+        }
+    }
+
+    /// A request is complete.
+    #[inline]
+    pub(super) fn serves(&mut self) {
+        if let Some(work) = &mut self.work {
+            work.on_request();
+        }
+        self.served.add([1]);
+    }
+
+    /// Compares bytes of a request, from `at` on.
+    #[cold]
+    pub(super) fn check(&mut self, head: u64, at: usize, bytes: &[u8]) {
+        match self.shared.terms.check_request(head, at, bytes) {
+            Ok(()) => self.verified_bytes += bytes.len() as u64,
+            Err(mismatch) => {
+                let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
+                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
+                self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            }
+        }
+    }
+
+    /// Its work, for another connection.
+    pub(super) fn give_work(&mut self) -> Option<RequestWork> {
+        let mut work = self.work.take()?;
+        self.shared.ended.add_done(work.take_done());
+        Some(work)
+    }
+}
+
+impl Ended {
+    fn add_done(&self, done: Done) {
+        self.worked_bytes.fetch_add(done.bytes, Ordering::Relaxed);
+        self.worked_requests.fetch_add(done.requests, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ServerWorker {
+    fn drop(&mut self) {
+        self.give_work();
+        self.shared.ended.begun.fetch_add(self.begun, Ordering::Relaxed);
+        self.shared.ended.verified_bytes.fetch_add(self.verified_bytes, Ordering::Relaxed);
+    }
+}
