@@ -128,6 +128,14 @@ pub trait Flow {
         false
     }
 
+    /// Gives the partner what concerns it. Called before the partner is asked again because this flow
+    /// [wakes](Flow::wakes) it, and before this flow leaves. So two flows of a pair need not share anything.
+    fn hand_over(&mut self, _partner: &mut Self)
+    where
+        Self: Sized,
+    {
+    }
+
     /// The connection that was wanted is there.
     fn connected(&mut self, _now_ns: u64) {}
 

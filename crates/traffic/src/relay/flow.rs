@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
@@ -26,7 +25,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
         return Err(Fault::Missing(reason));
     }
     let told = if hall.leaves_when_told() { cues.told } else { hall.over() };
-    let mut party = Pairs { hall, held_max: setup.buffer(), front: None, left: BTreeMap::new(), number: 0 };
+    let mut party = Pairs { hall, held_max: setup.buffer(), left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.buffer.unwrap_or_else(|| engine::message_buffer(engine, setup.buffer()));
     let station = Station { listener: Some(hall.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
@@ -50,83 +49,114 @@ pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<Str
     engine::proof::unproven(engine_of(method)?, report)
 }
 
-/// What the two sides of a connection share.
-#[derive(Debug, Default)]
-struct Shared {
-    /// For each side the bytes that it has to send, and how many of those there are with what it sends already.
-    bytes: [Vec<u8>; 2],
-    held: [usize; 2],
-    /// Which sides have received everything, and which have been told to send no more.
-    eof: [bool; 2],
-    finished: [bool; 2],
+/// One side of a connection: 0 was accepted, 1 connects to the other side.
+///
+/// It owns its state. What concerns its partner it hands over when the driver, which has both, says so: no message takes
+/// a lock.
+#[derive(Debug)]
+struct Half {
+    number: u64,
+    side: usize,
+    joined: bool,
+    held_max: usize,
+    /// Bytes that it has to send: so many that its engine has, then those of `outbox` from `gone` on, then those of `next`.
+    composed: usize,
+    outbox: Vec<u8>,
+    gone: usize,
+    next: Vec<u8>,
+    /// Bytes that it received since it last handed over.
+    inbox: Vec<u8>,
+    /// Bytes that its partner had to send then.
+    partner_held: usize,
+    /// Whether it has received everything, and whether it has ended what it sends; the same of its partner.
+    eof: bool,
+    finished: bool,
+    partner_eof: bool,
+    partner_finished: bool,
     /// A side has failed.
     broken: bool,
     /// Why the other side could not be reached.
     unconnected: Option<i32>,
-    /// What each side received, and what it sent.
-    taken: [u64; 2],
-    given: [u64; 2],
-}
-
-/// One side of a connection: 0 was accepted, 1 connects to the other side.
-#[derive(Debug)]
-struct Half {
-    joint: Arc<Mutex<Shared>>,
-    number: u64,
-    side: usize,
-    joined: bool,
-    outbox: Vec<u8>,
-    gone: usize,
-    held_max: usize,
+    /// Bytes that it received, and bytes that it sent.
+    taken: u64,
+    given: u64,
     concerns_partner: bool,
     left: bool,
 }
 
 impl Half {
-    fn new(joint: Arc<Mutex<Shared>>, number: u64, side: usize, held_max: usize) -> Half {
-        let joined = side == 0;
+    fn new(number: u64, side: usize, held_max: usize) -> Half {
         Half {
-            joint,
             number,
             side,
-            joined,
+            joined: side == 0,
+            held_max,
+            composed: 0,
             outbox: Vec::new(),
             gone: 0,
-            held_max,
+            next: Vec::new(),
+            inbox: Vec::new(),
+            partner_held: 0,
+            eof: false,
+            finished: false,
+            partner_eof: false,
+            partner_finished: false,
+            broken: false,
+            unconnected: None,
+            taken: 0,
+            given: 0,
             concerns_partner: false,
             left: false,
         }
     }
-}
 
-fn lock(joint: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    joint.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> usize {
+        self.composed + self.outbox.len() - self.gone + self.next.len()
+    }
+
+    /// Whether its partner has no room for more.
+    fn is_held_up(&self) -> bool {
+        self.partner_held + self.inbox.len() >= self.held_max
+    }
+
+    /// Makes bytes that its partner received the last ones to send, and takes memory for the next ones.
+    fn takes_over(&mut self, received: &mut Vec<u8>) {
+        if self.gone == self.outbox.len() && self.next.is_empty() {
+            self.outbox.clear();
+            self.gone = 0;
+            std::mem::swap(&mut self.outbox, received);
+        } else {
+            self.next.append(received);
+        }
+    }
+
+    /// What came in here and went out at the other side.
+    fn passage(&self, partner: &Half) -> Passage {
+        Passage { taken: self.taken, given: partner.given, in_order: partner.finished && !self.broken }
+    }
 }
 
 impl Flow for Half {
     const PAIRED: bool = true;
 
     fn want(&mut self, _now_ns: u64) -> Want {
-        let (here, there) = (self.side, 1 - self.side);
-        let mut joint = lock(&self.joint);
-        if joint.broken {
+        if self.broken {
             return if std::mem::replace(&mut self.left, true) { Want::Done } else { Want::Reset };
         }
         if !self.joined {
             return Want::Connect;
         }
-        let sends = joint.held[here] > 0;
-        let receives = !joint.eof[here] && joint.held[there] < self.held_max;
-        if !sends && joint.eof[there] && !joint.finished[here] {
-            joint.finished[here] = true;
+        let sends = self.held() > 0;
+        if !sends && self.partner_eof && !self.finished {
+            self.finished = true;
             self.concerns_partner = true;
             return Want::Finish;
         }
-        if joint.finished == [true, true] {
+        if self.finished && self.partner_finished {
             // The connection comes back with the flow: the kernel's count of it is still to be read.
             return Want::Done;
         }
-        match (sends, receives) {
+        match (sends, !self.eof && !self.is_held_up()) {
             (true, true) => Want::Both,
             (true, false) => Want::Send,
             (false, true) => Want::Receive,
@@ -142,29 +172,26 @@ impl Flow for Half {
         if self.gone == self.outbox.len() {
             self.outbox.clear();
             self.gone = 0;
-            std::mem::swap(&mut self.outbox, &mut lock(&self.joint).bytes[self.side]);
+            std::mem::swap(&mut self.outbox, &mut self.next);
         }
         let len = room.len().min(self.outbox.len() - self.gone);
         room[..len].copy_from_slice(&self.outbox[self.gone..][..len]);
         self.gone += len;
+        self.composed += len;
         len
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
-        let mut joint = lock(&self.joint);
-        let held = joint.held[self.side];
-        joint.held[self.side] = held - n;
-        joint.given[self.side] += n as u64;
+        let held = self.held();
+        self.composed -= n;
+        self.given += n as u64;
         // The partner may listen again, or end what it sends: nothing more comes from here.
         self.concerns_partner |= held >= self.held_max && held - n < self.held_max;
     }
 
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        let there = 1 - self.side;
-        let mut joint = lock(&self.joint);
-        joint.bytes[there].extend_from_slice(bytes);
-        joint.held[there] += bytes.len();
-        joint.taken[self.side] += bytes.len() as u64;
+        self.inbox.extend_from_slice(bytes);
+        self.taken += bytes.len() as u64;
         self.concerns_partner = true;
         true
     }
@@ -175,19 +202,30 @@ impl Flow for Half {
 
     fn ended(&mut self, end: End, _now_ns: u64) {
         self.concerns_partner = true;
-        let mut joint = lock(&self.joint);
         match end {
-            End::Eof => joint.eof[self.side] = true,
+            End::Eof => self.eof = true,
             End::Failed { doing: Doing::Connecting, errno } => {
-                joint.unconnected = Some(errno);
-                joint.broken = true;
+                self.unconnected = Some(errno);
+                self.broken = true;
             }
-            End::Closed | End::Failed { .. } => joint.broken = true,
+            End::Closed | End::Failed { .. } => self.broken = true,
         }
     }
 
     fn wakes(&mut self) -> bool {
         std::mem::take(&mut self.concerns_partner)
+    }
+
+    fn hand_over(&mut self, partner: &mut Half) {
+        let was_held_up = self.is_held_up();
+        partner.takes_over(&mut self.inbox);
+        self.partner_held = partner.held();
+        partner.partner_held = self.held();
+        // It had counted what its partner has sent meanwhile, and may not have asked for all that there is room for.
+        partner.concerns_partner |= was_held_up && !self.is_held_up();
+        (partner.partner_eof, partner.partner_finished) = (self.eof, self.finished);
+        partner.broken |= self.broken;
+        partner.unconnected = partner.unconnected.or(self.unconnected);
     }
 }
 
@@ -195,10 +233,8 @@ impl Flow for Half {
 struct Pairs<'a> {
     hall: &'a Hall,
     held_max: usize,
-    /// What the flow that was just accepted shares with its partner, which is asked for next.
-    front: Option<Arc<Mutex<Shared>>>,
     /// Sides that have left before their partners, with their connections.
-    left: BTreeMap<u64, (usize, Option<OwnedFd>)>,
+    left: BTreeMap<u64, (Half, Option<OwnedFd>)>,
     number: u64,
 }
 
@@ -218,9 +254,7 @@ impl Party for Pairs<'_> {
             return None;
         }
         self.number += 1;
-        let joint = Arc::<Mutex<Shared>>::default();
-        self.front = Some(Arc::clone(&joint));
-        Some(Half::new(joint, self.number, 0, self.held_max))
+        Some(Half::new(self.number, 0, self.held_max))
     }
 
     fn connect(&mut self, _flow: &mut Half) -> io::Result<OwnedFd> {
@@ -228,25 +262,145 @@ impl Party for Pairs<'_> {
     }
 
     fn partner(&mut self, flow: &mut Half) -> Option<(Half, Option<OwnedFd>)> {
-        let joint = self.front.take()?;
-        Some((Half::new(joint, flow.number, 1, self.held_max), None))
+        Some((Half::new(flow.number, 1, self.held_max), None))
     }
 
     fn left(&mut self, flow: Half, connection: Option<OwnedFd>) {
-        let Some((side, other)) = self.left.remove(&flow.number) else {
-            self.left.insert(flow.number, (flow.side, connection));
+        let Some((other, other_connection)) = self.left.remove(&flow.number) else {
+            self.left.insert(flow.number, (flow, connection));
             return;
         };
-        let joint = lock(&flow.joint);
-        if let Some(errno) = joint.unconnected {
+        if let Some(errno) = flow.unconnected.or(other.unconnected) {
             self.hall.unconnected(unconnected(io::Error::from_raw_os_error(errno)));
             return;
         }
-        // What came in at a side went out at the other one.
-        let in_order = |side: usize| joint.finished[1 - side] && !joint.broken;
-        let passage =
-            |side: usize| Passage { taken: joint.taken[side], given: joint.given[1 - side], in_order: in_order(side) };
-        let legs = if side == 0 { [&other, &connection] } else { [&connection, &other] };
-        self.hall.settle([passage(0), passage(1)], joint.broken, legs.map(|leg| leg.as_ref().map(AsFd::as_fd)));
+        let broken = flow.broken || other.broken;
+        let [(front, front_fd), (back, back_fd)] = match flow.side {
+            0 => [(&flow, &connection), (&other, &other_connection)],
+            _ => [(&other, &other_connection), (&flow, &connection)],
+        };
+        let legs = [front_fd, back_fd].map(|leg| leg.as_ref().map(AsFd::as_fd));
+        self.hall.settle([front.passage(back), back.passage(front)], broken, legs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One thing that may happen to a side.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Receives(usize),
+        Sends(usize),
+    }
+
+    const MAX: usize = 100;
+
+    fn step() -> impl Strategy<Value = (usize, Step)> {
+        (0usize..2, prop_oneof![(1usize..80).prop_map(Step::Receives), (1usize..200).prop_map(Step::Sends)])
+    }
+
+    /// Both sides, what each has received and sent, and whether its engine waits until it is asked again.
+    struct Pair {
+        halves: [Half; 2],
+        received: [Vec<u8>; 2],
+        sent: [Vec<u8>; 2],
+        /// What the engine has of the message that is being sent.
+        rooms: [Vec<u8>; 2],
+        rests: [bool; 2],
+    }
+
+    impl Pair {
+        fn new() -> Pair {
+            let mut halves = [0, 1].map(|side| Half::new(1, side, MAX));
+            halves[1].connected(0);
+            Pair { halves, received: Default::default(), sent: Default::default(), rooms: Default::default(), rests: [false; 2] }
+        }
+
+        /// As the driver does after everything that happens: a flow that wakes its partner hands over first.
+        fn wake(&mut self, side: usize) {
+            for from in [side, 1 - side] {
+                if self.halves[from].wakes() {
+                    let [front, back] = &mut self.halves;
+                    if from == 0 {
+                        front.hand_over(back);
+                    } else {
+                        back.hand_over(front);
+                    }
+                    self.rests[1 - from] = false;
+                }
+            }
+        }
+
+        fn step(&mut self, side: usize, step: Step) {
+            if self.rests[side] {
+                return;
+            }
+            let want = self.halves[side].want(0);
+            match (step, want) {
+                (Step::Receives(n), Want::Receive | Want::Both) => {
+                    let at = self.received[side].len();
+                    let mut bytes: Vec<u8> = (at..at + n).map(|byte| byte as u8).collect();
+                    self.received[side].extend_from_slice(&bytes);
+                    assert!(self.halves[side].received(&mut bytes, 0));
+                }
+                (Step::Sends(most), Want::Send | Want::Both) => {
+                    let room = &mut self.rooms[side];
+                    if room.is_empty() {
+                        room.resize(MAX, 0);
+                        let len = self.halves[side].compose(room, false);
+                        room.truncate(len);
+                    }
+                    let n = room.len().min(most);
+                    assert!(n > 0);
+                    self.sent[side].extend(room.drain(..n));
+                    self.halves[side].sent(n, 0);
+                }
+                (_, Want::Pause(_)) => self.rests[side] = true,
+                _ => {}
+            }
+            self.wake(side);
+            assert!(self.halves[side].held() < MAX + 80);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_bytes_cross_in_order_and_nothing_hangs(
+            steps in prop::collection::vec(step(), 1..300),
+        ) {
+            let mut pair = Pair::new();
+            for (side, step) in steps {
+                pair.step(side, step);
+            }
+            // Both sides are asked to send until neither has anything: a side that was left resting would keep bytes.
+            for _ in 0..400 {
+                pair.step(0, Step::Sends(50));
+                pair.step(1, Step::Sends(50));
+            }
+            prop_assert_eq!(&pair.sent[1], &pair.received[0]);
+            prop_assert_eq!(&pair.sent[0], &pair.received[1]);
+            let wants = [0, 1].map(|side| pair.halves[side].want(0));
+            prop_assert_eq!((pair.rests, wants), ([false; 2], [Want::Receive; 2]));
+            for side in 0..2 {
+                pair.halves[side].ended(End::Eof, 0);
+                pair.wake(side);
+            }
+            for side in [0, 1] {
+                prop_assert_eq!(pair.halves[side].want(0), Want::Finish);
+                pair.wake(side);
+            }
+            prop_assert_eq!([0, 1].map(|side| pair.halves[side].want(0)), [Want::Done, Want::Done]);
+        }
+    }
+
+    #[test]
+    fn a_failure_of_one_side_breaks_both() {
+        let mut pair = Pair::new();
+        pair.halves[0].ended(End::Closed, 0);
+        pair.wake(0);
+        assert_eq!([0, 1].map(|side| pair.halves[side].want(0)), [Want::Reset, Want::Reset]);
     }
 }

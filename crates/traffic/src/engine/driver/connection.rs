@@ -148,6 +148,9 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
 
     /// Gives a flow back, whatever is in flight.
     pub(in crate::engine) fn give_up(&mut self, index: u32) {
+        if P::Flow::PAIRED && self.slots[index as usize].partner != NOBODY {
+            self.tell_partner(index, self.slots[index as usize].partner);
+        }
         let slot = &mut self.slots[index as usize];
         let Some(flow) = slot.flow.take() else { return };
         let fd = slot.fd.take();
@@ -226,16 +229,28 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         if partner == NOBODY || !slot.flow.as_mut().is_some_and(Flow::wakes) {
             return Ok(());
         }
+        self.tell_partner(index, partner);
         if self.can_be_woken(partner) {
             self.timers.clear(partner);
             self.turn(partner, now_ns)?;
         }
         // And back; later, or the two could go on for ever.
-        if self.slots[partner as usize].flow.as_mut().is_some_and(Flow::wakes) && self.can_be_woken(index) {
-            self.timers.clear(index);
-            self.go_on_later(index);
+        if self.slots[partner as usize].flow.as_mut().is_some_and(Flow::wakes) {
+            self.tell_partner(partner, index);
+            if self.can_be_woken(index) {
+                self.timers.clear(index);
+                self.go_on_later(index);
+            }
         }
         Ok(())
+    }
+
+    fn tell_partner(&mut self, from: u32, to: u32) {
+        if let Ok([from, to]) = self.slots.get_disjoint_mut([from as usize, to as usize])
+            && let (Some(from), Some(to)) = (&mut from.flow, &mut to.flow)
+        {
+            from.hand_over(to);
+        }
     }
 
     /// A flow of a pair leaves: the other one is asked again.
