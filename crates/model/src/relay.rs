@@ -17,7 +17,7 @@ use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
 pub enum RelayMethod {
     /// There is no relay.
     Direct,
-    /// read(2) and write(2).
+    /// recv(2) and send(2).
     ReadWrite,
     /// `std::io::copy`.
     StdCopy,
@@ -56,7 +56,7 @@ pub enum RelayMethod {
 /// The methods.
 pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row { value: RelayMethod::Direct, name: "direct", summary: "no relay: what the path can do without one" },
-    Row { value: RelayMethod::ReadWrite, name: "read-write", summary: "read(2) and write(2) with one buffer" },
+    Row { value: RelayMethod::ReadWrite, name: "read-write", summary: "recv(2) and send(2) with one buffer" },
     Row {
         value: RelayMethod::StdCopy,
         name: "std-copy",
@@ -95,7 +95,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Hybrid,
         name: "hybrid",
-        summary: "read(2) and write(2), and splice(2) while reads fill the buffer again and again",
+        summary: "recv(2) and send(2), and splice(2) while reads fill the buffer again and again",
     },
     Row {
         value: RelayMethod::Epoll,
@@ -141,8 +141,8 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
 named!(RelayMethod, "relay", RELAY_METHODS);
 text_serde!(RelayMethod);
 
-/// Bytes of the buffer of each direction where nothing is asked for and the method has no size of its own: what read(2) and
-/// write(2) on loopback need for their best rate.
+/// Bytes of the buffer of each direction where nothing is asked for and the method has no size of its own: what recv(2) and
+/// send(2) on loopback need for their best rate.
 pub const RELAY_BUFFER: usize = 64 << 10;
 
 impl RelayMethod {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket;
 
 use crate::plant::Plant;
 use crate::relay::threads::Way;
@@ -15,7 +15,7 @@ pub(in crate::relay) fn copy(way: &mut Way<'_>, plant: Plant) -> io::Result<()> 
     let mut buffer = vec![0; BUFFER];
     let mut share = way.share();
     loop {
-        let n = match sys_io::read(way.from(), &mut buffer) {
+        let n = match socket::receive(way.from(), &mut buffer) {
             Ok(0) => return Ok(()),
             Ok(n) => n,
             Err(error) if way.goes_on_after(&error) => continue,
@@ -34,7 +34,7 @@ pub(in crate::relay) fn copy(way: &mut Way<'_>, plant: Plant) -> io::Result<()> 
         }
         let mut rest: &[u8] = rest;
         while !rest.is_empty() {
-            rest = &rest[sys_io::write(way.to(), rest)?..];
+            rest = &rest[socket::send(way.to(), rest)?..];
         }
         share.count(n, n);
         way.passed.given += n as u64;

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket;
 
 use crate::relay::threads::Way;
 
@@ -55,7 +55,7 @@ fn read(
     let mut share = way.share();
     while let Ok(mut buffer) = emptied.recv() {
         let n = loop {
-            match sys_io::read(way.from(), &mut buffer) {
+            match socket::receive(way.from(), &mut buffer) {
                 Err(error) if way.goes_on_after(&error) => {}
                 done => break done?,
             }
@@ -79,7 +79,7 @@ fn write(
     while let Ok((buffer, len)) = filled.recv() {
         let mut rest = &buffer[..len];
         while !rest.is_empty() {
-            match sys_io::write(way.to(), rest) {
+            match socket::send(way.to(), rest) {
                 Ok(n) => {
                     share.count(n, rest.len());
                     *given += n as u64;

@@ -1,9 +1,10 @@
-//! read(2) into one buffer, write(2) out of it.
+//! recv(2) into one buffer, send(2) out of it: the calls that every method makes which has no call of its own, since
+//! read(2) and write(2) of a socket cost 2 to 4 % more of a small message (`engine::plain`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket;
 
 use crate::fault::Fault;
 use crate::relay::hands::Hands;
@@ -27,14 +28,14 @@ impl Hands for ReadWrite {
 
     #[inline]
     fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
-        let n = sys_io::read(from, &mut self.buffer)?;
+        let n = socket::receive(from, &mut self.buffer)?;
         (self.from, self.to) = (0, n);
         Ok(n)
     }
 
     #[inline]
     fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
-        let n = sys_io::write(to, &self.buffer[self.from..self.to])?;
+        let n = socket::send(to, &self.buffer[self.from..self.to])?;
         self.from += n;
         Ok(n)
     }
