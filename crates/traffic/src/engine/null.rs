@@ -1,4 +1,9 @@
 //! The null engine: the blocking loop with calls that do nothing. What remains is the harness's own cost.
+//!
+//! Engines count in one of two ways, and both are plain loads, additions and stores: of a [`Meter`], or of a
+//! [`Share`](crate::tally::Share) of its tally where threads of the engine's own count. A share's way does all that a
+//! meter's does, and looks at the window's phase before. The null loop counts by a share, so that the floor is that of the
+//! slower way, and holds for every engine that stands in the same table.
 
 use std::hint::black_box;
 
@@ -9,5 +14,44 @@ use crate::flow::Flow;
 use crate::meter::Meter;
 
 pub(super) fn run<F: Flow>(flow: &mut F, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
-    run_on(|buffer| Ok(black_box(buffer.len())), |bytes| Ok(black_box(bytes.len())), flow, slot, meter)
+    let mut share = meter.tally().share_of_meter();
+    let nothing = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
+    run_on(nothing, flow, slot, meter, |_, moved, asked| share.count(moved, asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::flow::Want;
+    use crate::meter::Schedule;
+    use crate::pace::Pace;
+
+    struct Reader(u64);
+
+    impl Flow for Reader {
+        fn want(&mut self, _now_ns: u64) -> Want {
+            Want::Receive
+        }
+
+        fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+            self.0 += 1;
+            true
+        }
+    }
+
+    #[test]
+    fn the_floor_counts_by_a_share() {
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_told: false };
+        let mut meter = Meter::start(&schedule, 0);
+        let (mut flow, flag) = (Reader(0), AtomicBool::new(false));
+        let slot = Slot { fd: None, buffer: &mut [0; 16], pace: Pace::Free, abort: &flag, told: &flag, rewind: false };
+        assert_eq!(run(&mut flow, slot, &mut meter).unwrap(), Stop::Time);
+        let (sums, window) = (meter.tally().sums(), meter.window());
+        assert_eq!((sums.calls, sums.bytes), (flow.0, 16 * flow.0));
+        assert!(window.calls > 0 && window.calls <= flow.0, "{window:?}");
+        // The meter charges its own thread once, and knows how long it waited for its CPU where the kernel says so.
+        assert!(!meter.tally().has_threads());
+    }
 }

@@ -23,15 +23,27 @@ use crate::meter::Meter;
 
 pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
     match Calls::of(fd) {
-        Calls::OfSockets => {
-            run_on(|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes), flow, slot, meter)
-        }
-        Calls::OfFiles if slot.rewind => {
-            run_on(|buffer| read_endlessly(fd, buffer), |bytes| sys_io::write(fd, bytes), flow, slot, meter)
-        }
-        Calls::OfFiles => {
-            run_on(|buffer| sys_io::read(fd, buffer), |bytes| sys_io::write(fd, bytes), flow, slot, meter)
-        }
+        Calls::OfSockets => run_on(
+            (|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes)),
+            flow,
+            slot,
+            meter,
+            Meter::count,
+        ),
+        Calls::OfFiles if slot.rewind => run_on(
+            (|buffer| read_endlessly(fd, buffer), |bytes| sys_io::write(fd, bytes)),
+            flow,
+            slot,
+            meter,
+            Meter::count,
+        ),
+        Calls::OfFiles => run_on(
+            (|buffer| sys_io::read(fd, buffer), |bytes| sys_io::write(fd, bytes)),
+            flow,
+            slot,
+            meter,
+            Meter::count,
+        ),
     }
 }
 
@@ -47,14 +59,14 @@ fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The loop itself, with its two calls: system calls here, nothing at all in the null engine. The pace is looked at once a
-/// call only where there is one.
+/// The loop itself, with its two calls (system calls here, nothing at all in the null engine) and where it counts what
+/// they moved. The pace is looked at once a call only where there is one.
 pub(super) fn run_on<F: Flow>(
-    read: impl Fn(&mut [u8]) -> io::Result<usize>,
-    write: impl Fn(&[u8]) -> io::Result<usize>,
+    (read, write): (impl Fn(&mut [u8]) -> io::Result<usize>, impl Fn(&[u8]) -> io::Result<usize>),
     flow: &mut F,
     slot: Slot<'_>,
     meter: &mut Meter,
+    mut count: impl FnMut(&mut Meter, usize, usize),
 ) -> Result<Stop, Fault> {
     let Slot { buffer, pace, abort, told, .. } = slot;
     let mut room = Room::default();
@@ -62,8 +74,8 @@ pub(super) fn run_on<F: Flow>(
     loop {
         for _ in 0..meter.lap_calls() {
             let stop = match flow.want(0) {
-                Want::Receive => receive(&read, flow, buffer, meter),
-                Want::Send => send(&write, flow, &mut room, meter),
+                Want::Receive => receive(&read, flow, buffer, |moved, asked| count(meter, moved, asked)),
+                Want::Send => send(&write, flow, &mut room, |moved, asked| count(meter, moved, asked)),
                 other => return Err(Fault::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
@@ -93,12 +105,12 @@ fn receive<F: Flow>(
     read: impl Fn(&mut [u8]) -> io::Result<usize>,
     flow: &mut F,
     buffer: &mut [u8],
-    meter: &mut Meter,
+    mut count: impl FnMut(usize, usize),
 ) -> io::Result<Option<Stop>> {
     match read(buffer) {
         Ok(0) => Ok(Some(Stop::Ended(End::Eof))),
         Ok(n) => {
-            meter.count(n, buffer.len());
+            count(n, buffer.len());
             Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
         }
         Err(error) => Err(error),
@@ -110,13 +122,13 @@ fn send<F: Flow>(
     write: impl Fn(&[u8]) -> io::Result<usize>,
     flow: &mut F,
     room: &mut Room,
-    meter: &mut Meter,
+    mut count: impl FnMut(usize, usize),
 ) -> io::Result<Option<Stop>> {
     let bytes = room.next(flow);
     let asked = bytes.len();
     match write(bytes) {
         Ok(n) => {
-            meter.count(n, asked);
+            count(n, asked);
             room.sent(n);
             flow.sent(n, 0);
             Ok(None)
