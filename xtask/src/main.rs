@@ -12,6 +12,7 @@ mod duration;
 mod edges;
 mod generate;
 mod group;
+mod hot_loops;
 mod lab;
 mod markdown;
 mod modules;
@@ -47,6 +48,7 @@ const TASKS: &[Task] = &[
     Task { command: test::command, run: test::run },
     Task { command: rules::command, run: rules::run },
     Task { command: generate::command, run: generate::run },
+    Task { command: hot_loops::command, run: hot_loops::run },
     Task { command: page::command, run: page::run },
     Task { command: pictures::command, run: pictures::run },
     Task { command: package::command, run: package::run },

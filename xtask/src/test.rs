@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::steps::{self, Done, Step};
-use crate::{cargo, deny, generate, page, rules, setup, skips};
+use crate::{cargo, deny, generate, hot_loops, page, product, rules, setup, skips};
 
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
@@ -77,6 +77,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             Step { name: "deny", repeat: "cargo xtask deny".into(), work: Box::new(deny::check) },
             Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
             cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
+            Step {
+                name: "hot loops",
+                repeat: "cargo xtask hot-loops".into(),
+                work: Box::new(|| hot_loops::check(&product::built()?).map(|()| Done::Passed)),
+            },
             Step {
                 name: "release run",
                 repeat: format!("target/release/bytegauge {RELEASE_RUN}"),

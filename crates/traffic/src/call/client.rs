@@ -265,6 +265,8 @@ impl ClientFlow {
     }
 
     /// A connection did not come about: when to try again, or not at all.
+    #[cold]
+    #[inline(never)]
     fn rest(&mut self, now_ns: u64) -> State {
         self.failures += 1;
         if self.failures > RETRIES {

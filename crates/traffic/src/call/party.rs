@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use bytegauge_model::Engine;
 use bytegauge_model::option::Setter;
 use bytegauge_sys::option::SocketOption;
 
@@ -65,7 +66,7 @@ impl Waiting {
     ) -> Waiting {
         let (call, (threads, index)) = (&setup.task, thread);
         let flows = (call.path.flows + threads - 1 - index) / threads;
-        let shards = if call.client_engine.has_thread_a_flow() { SHARDS.min(flows.max(1)) } else { 1 };
+        let shards = if records_by_flow(call.client_engine) { SHARDS.min(flows.max(1)) } else { 1 };
         Waiting {
             setup: Arc::clone(setup),
             connector,
@@ -79,13 +80,19 @@ impl Waiting {
     /// The clients, from `start_ns` on, in the thread that is to carry them. They count calls that complete in `completed`.
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
         self.records.iter_mut().for_each(|record| record.keep(client.open_ns, client.close_ns));
-        let thread_a_flow = self.setup.task.client_engine.has_thread_a_flow();
-        let records = Records::new(std::mem::take(&mut self.records), thread_a_flow, completed);
+        let by_flow = records_by_flow(self.setup.task.client_engine);
+        let records = Records::new(std::mem::take(&mut self.records), by_flow, completed);
         // Taken from the end.
         self.joined.reverse();
         let samples = Samples::new(&self.setup);
         Clients { waiting: self, client, start_ns, begun: 0, records, samples, kept: Vec::new() }
     }
+}
+
+/// Whether each flow keeps its last calls to itself. So do those of the null engine: of the two ways to record it shows
+/// what the slower one costs.
+fn records_by_flow(engine: Engine) -> bool {
+    engine.has_thread_a_flow() || engine == Engine::Null
 }
 
 impl Clients {

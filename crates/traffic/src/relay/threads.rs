@@ -224,6 +224,17 @@ pub(super) fn by_hand<H: Hands>(way: &mut Way<'_>) -> io::Result<()> {
     let mut hands = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
     let mut follower = way.setup.follows.then(Follower::default);
+    pass_on(way, &mut hands, &mut share, follower.as_mut())
+}
+
+/// The loop (`cargo xtask hot-loops`).
+#[inline(never)]
+fn pass_on<H: Hands>(
+    way: &mut Way<'_>,
+    hands: &mut H,
+    share: &mut Share,
+    mut follower: Option<&mut Follower>,
+) -> io::Result<()> {
     loop {
         match hands.take(way.from()) {
             Ok(0) => return Ok(()),

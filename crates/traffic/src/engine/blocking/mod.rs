@@ -61,6 +61,9 @@ fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// The loop itself, with its two calls (system calls here, nothing at all in the null engine) and where it counts what
 /// they moved. The pace is looked at once a call only where there is one.
+///
+/// A function of its own in the program, as all loops that are measured: `cargo xtask hot-loops` reads them.
+#[inline(never)]
 pub(super) fn run_on<F: Flow>(
     (read, write): (impl Fn(&mut [u8]) -> io::Result<usize>, impl Fn(&[u8]) -> io::Result<usize>),
     flow: &mut F,

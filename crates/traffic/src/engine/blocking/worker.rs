@@ -68,6 +68,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         hall.leave(handle, flow, fd, fault);
     }
 
+    /// The loop (`cargo xtask hot-loops`).
+    #[inline(never)]
     fn run(&mut self) -> Result<(), Fault> {
         self.tick();
         while !self.hall.stop.load(Ordering::Relaxed) {
@@ -206,6 +208,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         }
     }
 
+    #[inline(never)]
     fn connect(&mut self) -> Result<bool, Fault> {
         self.close();
         self.system_calls += 2;
@@ -280,6 +283,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         self.close();
     }
 
+    #[inline(never)]
     fn close(&mut self) {
         if self.fd.take().is_some() {
             self.system_calls += 1;

@@ -169,6 +169,8 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         Ok(())
     }
 
+    /// The loop (`cargo xtask hot-loops`).
+    #[inline(never)]
     fn run(&mut self) -> Result<Stop, Fault> {
         loop {
             if self.station.abort.load(Ordering::Relaxed) {
@@ -247,6 +249,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     }
 
     /// A connection was accepted.
+    #[inline(never)]
     pub(super) fn welcome(&mut self, fd: OwnedFd) -> Result<(), Fault> {
         let now_ns = self.tick();
         let Some(flow) = self.party.accepted(fd.as_fd(), now_ns) else { return Ok(()) };

@@ -1,0 +1,277 @@
+//! `cargo xtask hot-loops`: no measured loop has a locked instruction, and none calls a library but for what it is for.
+//!
+//! Disassembles the release build with objdump, which is in the package that has the linker. From each loop of [`LOOPS`]
+//! it follows the calls to functions of this workspace, but for those of [`SELDOM`], which no message needs. What an
+//! engine costs in addition to the kernel is compared with other engines, so a lock in a loop is a fault of the
+//! measurement, and no test sees it without a clock. Tokio's tasks are not read: what is in them is Tokio's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Arg, ArgMatches, Command};
+
+use crate::{product, setup};
+
+/// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
+/// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.
+const LOOPS: &[(&str, &str)] = &[
+    // Streams with a thread a flow, and the floor.
+    ("engine::blocking::", "run_on"),
+    // Everything else with a thread a flow.
+    ("engine::blocking::worker::Worker", "run"),
+    // epoll and io_uring.
+    ("engine::driver::Driver", "run"),
+    ("call::datagram::server::", "serve"),
+    ("call::datagram::client::Loop", "advance"),
+    ("relay::threads::", "pass_on"),
+    ("relay::one::", "turn"),
+];
+
+/// Parts of the names of functions that loops call, but not for every message, and when they are called.
+const SELDOM: &[(&str, &str)] = &[
+    ("Meter::lap", "a lap ends"),
+    ("Tally::sums", "a stream with a pace waits"),
+    ("Recorder::with", "a call fails, or a flow ends"),
+    ("recorder::enter", "a flow has kept as many calls as it may"),
+    ("ClientFlow::rest", "a connection did not come about"),
+    ("::welcome", "a connection comes"),
+    ("Port>::listen", "an end listens again after descriptors ran out"),
+    ("::leave", "a flow ends"),
+    ("::give_up", "a flow ends"),
+    ("Worker<P>::connect", "a connection is opened"),
+    ("Worker<P>::close", "a connection ends"),
+    ("RelayLoop<H,W,B>::close", "a connection ends"),
+    ("Strangers::", "a connection from another host shows its ticket"),
+    ("Guests::looked_up", "a datagram from another host comes from a new address"),
+    ("::planted", "a fault is planted"),
+    ("::check", "bytes are verified"),
+    ("drop_in_place", "what a flow owned is dropped"),
+];
+
+/// What functions of libraries that a loop may call begin with, and what for. Anything of this workspace it may call as
+/// well.
+const ALLOWED: &[(&str, &str)] = &[
+    ("recv", "the kernel"),
+    ("send", "the kernel"),
+    ("read@", "the kernel"),
+    ("write@", "the kernel"),
+    ("splice@", "the kernel"),
+    ("close@", "the kernel, of a connection that ends"),
+    ("__errno_location", "why a call of the kernel failed"),
+    ("<std::io::error::Error>::kind", "why a call of the kernel failed"),
+    ("std::io::error::Error::kind", "why a call of the kernel failed"),
+    ("core::ptr::drop_in_place<std::io::error::Error>", "an error of the kernel, which owns no memory"),
+    ("clock_gettime@", "the time of an event, from the vDSO"),
+    ("mem", "bytes that are copied, moved, set and compared"),
+    ("log@", "the next arrival of a Poisson process"),
+    ("hdrhistogram::Histogram<T>::record_n_inner", "a call in its histogram"),
+    ("hashbrown::map::HashMap<K,V,S,A>::contains_key", "a client on another host that was let in"),
+    ("alloc::collections::vec_deque::", "calls that are outstanding, in memory that is kept"),
+    ("<alloc::collections::vec_deque::", "calls that are outstanding, in memory that is kept"),
+    ("<alloc::vec::drain::Drain<T,A> as core::ops::drop::Drop>::drop", "bytes of a reply that was sent"),
+    (
+        "alloc::raw_vec::RawVecInner<A>::reserve::do_reserve_and_handle",
+        "memory that grows to what it needs, and is kept",
+    ),
+    ("_Unwind_Resume", "a panic"),
+    ("core::panicking::", "a panic"),
+    ("core::slice::index::", "a panic"),
+];
+
+/// Functions of this workspace with one name, as they are in the program.
+#[derive(Debug, Default)]
+struct Found {
+    /// Instructions that lock the bus or a cache line.
+    locked: Vec<String>,
+    /// What they call by name.
+    calls: BTreeSet<String>,
+}
+
+/// The functions of a program, by name.
+type Program = BTreeMap<String, Found>;
+
+/// `cargo xtask hot-loops`.
+pub fn command() -> Command {
+    Command::new("hot-loops")
+        .about("Look for locked instructions and foreign calls in the measured loops")
+        .arg(Arg::new("program").value_name("PROGRAM").help("A release build to read [default: builds one]"))
+}
+
+/// Reads the loops of the program.
+///
+/// # Errors
+/// With every loop that has what it must not have, or is not there.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    check(&match matches.get_one::<String>("program") {
+        Some(program) => PathBuf::from(program),
+        None => product::built()?,
+    })
+}
+
+/// Reads the loops of a release build.
+///
+/// # Errors
+/// As [`run`].
+pub fn check(program: &Path) -> Result<()> {
+    setup::package("objdump", "binutils").map_err(anyhow::Error::msg)?;
+    let mut objdump = Process::new("objdump")
+        .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
+        .arg(program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting objdump")?;
+    let text = BufReader::new(objdump.stdout.take().context("objdump's output")?);
+    let program_read = read(text)?;
+    ensure!(objdump.wait()?.success(), "objdump cannot read {}", program.display());
+    let (reached, breaches) = inspect(&program_read);
+    ensure!(breaches.is_empty(), "{}", breaches.join("\n"));
+    println!("{} loops in {reached} functions: no locked instruction, no foreign call", LOOPS.len());
+    Ok(())
+}
+
+/// The functions of this workspace in a disassembly.
+fn read(text: impl BufRead) -> Result<Program> {
+    let mut program = Program::new();
+    let mut present = None;
+    for line in text.split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if let Some(name) = name_of(&line) {
+            present = is_ours(name).then(|| name.to_owned());
+            if let Some(name) = &present {
+                program.entry(name.clone()).or_default();
+            }
+        } else if let (Some(found), Some((_, instruction))) =
+            (present.as_ref().and_then(|name| program.get_mut(name)), line.split_once(":\t"))
+        {
+            let instruction = instruction.trim();
+            if is_locked(instruction) {
+                found.locked.push(instruction.to_owned());
+            }
+            found.calls.extend(called(instruction).map(str::to_owned));
+        }
+    }
+    Ok(program)
+}
+
+/// How many functions the loops reach, and what is wrong with them, each in a line.
+fn inspect(program: &Program) -> (usize, Vec<String>) {
+    let (mut breaches, mut reached) = (BTreeSet::new(), BTreeSet::new());
+    let mut seldom = vec![false; SELDOM.len()];
+    let mut due: Vec<&str> = Vec::new();
+    for (path, function) in LOOPS {
+        let loops: Vec<&str> =
+            program.keys().map(String::as_str).filter(|name| is_loop(name, path, function)).collect();
+        if loops.is_empty() {
+            breaches.insert(format!("{path}…{function} is not in the program: was it renamed, or is it inlined now?"));
+        }
+        due.extend(loops);
+    }
+    while let Some(name) = due.pop() {
+        let Some(found) = program.get(name).filter(|_| reached.insert(name)) else { continue };
+        if !found.locked.is_empty() {
+            breaches.insert(format!("{name} has locked instructions: {}", found.locked.join("; ")));
+        }
+        for called in found.calls.iter().filter(|called| *called != name) {
+            if let Some(row) = SELDOM.iter().position(|(part, _)| called.contains(part)) {
+                seldom[row] = true;
+            } else if is_ours(called) {
+                due.push(called);
+            } else if !ALLOWED.iter().any(|(start, _)| called.starts_with(start)) {
+                breaches.insert(format!("{name} calls {called}"));
+            }
+        }
+    }
+    let unused = SELDOM.iter().zip(seldom).filter(|(_, is_used)| !is_used);
+    breaches.extend(unused.map(|((part, _), _)| format!("no loop calls {part}: take it out of SELDOM")));
+    (reached.len(), breaches.into_iter().collect())
+}
+
+fn is_loop(name: &str, path: &str, function: &str) -> bool {
+    let last = name.rsplit_once("::").map_or("", |(_, last)| last);
+    name.contains("bytegauge_traffic") && name.contains(path) && last.split('<').next() == Some(function)
+}
+
+fn is_ours(name: &str) -> bool {
+    name.contains("bytegauge_")
+}
+
+/// The function that begins with this line: `0000000000401000 <name>:`.
+fn name_of(line: &str) -> Option<&str> {
+    let (address, name) = line.split_once(" <")?;
+    let is_address = address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.strip_suffix(">:").filter(|_| is_address)
+}
+
+/// Whether an instruction keeps other CPUs from memory: `lock`, and `xchg` with memory, which locks by itself (Intel SDM,
+/// volume 2, XCHG); on aarch64 the exclusive and the atomic ones, and the functions that stand for them.
+fn is_locked(instruction: &str) -> bool {
+    let mut words = instruction.split_whitespace();
+    let (mnemonic, operands) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let atomic = ["ldxr", "ldaxr", "stxr", "stlxr", "ldadd", "ldset", "ldclr", "ldeor", "swp", "cas"];
+    mnemonic == "lock"
+        || mnemonic.starts_with("xchg") && operands.contains('(')
+        || cfg!(target_arch = "aarch64") && atomic.iter().any(|start| mnemonic.starts_with(start))
+        || instruction.contains("__aarch64_")
+}
+
+/// The function that an instruction calls or ends in, if it is another one by name.
+fn called(instruction: &str) -> impl Iterator<Item = &str> {
+    let is_call = ["call", "jmp", "bl ", "b "].iter().any(|start| instruction.starts_with(start));
+    let name = instruction.split_once('<').and_then(|(_, rest)| rest.rsplit_once('>')).map(|(name, _)| name);
+    // A place within a function is one of its own.
+    name.filter(|name| is_call && !name.contains("+0x")).into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program of one loop with these instructions, and of functions that it may call. Its breaches, but for those of the
+    /// tables.
+    fn breaches(instructions: &[&str]) -> Vec<String> {
+        let lines: String = instructions.iter().map(|text| format!("    10a4:\t{text}\n")).collect();
+        let text = format!(
+            "0000000000001000 <bytegauge_traffic::relay::threads::pass_on>:\n{lines}\n\
+             0000000000002000 <bytegauge_traffic::locks>:\n    2000:\tlock incq (%rax)\n"
+        );
+        let (_, breaches) = inspect(&read(text.as_bytes()).unwrap());
+        breaches
+            .into_iter()
+            .filter(|breach| !breach.contains("SELDOM") && !breach.contains("not in the program"))
+            .collect()
+    }
+
+    #[test]
+    fn locked_instructions_are_seen() {
+        for bad in ["lock xadd %rax,0x10(%rdi)", "lock cmpxchg %ecx,(%rbx)", "xchg   %al,0x30(%rcx)"] {
+            assert_eq!(breaches(&[bad]).len(), 1, "{bad}");
+        }
+        assert!(breaches(&["xchg   %ax,%ax", "mov    %rax,(%rbx)", "nopw   0x0(%rax,%rax,1)"]).is_empty());
+    }
+
+    #[test]
+    fn calls_are_followed() {
+        let locks = breaches(&["call   2000 <bytegauge_traffic::locks>"]);
+        assert_eq!(locks, ["bytegauge_traffic::locks has locked instructions: lock incq (%rax)"]);
+        assert!(
+            breaches(&["jne    10a4 <bytegauge_traffic::locks+0x30>", "call *0x1(%rip) # 4f0 <recv@GLIBC>"]).is_empty()
+        );
+    }
+
+    #[test]
+    fn foreign_calls_are_seen() {
+        for bad in ["call   2f0 <std::sys::sync::mutex::futex::Mutex::lock_contended>", "jmp    99 <__rust_alloc>"] {
+            assert_eq!(breaches(&[bad]).len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn tables_that_rot_are_breaches() {
+        let (reached, breaches) = inspect(&Program::new());
+        assert_eq!((reached, breaches.len()), (0, LOOPS.len() + SELDOM.len()), "{breaches:?}");
+    }
+}
