@@ -1,6 +1,5 @@
 //! Which system calls engines make, and how long they are: two engines that are compared must not differ by that.
 
-use std::fs::read_to_string;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +14,7 @@ use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
 
 use crate::support::running::Running;
-use crate::support::{Group, for_all};
+use crate::support::{Group, file_reads, for_all};
 
 /// Receives until the end, or so many bytes.
 #[derive(Debug)]
@@ -43,13 +42,6 @@ impl Flow for Taker {
     fn ended(&mut self, _end: End, _now_ns: u64) {
         self.ended = true;
     }
-}
-
-/// Calls of the calling thread that went through the file layer, as read(2) does and recv(2) does not (proc(5), `syscr`).
-/// Absent where the kernel keeps no account.
-fn file_reads() -> Option<u64> {
-    let account = read_to_string("/proc/thread-self/io").ok()?;
-    account.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
 }
 
 /// What the receives of bytes one by one, out of a descriptor that holds them already, cost in reads of files.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{RelayMethod, RelayReport, Spec, Workload};
+use bytegauge_model::{RelayMethod, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
 use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
@@ -17,7 +17,7 @@ use crate::support::relayed::{
     HELD_UP, a_reset_comes_through, all_comes_back_at_the_end, all_comes_through_after_a_pause, blocking_listener,
     calls_come_back, echo, replies_at_the_end, server,
 };
-use crate::support::{listener, message, nobody, plain, plain_call};
+use crate::support::{file_reads, listener, message, nobody, plain, plain_call};
 
 /// Every method with every threading, and one of an odd buffer.
 fn setups() -> Vec<RelaySetup> {
@@ -59,7 +59,8 @@ fn for_all(check: impl Fn(&RelaySetup)) {
 struct Running {
     hall: Arc<Hall>,
     told: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(), Fault>>,
+    /// How many of its own calls were read(2), if the kernel says.
+    thread: JoinHandle<Result<Option<u64>, Fault>>,
     address: Address,
 }
 
@@ -86,7 +87,9 @@ impl Running {
             move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
-                relay::carry(&hall, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter).map(drop)
+                let before = file_reads();
+                relay::carry(&hall, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
+                Ok(file_reads().zip(before).map(|(after, before)| after - before))
             }
         });
         Running { hall, told, thread, address }
@@ -127,6 +130,27 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
         assert_eq!(report.kernel_up, Some(bytes));
         assert_eq!(report.pipe_size.is_some(), setup.method.has_pipe() && setup.method != RelayMethod::Hybrid);
     });
+}
+
+#[test]
+fn methods_receive_by_the_call_of_sockets() {
+    const CALLS: usize = 500;
+    let methods = [RelayMethod::ReadWrite, RelayMethod::Hybrid, RelayMethod::Epoll];
+    for method in methods {
+        let (to, serving) = server(1, echo);
+        let (running, address) = Running::start(&RelaySetup { threads: RelayThreads::One, ..RelaySetup::new(method) }, to);
+        let mut stream = plain(address);
+        (0..CALLS).for_each(|call| plain_call(&mut stream, call, 10));
+        drop(stream);
+        serving.join().unwrap();
+        running.told.store(true, Ordering::Relaxed);
+        let Some(reads) = running.thread.join().unwrap().unwrap() else {
+            println!("skipped: no account of calls in /proc/thread-self/io");
+            return;
+        };
+        // The account itself is read, too.
+        assert!(reads < CALLS as u64 / 5, "{method}: {reads} reads of a socket");
+    }
 }
 
 #[test]
