@@ -5,8 +5,12 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::flow::Flow;
+
+/// Opens a socket as [`Party::connect`] does, for any flow and from any thread.
+pub type Opener = Arc<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
 
 /// Where an engine's flows come from and where they go.
 ///
@@ -30,6 +34,12 @@ pub trait Party: Send {
     /// # Errors
     /// What socket(2), bind(2) or connect(2) said, `EINPROGRESS` excepted.
     fn connect(&mut self, flow: &mut Self::Flow) -> io::Result<OwnedFd>;
+
+    /// Opens all but the first connection of each flow, if the party need not be asked for them. Flows with threads of
+    /// their own then connect at the same time, while [`connect`](Party::connect) is for one thread at a time.
+    fn opener(&self) -> Option<Opener> {
+        None
+    }
 
     /// The flow that is paired with one that the engine was just given, and its connection if it is joined already.
     /// Asked only of flows that are [`PAIRED`](crate::flow::Flow::PAIRED).

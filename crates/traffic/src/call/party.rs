@@ -22,7 +22,7 @@ use crate::call::setup::CallSetup;
 use crate::call::socket::Connector;
 use crate::counter::{Counter, Total};
 use crate::fault::Fault;
-use crate::party::Party;
+use crate::party::{Opener, Party};
 use crate::setup::Setup;
 use crate::transport::options::{self, Moment};
 
@@ -180,6 +180,11 @@ impl Party for Clients {
             self.samples.look(fd.as_fd());
         }
         Ok(fd)
+    }
+
+    fn opener(&self) -> Option<Opener> {
+        let connector = Arc::clone(self.waiting.connector.as_ref()?);
+        Some(Arc::new(move || connector.begin()))
     }
 
     fn left(&mut self, flow: ClientFlow, connection: Option<OwnedFd>) {

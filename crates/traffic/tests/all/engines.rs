@@ -319,6 +319,26 @@ fn a_connection_per_call() {
     });
 }
 
+/// Or threads would wait for each other's connections.
+#[test]
+fn a_blocking_flow_connects_again_without_its_party() {
+    let (server, address) = echo_server(Engine::Blocking, 4096, &[]);
+    let per_call = |flow| Caller::new(Task { connect_per_call: true, ..task(flow, 5, 10) });
+    let opened = Arc::new(AtomicUsize::new(0));
+    let mut group = Group::clients((0..3).map(per_call).collect(), address);
+    let counts = Arc::clone(&opened);
+    group.opener = Some(Arc::new(move || {
+        counts.fetch_add(1, Ordering::Relaxed);
+        let stream = TcpStream::connect(address)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream.into())
+    }));
+    let client = Running::start(Engine::Blocking, group, None, 4096).finish();
+    assert!(client.group.flows().all(|flow| (flow.completed, flow.connects) == (5, 5)));
+    assert_eq!((client.group.connected, opened.load(Ordering::Relaxed)), (3, 12));
+    server.tell();
+}
+
 #[test]
 fn many_that_send_at_once_are_all_served() {
     for_all(|engine| {

@@ -138,7 +138,8 @@ fn methods_receive_by_the_call_of_sockets() {
     let methods = [RelayMethod::ReadWrite, RelayMethod::Hybrid, RelayMethod::Epoll];
     for method in methods {
         let (to, serving) = server(1, echo);
-        let (running, address) = Running::start(&RelaySetup { threads: RelayThreads::One, ..RelaySetup::new(method) }, to);
+        let (running, address) =
+            Running::start(&RelaySetup { threads: RelayThreads::One, ..RelaySetup::new(method) }, to);
         let mut stream = plain(address);
         (0..CALLS).for_each(|call| plain_call(&mut stream, call, 10));
         drop(stream);

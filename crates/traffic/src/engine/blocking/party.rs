@@ -1,6 +1,6 @@
 //! A party carried by a thread per flow: this one accepts, keeps the time and ends the others.
 //!
-//! The party is asked under a lock: for a new connection and when a flow leaves, never in between. The threads
+//! The party is asked under a lock: for a flow's first connection and when a flow leaves, never in between. The threads
 //! count in the meter's tally. Who wants the engine to stop sets a flag and interrupts this thread; it passes
 //! both on until the last thread has gone.
 
@@ -22,7 +22,7 @@ use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
-use crate::party::Party;
+use crate::party::{Opener, Party};
 use crate::tally::Tally;
 
 /// A flow's thread needs little: its buffer is not on the stack.
@@ -38,6 +38,8 @@ const STOP_NS: u64 = 10_000_000_000;
 /// What the threads of a party share.
 pub(super) struct Hall<'a, P: Party> {
     party: Mutex<&'a mut P>,
+    /// Opens connections without the party.
+    pub(super) opener: Option<Opener>,
     pub(super) tally: Arc<Tally>,
     pub(super) buffer_size: usize,
     /// Set when every thread has to give its flow back.
@@ -190,6 +192,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
 impl<'a, P: Party> Hall<'a, P> {
     fn new(party: &'a mut P, tally: Arc<Tally>, buffer_size: usize, bell: OwnedFd) -> Hall<'a, P> {
         Hall {
+            opener: party.opener(),
             party: Mutex::new(party),
             tally,
             buffer_size: buffer_size.max(1),

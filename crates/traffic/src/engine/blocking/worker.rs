@@ -34,6 +34,8 @@ pub(super) struct Worker<'h, 'a, P: Party> {
     system_calls: u64,
     calls: Calls,
     eof: bool,
+    /// The party has opened a connection for this flow.
+    has_connected: bool,
     receive_timeout: bool,
     send_timeout: bool,
     now_ns: u64,
@@ -52,6 +54,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             system_calls: 0,
             calls: Calls::OfSockets,
             eof: false,
+            has_connected: false,
             receive_timeout: false,
             send_timeout: false,
             now_ns: 0,
@@ -212,7 +215,11 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     fn connect(&mut self) -> Result<bool, Fault> {
         self.close();
         self.system_calls += 2;
-        let connecting = self.hall.party().connect(&mut self.flow);
+        let connecting = match &self.hall.opener {
+            Some(open) if self.has_connected => open(),
+            _ => self.hall.party().connect(&mut self.flow),
+        };
+        self.has_connected = true;
         match connecting.and_then(|fd| self.settle(fd)) {
             Ok(Some(fd)) => {
                 self.fd = Some(fd);

@@ -22,7 +22,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::flow::Flow;
-use bytegauge_traffic::party::Party;
+use bytegauge_traffic::party::{Opener, Party};
 use bytegauge_traffic::pattern::Pattern;
 use socket2::{Domain, Socket, Type};
 
@@ -93,6 +93,10 @@ pub struct Group<F: Flow> {
     /// The flow that is paired with one.
     pub pair: Pairing<F>,
     pub connect_to: Option<SocketAddr>,
+    /// What opens connections instead of the group.
+    pub opener: Option<Opener>,
+    /// Connections that the group opened.
+    pub connected: usize,
     pub options: Vec<SocketOption>,
     pub left: Vec<(F, Option<OwnedFd>)>,
 }
@@ -102,7 +106,16 @@ impl<F: Flow> Group<F> {
     pub fn server(mut flow: impl FnMut() -> F + Send + 'static) -> Group<F> {
         let welcome = Box::new(move |_: BorrowedFd<'_>| Some(flow()));
         let pair = Box::new(|_: &mut F| None);
-        Group { first: Vec::new(), welcome, pair, connect_to: None, options: Vec::new(), left: Vec::new() }
+        Group {
+            first: Vec::new(),
+            welcome,
+            pair,
+            connect_to: None,
+            opener: None,
+            connected: 0,
+            options: Vec::new(),
+            left: Vec::new(),
+        }
     }
 
     /// Clients that connect there.
@@ -112,6 +125,8 @@ impl<F: Flow> Group<F> {
             welcome: Box::new(|_| None),
             pair: Box::new(|_| None),
             connect_to: Some(connect_to),
+            opener: None,
+            connected: 0,
             options: Vec::new(),
             left: Vec::new(),
         }
@@ -151,6 +166,7 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
     }
 
     fn connect(&mut self, _flow: &mut F) -> io::Result<OwnedFd> {
+        self.connected += 1;
         let to = self.connect_to.expect("an address");
         let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking(), None)?;
         for option in &self.options {
@@ -160,6 +176,10 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
             Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
             _ => Ok(socket.into()),
         }
+    }
+
+    fn opener(&self) -> Option<Opener> {
+        self.opener.clone()
     }
 
     fn partner(&mut self, flow: &mut F) -> Option<(F, Option<OwnedFd>)> {
