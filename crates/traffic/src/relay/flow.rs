@@ -316,7 +316,13 @@ mod tests {
         fn new() -> Pair {
             let mut halves = [0, 1].map(|side| Half::new(1, side, MAX));
             halves[1].connected(0);
-            Pair { halves, received: Default::default(), sent: Default::default(), rooms: Default::default(), rests: [false; 2] }
+            Pair {
+                halves,
+                received: Default::default(),
+                sent: Default::default(),
+                rooms: Default::default(),
+                rests: [false; 2],
+            }
         }
 
         /// As the driver does after everything that happens: a flow that wakes its partner hands over first.

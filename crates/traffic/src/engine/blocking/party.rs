@@ -36,7 +36,7 @@ const INTERRUPT_NS: u64 = 2_000_000;
 const STOP_NS: u64 = 10_000_000_000;
 
 /// What the threads of a party share.
-pub(super) struct Hall<'a, P: Party> {
+pub(super) struct WorkerShared<'a, P: Party> {
     party: Mutex<&'a mut P>,
     /// Opens connections without the party.
     pub(super) opener: Option<Opener>,
@@ -66,18 +66,18 @@ pub(in crate::engine) fn drive<P: Party>(
     let (heard, bell) = pipe::anonymous().map_err(Fault::io("opening a pipe"))?;
     sys_io::set_nonblocking(heard.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
     sys_io::set_nonblocking(bell.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
-    let hall = Hall::new(party, meter.tally(), station.buffer_size, bell);
+    let shared = WorkerShared::new(party, meter.tally(), station.buffer_size, bell);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
-        let mut host = Host { hall: &hall, scope, station, meter, heard: &heard, report: &mut report };
+        let mut host = Host { shared: &shared, scope, station, meter, heard: &heard, report: &mut report };
         let stopped = host.begin().and_then(|()| host.run());
-        hall.stop_all(STOP_NS);
+        shared.stop_all(STOP_NS);
         stopped
     });
-    report.system_calls += hall.system_calls.load(Ordering::Relaxed);
-    report.copied_bytes += hall.copied_bytes.load(Ordering::Relaxed);
-    report.buffer_bytes += hall.buffer_bytes.load(Ordering::Relaxed);
-    let fault = lock(&hall.fault).take();
+    report.system_calls += shared.system_calls.load(Ordering::Relaxed);
+    report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
+    report.buffer_bytes += shared.buffer_bytes.load(Ordering::Relaxed);
+    let fault = lock(&shared.fault).take();
     match (stopped, fault) {
         (Err(fault), _) | (_, Some(fault)) => Err(fault),
         (Ok(stop), None) => Ok((stop, report)),
@@ -85,7 +85,7 @@ pub(in crate::engine) fn drive<P: Party>(
 }
 
 struct Host<'h, 's, 'e, 'a, P: Party> {
-    hall: &'h Hall<'a, P>,
+    shared: &'h WorkerShared<'a, P>,
     scope: &'s Scope<'s, 'e>,
     station: Station<'h>,
     meter: &'h mut Meter,
@@ -96,7 +96,7 @@ struct Host<'h, 's, 'e, 'a, P: Party> {
 impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
     fn begin(&mut self) -> Result<(), Fault> {
         loop {
-            let first = self.hall.party().first();
+            let first = self.shared.party().first();
             let Some((flow, fd)) = first else { return Ok(()) };
             if let Some(fd) = &fd {
                 sys_io::set_nonblocking(fd.as_fd(), false).map_err(Fault::io("preparing a connection"))?;
@@ -115,11 +115,11 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
             if !self.meter.goes_on(now_ns, self.station.told) {
                 return Ok(Stop::Time);
             }
-            if self.hall.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {
+            if self.shared.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {
                 return Ok(Stop::Done);
             }
             let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
-            let accepts = accept_from_ns <= now_ns || !self.hall.short_of_descriptors.load(Ordering::Relaxed);
+            let accepts = accept_from_ns <= now_ns || !self.shared.short_of_descriptors.load(Ordering::Relaxed);
             let (fd, until_ns) = match self.station.listener {
                 Some(listener) if accepts => (listener, until_ns),
                 Some(_) => (self.heard.as_fd(), until_ns.min(accept_from_ns)),
@@ -144,18 +144,18 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
     fn accept(&mut self) -> Result<bool, Fault> {
         let Some(listener) = self.station.listener else { return Ok(true) };
         // Before the attempt: whoever closes a connection after it rings.
-        self.hall.short_of_descriptors.store(true, Ordering::Relaxed);
+        self.shared.short_of_descriptors.store(true, Ordering::Relaxed);
         self.report.system_calls += 1;
         let accepted = socket::accept(listener, false);
         let exhausted = matches!(&accepted, Err(error) if socket::is_exhausted(error));
-        self.hall.short_of_descriptors.store(exhausted, Ordering::Relaxed);
+        self.shared.short_of_descriptors.store(exhausted, Ordering::Relaxed);
         match accepted {
             Ok(fd) => {
                 self.report.wakeups += 1;
                 self.report.accepted += 1;
                 self.report.accepted_at_once = 1;
                 let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-                let flow = self.hall.party().accepted(fd.as_fd(), now_ns);
+                let flow = self.shared.party().accepted(fd.as_fd(), now_ns);
                 flow.map_or(Ok(()), |flow| self.start(flow, Some(fd)))?;
             }
             Err(_) if exhausted => return Ok(false),
@@ -166,19 +166,19 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
     }
 
     fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), Fault> {
-        let hall = self.hall;
-        hall.live.fetch_add(1, Ordering::Relaxed);
+        let shared = self.shared;
+        shared.live.fetch_add(1, Ordering::Relaxed);
         let spawned = std::thread::Builder::new().name("flow".into()).stack_size(STACK_BYTES).spawn_scoped(
             self.scope,
             move || {
                 // A panic must not leave the others waiting for this thread.
-                if catch_unwind(AssertUnwindSafe(|| Worker::begin(hall, flow, fd))).is_err() {
-                    hall.lose();
+                if catch_unwind(AssertUnwindSafe(|| Worker::begin(shared, flow, fd))).is_err() {
+                    shared.lose();
                 }
             },
         );
         if let Err(source) = spawned {
-            hall.live.fetch_sub(1, Ordering::Relaxed);
+            shared.live.fetch_sub(1, Ordering::Relaxed);
             return Err(Fault::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
         }
         Ok(())
@@ -189,9 +189,9 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
     }
 }
 
-impl<'a, P: Party> Hall<'a, P> {
-    fn new(party: &'a mut P, tally: Arc<Tally>, buffer_size: usize, bell: OwnedFd) -> Hall<'a, P> {
-        Hall {
+impl<'a, P: Party> WorkerShared<'a, P> {
+    fn new(party: &'a mut P, tally: Arc<Tally>, buffer_size: usize, bell: OwnedFd) -> WorkerShared<'a, P> {
+        WorkerShared {
             opener: party.opener(),
             party: Mutex::new(party),
             tally,
@@ -328,12 +328,12 @@ mod tests {
     fn thread_that_never_leaves_is_a_fault() {
         let (_heard, bell) = pipe::anonymous().unwrap();
         let mut party = Nobody;
-        let hall = Hall::new(&mut party, Arc::default(), 1, bell);
+        let shared = WorkerShared::new(&mut party, Arc::default(), 1, bell);
         // A thread that never gives its flow back.
-        hall.live.store(1, Ordering::Relaxed);
+        shared.live.store(1, Ordering::Relaxed);
         // The test hangs if there is no limit.
-        hall.stop_all(1_000_000);
-        assert!(hall.stop.load(Ordering::SeqCst));
-        assert!(matches!(lock(&hall.fault).take(), Some(Fault::Stalled { .. })));
+        shared.stop_all(1_000_000);
+        assert!(shared.stop.load(Ordering::SeqCst));
+        assert!(matches!(lock(&shared.fault).take(), Some(Fault::Stalled { .. })));
     }
 }

@@ -12,7 +12,7 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::timer;
 
-use crate::engine::blocking::party::Hall;
+use crate::engine::blocking::party::WorkerShared;
 use crate::engine::memory::{Kept, Room};
 use crate::engine::plain::Calls;
 use crate::engine::{WAIT_MAX_NS, nothing_to_send, plain, unconnected};
@@ -25,7 +25,7 @@ use crate::tally::Share;
 const PATIENCE_NS: u64 = 250_000_000;
 
 pub(super) struct Worker<'h, 'a, P: Party> {
-    hall: &'h Hall<'a, P>,
+    shared: &'h WorkerShared<'a, P>,
     flow: P::Flow,
     fd: Option<OwnedFd>,
     kept: Kept,
@@ -43,14 +43,14 @@ pub(super) struct Worker<'h, 'a, P: Party> {
 
 impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     /// Carries the flow to its end, in the thread that calls.
-    pub(super) fn begin(hall: &'h Hall<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
+    pub(super) fn begin(shared: &'h WorkerShared<'a, P>, flow: P::Flow, fd: Option<OwnedFd>) {
         let mut worker = Worker {
-            hall,
+            shared,
             flow,
             fd,
             kept: Kept::default(),
             room: Room::default(),
-            share: hall.tally.share(),
+            share: shared.tally.share(),
             system_calls: 0,
             calls: Calls::OfSockets,
             eof: false,
@@ -59,23 +59,23 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             send_timeout: false,
             now_ns: 0,
         };
-        let (handle, fault) = match hall.enter() {
+        let (handle, fault) = match shared.enter() {
             Ok(handle) => (Some(handle), worker.run().err()),
             Err(source) => (None, Some(Fault::Io { doing: "preparing a thread".into(), source })),
         };
         let Worker { flow, fd, share, system_calls, kept, room, .. } = worker;
-        hall.system_calls.fetch_add(system_calls, Ordering::Relaxed);
-        hall.copied_bytes.fetch_add(kept.copied, Ordering::Relaxed);
-        hall.buffer_bytes.fetch_add((kept.len() + room.len()) as u64, Ordering::Relaxed);
+        shared.system_calls.fetch_add(system_calls, Ordering::Relaxed);
+        shared.copied_bytes.fetch_add(kept.copied, Ordering::Relaxed);
+        shared.buffer_bytes.fetch_add((kept.len() + room.len()) as u64, Ordering::Relaxed);
         drop(share);
-        hall.leave(handle, flow, fd, fault);
+        shared.leave(handle, flow, fd, fault);
     }
 
     /// The loop (`cargo xtask hot-loops`).
     #[inline(never)]
     fn run(&mut self) -> Result<(), Fault> {
         self.tick();
-        while !self.hall.stop.load(Ordering::Relaxed) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
             let want = self.flow.want(self.now_ns);
             if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
                 self.close();
@@ -142,7 +142,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
                 self.receive_timeout = true;
             }
         }
-        let asked = self.hall.buffer_size;
+        let asked = self.shared.buffer_size;
         self.system_calls += 1;
         let received = self.calls.receive(fd.as_fd(), self.kept.room(asked));
         self.tick();
@@ -215,9 +215,9 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     fn connect(&mut self) -> Result<bool, Fault> {
         self.close();
         self.system_calls += 2;
-        let connecting = match &self.hall.opener {
+        let connecting = match &self.shared.opener {
             Some(open) if self.has_connected => open(),
-            _ => self.hall.party().connect(&mut self.flow),
+            _ => self.shared.party().connect(&mut self.flow),
         };
         self.has_connected = true;
         match connecting.and_then(|fd| self.settle(fd)) {
@@ -238,7 +238,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     /// Waits for a connection attempt to end. `None`: the engine has to stop.
     fn settle(&mut self, fd: OwnedFd) -> io::Result<Option<OwnedFd>> {
         let until_ns = self.flow.patience_ns();
-        while !self.hall.stop.load(Ordering::Relaxed) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             self.system_calls += 1;
             match socket::wait(fd.as_fd(), Until::Writable, left_ns.min(WAIT_MAX_NS)) {
@@ -294,7 +294,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     fn close(&mut self) {
         if self.fd.take().is_some() {
             self.system_calls += 1;
-            self.hall.on_closed();
+            self.shared.on_closed();
         }
         (self.eof, self.receive_timeout, self.send_timeout) = (false, false, false);
         self.calls = Calls::OfSockets;

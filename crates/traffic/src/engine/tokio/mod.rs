@@ -25,7 +25,7 @@ use bytegauge_sys::{io as sys_io, socket};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use crate::engine::tokio::stream::{Door, Stream};
-use crate::engine::tokio::task::{Desk, Held, Mail, carry};
+use crate::engine::tokio::task::{Held, Mail, TaskShared, carry};
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};
@@ -45,21 +45,21 @@ pub(super) fn drive<P: Party>(
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let desk = Arc::new(Desk::new(meter.tally().call_counter(), station.buffer_size.max(1)));
-    let mut root = Root { party, station, meter, desk: &desk, live: 0, report: EngineReport::default() };
+    let shared = Arc::new(TaskShared::new(meter.tally().call_counter(), station.buffer_size.max(1)));
+    let mut root = Root { party, station, meter, shared: &shared, live: 0, report: EngineReport::default() };
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each posts its flow.
     drop(runtime);
-    root.report.system_calls += desk.system_calls();
-    root.report.copied_bytes += desk.copied_bytes();
-    root.report.buffer_bytes += desk.buffer_bytes();
-    for mail in desk.take_mail() {
+    root.report.system_calls += shared.system_calls();
+    root.report.copied_bytes += shared.copied_bytes();
+    root.report.buffer_bytes += shared.buffer_bytes();
+    for mail in shared.take_mail() {
         match mail {
             Mail::Left(flow, fd) => root.party.left(flow, fd),
             Mail::Connect(flow) => root.party.left(flow, None),
         }
     }
-    match (stopped, desk.take_fault()) {
+    match (stopped, shared.take_fault()) {
         (Err(fault), _) | (_, Some(fault)) => Err(fault),
         (Ok(stop), None) => Ok((stop, root.report)),
     }
@@ -76,7 +76,7 @@ struct Root<'a, P: Party> {
     party: &'a mut P,
     station: Station<'a>,
     meter: &'a mut Meter,
-    desk: &'a Arc<Desk<P::Flow>>,
+    shared: &'a Arc<TaskShared<P::Flow>>,
     /// Flows that have not been given back.
     live: usize,
     report: EngineReport,
@@ -106,7 +106,7 @@ impl<P: Party> Root<'_, P> {
             if self.station.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            if let Some(fault) = self.desk.take_fault() {
+            if let Some(fault) = self.shared.take_fault() {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
@@ -137,7 +137,7 @@ impl<P: Party> Root<'_, P> {
 
     /// Sleeps until there is mail, a connection, or the moment has come.
     async fn wait(&self, door: Option<&Door>, until_ns: u64) -> Woken {
-        let mut mail = pin!(self.desk.rung());
+        let mut mail = pin!(self.shared.rung());
         let mut time = pin!(sleep_until(instant(until_ns)));
         poll_fn(|context| {
             if let Some(Poll::Ready(accepted)) = door.map(|door| door.poll_accept(context)) {
@@ -165,7 +165,7 @@ impl<P: Party> Root<'_, P> {
     /// Does what tasks have asked for. Whether a flow has left.
     fn answer(&mut self) -> bool {
         let mut any_left = false;
-        for mail in self.desk.take_mail() {
+        for mail in self.shared.take_mail() {
             match mail {
                 Mail::Left(flow, fd) => {
                     any_left = true;
@@ -191,6 +191,6 @@ impl<P: Party> Root<'_, P> {
     }
 
     fn start(&self, flow: P::Flow, stream: Option<Stream>, connecting: bool) {
-        tokio::spawn(carry(Held::new(flow, stream, Arc::clone(self.desk)), connecting));
+        tokio::spawn(carry(Held::new(flow, stream, Arc::clone(self.shared)), connecting));
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Mail<F> {
 }
 
 /// Where tasks and the root future meet.
-pub(super) struct Desk<F> {
+pub(super) struct TaskShared<F> {
     calls: CallCounter,
     buffer_size: usize,
     system_calls: AtomicU64,
@@ -42,9 +42,9 @@ pub(super) struct Desk<F> {
     bell: Notify,
 }
 
-impl<F> Desk<F> {
-    pub(super) fn new(calls: CallCounter, buffer_size: usize) -> Desk<F> {
-        Desk {
+impl<F> TaskShared<F> {
+    pub(super) fn new(calls: CallCounter, buffer_size: usize) -> TaskShared<F> {
+        TaskShared {
             calls,
             buffer_size,
             system_calls: AtomicU64::new(0),
@@ -96,30 +96,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A flow in the hands of a task: goes back to the desk however the task ends.
+/// A flow that a task carries: it goes back to the root future however the task ends.
 pub(super) struct Held<F> {
     flow: Option<F>,
     stream: Option<Stream>,
     kept: Kept,
     room: Room,
     eof: bool,
-    desk: Arc<Desk<F>>,
+    shared: Arc<TaskShared<F>>,
 }
 
 impl<F> Held<F> {
-    pub(super) fn new(flow: F, stream: Option<Stream>, desk: Arc<Desk<F>>) -> Held<F> {
-        Held { flow: Some(flow), stream, kept: Kept::default(), room: Room::default(), eof: false, desk }
+    pub(super) fn new(flow: F, stream: Option<Stream>, shared: Arc<TaskShared<F>>) -> Held<F> {
+        Held { flow: Some(flow), stream, kept: Kept::default(), room: Room::default(), eof: false, shared }
     }
 }
 
 impl<F> Drop for Held<F> {
     fn drop(&mut self) {
-        self.desk.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
-        self.desk.buffer_bytes.fetch_add((self.kept.len() + self.room.len()) as u64, Ordering::Relaxed);
+        self.shared.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
+        self.shared.buffer_bytes.fetch_add((self.kept.len() + self.room.len()) as u64, Ordering::Relaxed);
         if let Some(flow) = self.flow.take() {
             // A connection that cannot be had back is closed.
             let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
-            self.desk.post(Mail::Left(flow, fd));
+            self.shared.post(Mail::Left(flow, fd));
         }
     }
 }
@@ -127,8 +127,8 @@ impl<F> Drop for Held<F> {
 /// Carries a flow until it leaves or wants another connection.
 pub(super) async fn carry<F: Flow>(mut held: Held<F>, connecting: bool) {
     if let Err(fault) = held.run(connecting).await {
-        *lock(&held.desk.fault) = Some(fault);
-        held.desk.bell.notify_one();
+        *lock(&held.shared.fault) = Some(fault);
+        held.shared.bell.notify_one();
     }
 }
 
@@ -169,14 +169,14 @@ impl<F: Flow> Held<F> {
                 Want::Connect => {
                     self.close();
                     if let Some(flow) = self.flow.take() {
-                        self.desk.post(Mail::Connect(flow));
+                        self.shared.post(Mail::Connect(flow));
                     }
                     false
                 }
                 Want::Finish => self.finish(now_ns),
                 Want::Reset => {
                     if let Some(stream) = &self.stream {
-                        self.desk.called();
+                        self.shared.called();
                         plain::reset_when_closed(stream.as_fd());
                     }
                     self.close();
@@ -196,7 +196,7 @@ impl<F: Flow> Held<F> {
 
     fn finish(&mut self, now_ns: u64) -> bool {
         if let Some(stream) = &self.stream {
-            self.desk.called();
+            self.shared.called();
             if let Err(error) = plain::finish(stream.as_fd()) {
                 self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), now_ns);
             }
@@ -221,7 +221,7 @@ impl<F: Flow> Held<F> {
             timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
         };
         let errno = ready.and_then(|()| {
-            self.desk.called();
+            self.shared.called();
             socket::take_error(stream.as_fd())
         });
         match errno.unwrap_or_else(|error| Some(error.raw_os_error().unwrap_or(0))) {
@@ -249,7 +249,7 @@ impl<F: Flow> Held<F> {
 
     async fn receive(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
         let Some(stream) = &mut self.stream else { return Err(unconnected()) };
-        let buffer = self.kept.room(self.desk.buffer_size);
+        let buffer = self.kept.room(self.shared.buffer_size);
         let received = poll_fn(|context| stream.poll_read(context, buffer)).await;
         Ok(self.received(received, now_ns))
     }
@@ -258,7 +258,7 @@ impl<F: Flow> Held<F> {
         if self.eof {
             return self.send(now_ns).await;
         }
-        let Held { flow: Some(flow), stream: Some(stream), kept, room, desk, .. } = self else {
+        let Held { flow: Some(flow), stream: Some(stream), kept, room, shared, .. } = self else {
             return Err(unconnected());
         };
         if flow.echoes() {
@@ -266,7 +266,7 @@ impl<F: Flow> Held<F> {
         }
         let patience_ns = flow.patience_ns();
         let bytes = room.next(flow);
-        let buffer = kept.room(desk.buffer_size);
+        let buffer = kept.room(shared.buffer_size);
         let either = poll_fn(|context| {
             if let Poll::Ready(received) = stream.poll_read(context, buffer) {
                 return Poll::Ready(Moved::In(received));
@@ -282,11 +282,11 @@ impl<F: Flow> Held<F> {
 
     /// What follows from a send of `asked` bytes, of those that are kept from place `dropped` on.
     fn sent(&mut self, sent: io::Result<usize>, (asked, dropped): (usize, Option<usize>), now_ns: &mut u64) -> bool {
-        self.desk.called();
+        self.shared.called();
         *now_ns = tick::<F>();
         match (sent, &mut self.flow) {
             (Ok(n), Some(flow)) => {
-                self.desk.calls.count(n, asked);
+                self.shared.calls.count(n, asked);
                 match dropped {
                     Some(dropped) => self.kept.drop_first(dropped + n),
                     None => self.room.sent(n),
@@ -301,7 +301,7 @@ impl<F: Flow> Held<F> {
 
     /// What follows from a receive. `false`: the flow leaves.
     fn received(&mut self, received: io::Result<usize>, now_ns: &mut u64) -> bool {
-        self.desk.called();
+        self.shared.called();
         *now_ns = tick::<F>();
         match (received, &mut self.flow) {
             (Ok(0), _) => {
@@ -309,7 +309,7 @@ impl<F: Flow> Held<F> {
                 self.end(End::Eof, *now_ns);
             }
             (Ok(n), Some(flow)) => {
-                self.desk.calls.count(n, self.desk.buffer_size);
+                self.shared.calls.count(n, self.shared.buffer_size);
                 return flow.received(self.kept.received(n, flow.echoes()), *now_ns);
             }
             (Ok(_), None) => {}
@@ -331,7 +331,7 @@ impl<F: Flow> Held<F> {
 
     fn close(&mut self) {
         if self.stream.take().is_some() {
-            self.desk.called();
+            self.shared.called();
         }
         self.eof = false;
         self.kept.forget();
