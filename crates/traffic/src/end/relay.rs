@@ -16,7 +16,7 @@ use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::path::PathSetup;
-use crate::relay::{self, Hall, RelaySetup, Upstream};
+use crate::relay::{self, RelaySetup, RelayShared, Upstream};
 use crate::setup::{Setup, Task};
 
 /// A relay that listens.
@@ -24,7 +24,7 @@ pub(super) struct RelayEnd {
     setup: Arc<Setup>,
     path: PathSetup,
     relay: RelaySetup,
-    hall: Arc<Hall>,
+    shared: Arc<RelayShared>,
     /// Of a relay that was sent to this host: what goes on here nobody else sees.
     host: Option<Host>,
 }
@@ -69,9 +69,9 @@ impl RelayEnd {
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
-        let hall = Arc::new(Hall::new(listener, upstream, expected).on(&path, path.flows + beside));
+        let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(&path, path.flows + beside));
         let host = path.far.and_then(|_| Host::watched());
-        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, hall, host }))
+        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, shared, host }))
     }
 }
 
@@ -93,7 +93,7 @@ impl Duty for RelayEnd {
     }
 
     fn hand(&mut self, _thread: usize, _flags: &Flags) -> RelayHand {
-        RelayHand { setup: Arc::clone(&self.setup), relay: self.relay.clone(), hall: Arc::clone(&self.hall) }
+        RelayHand { setup: Arc::clone(&self.setup), relay: self.relay.clone(), shared: Arc::clone(&self.shared) }
     }
 
     fn lasting(&self) -> Lasting {
@@ -105,9 +105,9 @@ impl Duty for RelayEnd {
     }
 
     fn report(self, left: Left<Part>) -> Ended {
-        self.hall.shuts();
+        self.shared.shuts();
         let (mut report, fault) = summed(left);
-        let (mut books, wrong) = self.hall.take_books();
+        let (mut books, wrong) = self.shared.take_books();
         books.host_busy_ns = self.host.and_then(Host::busy_ns);
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
         report.relay = Some(books);
@@ -119,14 +119,14 @@ impl Duty for RelayEnd {
 pub(super) struct RelayHand {
     setup: Arc<Setup>,
     relay: RelaySetup,
-    hall: Arc<Hall>,
+    shared: Arc<RelayShared>,
 }
 
 impl Hand for RelayHand {
     type Part = Part;
 
     fn carry(self, mut post: Post<Part>) -> Part {
-        let RelayHand { setup, relay, hall } = self;
+        let RelayHand { setup, relay, shared } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.charge_process();
@@ -134,7 +134,7 @@ impl Hand for RelayHand {
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let cues = relay::Cues { abort: &post.flags.abort, told: &post.flags.told };
-        let carried = relay::carry(&hall, &relay, setup.plant, cues, &mut meter);
+        let carried = relay::carry(&shared, &relay, setup.plant, cues, &mut meter);
         meter.close_early();
         let (engine, fault) = match carried {
             Ok(engine) => (Some(engine), None),

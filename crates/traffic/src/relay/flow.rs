@@ -13,21 +13,21 @@ use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
-use crate::relay::hall::{Hall, Passage};
-use crate::relay::hands::Carrying;
+use crate::relay::copy_method::Carrying;
+use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, cues, meter } = carrying;
     let impossible = || Fault::Impossible(format!("{} is no engine's", setup.method));
     let engine = engine_of(setup.method).ok_or_else(impossible)?;
     if let Some(reason) = engine::lacks(engine) {
         return Err(Fault::Missing(reason));
     }
-    let told = if hall.leaves_when_told() { cues.told } else { hall.over() };
-    let mut party = Pairs { hall, held_max: setup.buffer(), left: BTreeMap::new(), number: 0 };
+    let told = if shared.leaves_when_told() { cues.told } else { shared.over() };
+    let mut party = Pairs { shared, held_max: setup.buffer(), left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.buffer.unwrap_or_else(|| engine::message_buffer(engine, setup.buffer()));
-    let station = Station { listener: Some(hall.listener()), buffer_size, abort: cues.abort, told };
+    let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
 }
@@ -51,7 +51,7 @@ pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<Str
 
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
-/// It owns its state. What concerns its partner it hands over when the driver, which has both, says so: no message takes
+/// It owns its state. What concerns its partner it method over when the driver, which has both, says so: no message takes
 /// a lock.
 #[derive(Debug)]
 struct Half {
@@ -231,7 +231,7 @@ impl Flow for Half {
 
 /// All connections of a relay.
 struct Pairs<'a> {
-    hall: &'a Hall,
+    shared: &'a RelayShared,
     held_max: usize,
     /// Sides that have left before their partners, with their connections.
     left: BTreeMap<u64, (Half, Option<OwnedFd>)>,
@@ -246,11 +246,11 @@ impl Party for Pairs<'_> {
     }
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half> {
-        if !self.hall.admits(connection) {
+        if !self.shared.admits(connection) {
             return None;
         }
-        if let Err(fault) = self.hall.upstream.welcome(connection) {
-            self.hall.unconnected(fault);
+        if let Err(fault) = self.shared.upstream.welcome(connection) {
+            self.shared.unconnected(fault);
             return None;
         }
         self.number += 1;
@@ -258,7 +258,7 @@ impl Party for Pairs<'_> {
     }
 
     fn connect(&mut self, _flow: &mut Half) -> io::Result<OwnedFd> {
-        self.hall.upstream.begin()
+        self.shared.upstream.begin()
     }
 
     fn partner(&mut self, flow: &mut Half) -> Option<(Half, Option<OwnedFd>)> {
@@ -271,7 +271,7 @@ impl Party for Pairs<'_> {
             return;
         };
         if let Some(errno) = flow.unconnected.or(other.unconnected) {
-            self.hall.unconnected(unconnected(io::Error::from_raw_os_error(errno)));
+            self.shared.unconnected(unconnected(io::Error::from_raw_os_error(errno)));
             return;
         }
         let broken = flow.broken || other.broken;
@@ -280,7 +280,7 @@ impl Party for Pairs<'_> {
             _ => [(&other, &other_connection), (&flow, &connection)],
         };
         let legs = [front_fd, back_fd].map(|leg| leg.as_ref().map(AsFd::as_fd));
-        self.hall.settle([front.passage(back), back.passage(front)], broken, legs);
+        self.shared.settle([front.passage(back), back.passage(front)], broken, legs);
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
             }
         }
 
-        /// As the driver does after everything that happens: a flow that wakes its partner hands over first.
+        /// As the driver does after everything that happens: a flow that wakes its partner method over first.
         fn wake(&mut self, side: usize) {
             for from in [side, 1 - side] {
                 if self.halves[from].wakes() {

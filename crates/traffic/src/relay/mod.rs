@@ -2,7 +2,7 @@
 //!
 //! A connection that is accepted gets one to the other side, and from then on has two directions, each with an end of
 //! its own: what ends in order is passed on as the end of a stream, what fails as a reset. How bytes get across is a
-//! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`Hands`), so that
+//! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`CopyMethod`), so that
 //! they run in a thread for each direction (`threads`) as well as in one thread for all, or one a CPU (`one`), which is all that
 //! `epoll` is; `uring` and its other modes are paired flows on the engine of that name (`flow`).
 //!
@@ -11,17 +11,17 @@
 //!
 //! Never holds more than its buffers: who is not read from is not listened to. But for `sockmap`, which says so.
 
-mod bell;
+mod copy_method;
 mod door;
 mod flow;
 mod follow;
-mod hall;
-mod hands;
 mod installed;
 mod methods;
 mod one;
+mod poller;
 mod running;
 mod setup;
+mod shared;
 mod socket;
 mod threads;
 
@@ -30,38 +30,38 @@ use std::sync::Arc;
 use bytegauge_model::{EngineReport, RelayMethod, RelayThreads};
 use bytegauge_sys::{affinity, uring};
 
-pub use hall::Hall;
-pub use hands::Cues;
+pub use copy_method::Cues;
 pub use installed::lacks_program;
 pub(crate) use installed::{version, words};
 pub(crate) use running::charged;
 pub use running::{lacks_running, processes_of, used_by_running};
 pub use setup::{Between, RelaySetup};
+pub use shared::RelayShared;
 pub use socket::{Upstream, listen};
 
 use crate::engine;
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::plant::Plant;
-use crate::relay::bell::{ByEpoll, ByUring};
-use crate::relay::hands::{Carrying, Hands};
+use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::methods::{
     bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, sockmap, splice, std_copy, tokio,
 };
+use crate::relay::poller::{EpollPoller, UringPoller};
 
-/// Carries connections until the hall is over (`Hall::is_over`).
+/// Carries connections until the relay is over (`RelayShared::is_over`).
 ///
 /// # Errors
 /// [`Fault::Missing`] if this machine lacks what the method needs, [`Fault::Io`] if its own calls failed. What fails on a
 /// connection is passed on, and counted.
 pub fn carry(
-    hall: &Arc<Hall>,
+    shared: &Arc<RelayShared>,
     setup: &RelaySetup,
     plant: Option<Plant>,
     cues: Cues<'_>,
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
-    let carrying = Carrying { hall, setup, cues, meter };
+    let carrying = Carrying { shared, setup, cues, meter };
     if let Some(plant) = plant.filter(Plant::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
@@ -78,9 +78,9 @@ pub fn carry(
         RelayMethod::Hybrid => by_hand::<hybrid::Hybrid>(carrying),
         RelayMethod::UringSplice => {
             look_ahead::<splice::Splice<false>>(&carrying)?;
-            one::carry::<splice::Splice<false>, ByUring>(carrying, 1)
+            one::carry::<splice::Splice<false>, UringPoller>(carrying, 1)
         }
-        RelayMethod::Epoll => one::carry::<read_write::ReadWrite, ByEpoll>(carrying, 1),
+        RelayMethod::Epoll => one::carry::<read_write::ReadWrite, EpollPoller>(carrying, 1),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }
@@ -105,21 +105,21 @@ pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
 }
 
 /// What is lacking is found before the first connection.
-fn look_ahead<H: Hands>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
+fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
     if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
-        carrying.hall.has_pipes_of(bytes);
+        carrying.shared.has_pipes_of(bytes);
     }
     Ok(())
 }
 
-fn by_hand<H: Hands>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+fn by_hand<H: CopyMethod>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     look_ahead::<H>(&carrying)?;
     match carrying.setup.threads {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One => one::carry::<H, ByEpoll>(carrying, 1),
+        RelayThreads::One => one::carry::<H, EpollPoller>(carrying, 1),
         RelayThreads::Cpus => {
             let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
-            one::carry::<H, ByEpoll>(carrying, allowed.len())
+            one::carry::<H, EpollPoller>(carrying, allowed.len())
         }
     }
 }

@@ -19,10 +19,10 @@ use bytegauge_sys::{io as sys_io, option, socket};
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::meter::Meter;
-use crate::relay::bell::{Bell, Ring};
-use crate::relay::hall::{Hall, Passage};
-use crate::relay::hands::{Carrying, Cues, Hands};
+use crate::relay::copy_method::{Carrying, CopyMethod, Cues};
+use crate::relay::poller::{PollEvent, Poller};
 use crate::relay::setup::RelaySetup;
+use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
 use crate::tally::Share;
 
@@ -38,8 +38,8 @@ const TURN_CALLS: usize = 32;
 /// A socket of a connection.
 struct Leg<R> {
     fd: OwnedFd,
-    /// How the bell knows it.
-    rope: R,
+    /// How the poller knows it.
+    registration: R,
     readable: bool,
     writable: bool,
     /// The peer has said all that it had to say: a short read is not the last one.
@@ -55,7 +55,7 @@ struct Pair<H, R> {
 }
 
 struct Way<H> {
-    hands: H,
+    method: H,
     passed: Passage,
     /// Its end was passed on.
     over: bool,
@@ -80,7 +80,7 @@ enum Turn {
     Broken,
 }
 
-/// What a desk counts by: the meter in the thread that has it, a share of its tally in the others.
+/// What a relay_loop counts by: the meter in the thread that has it, a share of its tally in the others.
 trait Watch {
     fn count(&mut self, moved: usize, asked: usize);
 
@@ -122,22 +122,25 @@ impl Watch for Share {
     }
 }
 
-struct Desk<'a, H, W, B: Bell> {
-    hall: &'a Hall,
+struct RelayLoop<'a, H, W, B: Poller> {
+    shared: &'a RelayShared,
     setup: &'a RelaySetup,
     watch: W,
-    bell: B,
-    slots: Vec<Slot<H, B::Rope>>,
+    poller: B,
+    slots: Vec<Slot<H, B::Registration>>,
     free: Vec<u32>,
     again: VecDeque<u32>,
     report: EngineReport,
 }
 
 /// Carries connections with so many threads, of which the calling one is the first.
-pub(super) fn carry<H: Hands, B: Bell>(carrying: Carrying<'_, '_>, threads: usize) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, cues, meter } = carrying;
+pub(super) fn carry<H: CopyMethod, B: Poller>(
+    carrying: Carrying<'_, '_>,
+    threads: usize,
+) -> Result<EngineReport, Fault> {
+    let Carrying { shared, setup, cues, meter } = carrying;
     if threads <= 1 {
-        return carry_share::<H, B, _>(hall, setup, cues, meter);
+        return carry_share::<H, B, _>(shared, setup, cues, meter);
     }
     let tally = meter.tally();
     std::thread::scope(|scope| {
@@ -145,10 +148,10 @@ pub(super) fn carry<H: Hands, B: Bell>(carrying: Carrying<'_, '_>, threads: usiz
         for number in 1..threads {
             let named = std::thread::Builder::new().name(format!("relay-{number}"));
             let tally = &tally;
-            let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(hall, setup, cues, tally.share()));
+            let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(shared, setup, cues, tally.share()));
             beside.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
         }
-        let first = carry_share::<H, B, _>(hall, setup, cues, meter);
+        let first = carry_share::<H, B, _>(shared, setup, cues, meter);
         beside.into_iter().fold(first, |sum, thread| {
             let carried = thread.join().map_err(|_| Fault::Impossible("a thread of the relay panicked".into()))?;
             Ok(sum?.plus(&carried?))
@@ -157,54 +160,54 @@ pub(super) fn carry<H: Hands, B: Bell>(carrying: Carrying<'_, '_>, threads: usiz
 }
 
 /// Carries what the calling thread accepts.
-fn carry_share<H: Hands, B: Bell, W: Watch>(
-    hall: &Hall,
+fn carry_share<H: CopyMethod, B: Poller, W: Watch>(
+    shared: &RelayShared,
     setup: &RelaySetup,
     cues: Cues<'_>,
     watch: W,
 ) -> Result<EngineReport, Fault> {
-    let mut bell = B::new()?;
-    bell.hang(hall.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
+    let mut poller = B::new()?;
+    poller.add(shared.listener(), Ready::READ, LISTENER).map_err(Fault::io("waiting for connections"))?;
     let report = EngineReport::default();
     let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
-    let mut desk = Desk::<H, W, B> { hall, setup, watch, bell, slots, free, again, report };
-    let carried = desk.run(cues.told, cues.abort);
-    hall.closes();
-    for index in 0..desk.slots.len() {
-        desk.close(index as u32, true);
+    let mut relay_loop = RelayLoop::<H, W, B> { shared, setup, watch, poller, slots, free, again, report };
+    let carried = relay_loop.run(cues.told, cues.abort);
+    shared.closes();
+    for index in 0..relay_loop.slots.len() {
+        relay_loop.close(index as u32, true);
     }
-    carried.map(|()| desk.report)
+    carried.map(|()| relay_loop.report)
 }
 
-impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
+impl<H: CopyMethod, W: Watch, B: Poller> RelayLoop<'_, H, W, B> {
     fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
         loop {
             let now_ns = monotonic_ns();
             if !self.watch.look(now_ns) {
-                self.hall.gives_up();
+                self.shared.gives_up();
             }
-            if abort.load(Ordering::Relaxed) || self.hall.is_over(told) {
+            if abort.load(Ordering::Relaxed) || self.shared.is_over(told) {
                 return Ok(());
             }
             let until_ns = self.watch.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
             let timeout_ns = if self.again.is_empty() { until_ns - now_ns } else { 0 };
             self.report.system_calls += 1;
-            let count = match self.bell.wait(timeout_ns) {
+            let count = match self.poller.wait(timeout_ns) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 Err(source) => return Err(Fault::Io { doing: "waiting for the relay's sockets".into(), source }),
             };
             self.report.wakeups += u64::from(count > 0);
             for index in 0..count {
-                match self.bell.at(index) {
-                    Ring { token: LISTENER, is_last, .. } => {
+                match self.poller.at(index) {
+                    PollEvent { token: LISTENER, is_last, .. } => {
                         self.accept()?;
                         if is_last {
-                            let again = self.bell.hang(self.hall.listener(), Ready::READ, LISTENER);
+                            let again = self.poller.add(self.shared.listener(), Ready::READ, LISTENER);
                             again.map_err(Fault::io("waiting for connections"))?;
                         }
                     }
-                    ring => self.on_event(ring)?,
+                    event => self.on_event(event)?,
                 }
             }
             for _ in 0..self.again.len() {
@@ -217,7 +220,7 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
 
     fn accept(&mut self) -> Result<(), Fault> {
         self.report.system_calls += 1;
-        match socket::accept(self.hall.listener(), true) {
+        match socket::accept(self.shared.listener(), true) {
             Ok(fd) => {
                 self.report.accepted += 1;
                 self.report.accepted_at_once = 1;
@@ -234,21 +237,21 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
     }
 
     fn welcome(&mut self, front: OwnedFd) -> Result<(), Fault> {
-        let hall = self.hall;
-        if !hall.admits(&front) {
+        let shared = self.shared;
+        if !shared.admits(&front) {
             return Ok(());
         }
         self.report.system_calls += 2;
-        let joined = hall.upstream.welcome(&front).and_then(|()| hall.upstream.begin().map_err(unconnected));
+        let joined = shared.upstream.welcome(&front).and_then(|()| shared.upstream.begin().map_err(unconnected));
         let back = match joined {
             Ok(back) => back,
             Err(fault) => {
                 let _ = option::set(front.as_fd(), &option::LINGER.to(0));
-                hall.unconnected(fault);
+                shared.unconnected(fault);
                 return Ok(());
             }
         };
-        let way = || H::new(self.setup).map(|hands| Way { hands, passed: Passage::default(), over: false });
+        let way = || H::new(self.setup).map(|method| Way { method, passed: Passage::default(), over: false });
         let ways = [way()?, way()?];
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, pair: None, queued: false });
@@ -259,10 +262,11 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
         Ok(())
     }
 
-    fn leg(&mut self, fd: OwnedFd, token: u64) -> Result<Leg<B::Rope>, Fault> {
-        self.report.system_calls += u64::from(B::HANGING_IS_A_CALL);
-        let rope = self.bell.hang(fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
-        Ok(Leg { fd, rope, readable: false, writable: false, peer_shut: false })
+    fn leg(&mut self, fd: OwnedFd, token: u64) -> Result<Leg<B::Registration>, Fault> {
+        self.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
+        let registration =
+            self.poller.add(fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
+        Ok(Leg { fd, registration, readable: false, writable: false, peer_shut: false })
     }
 
     /// Slot, side, and the generation of the slot, so that an event of an older connection is told apart.
@@ -270,7 +274,7 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
         u64::from(self.slots[index as usize].generation & (u32::MAX >> 1)) << 32 | u64::from(index) << 1 | side as u64
     }
 
-    fn on_event(&mut self, Ring { token, ready, is_last }: Ring) -> Result<(), Fault> {
+    fn on_event(&mut self, PollEvent { token, ready, is_last }: PollEvent) -> Result<(), Fault> {
         let (index, side) = ((token as u32) >> 1, (token & 1) as usize);
         if self.token(index, side) != token {
             return Ok(());
@@ -282,7 +286,8 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
         leg.writable |= gone || ready.any(Ready::WRITE);
         leg.peer_shut |= gone || ready.any(Ready::PEER_SHUT);
         if is_last {
-            leg.rope = self.bell.hang(leg.fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
+            leg.registration =
+                self.poller.add(leg.fd.as_fd(), CHANGES, token).map_err(Fault::io("waiting for a connection"))?;
         }
         if side == 1 && pair.connecting && (gone || ready.any(Ready::WRITE)) {
             self.report.system_calls += 1;
@@ -305,7 +310,7 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
     fn fail_to_connect(&mut self, index: u32, error: io::Error) {
         if let Some(pair) = self.vacate(index) {
             let _ = option::set(pair.legs[0].fd.as_fd(), &option::LINGER.to(0));
-            self.hall.unconnected(unconnected(error));
+            self.shared.unconnected(unconnected(error));
         }
     }
 
@@ -335,17 +340,17 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
                 let _ = option::set(leg.fd.as_fd(), &option::LINGER.to(0));
             }
         }
-        self.hall.settle(
+        self.shared.settle(
             [pair.ways[0].passed, pair.ways[1].passed],
             broken,
             [Some(pair.legs[0].fd.as_fd()), Some(pair.legs[1].fd.as_fd())],
         );
     }
 
-    fn vacate(&mut self, index: u32) -> Option<Pair<H, B::Rope>> {
+    fn vacate(&mut self, index: u32) -> Option<Pair<H, B::Registration>> {
         let slot = &mut self.slots[index as usize];
         let pair = slot.pair.take()?;
-        pair.legs.iter().for_each(|leg| self.bell.take_down(&leg.rope));
+        pair.legs.iter().for_each(|leg| self.poller.remove(&leg.registration));
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         Some(pair)
@@ -353,7 +358,7 @@ impl<H: Hands, W: Watch, B: Bell> Desk<'_, H, W, B> {
 }
 
 /// Lets one direction do what it can: gives what it holds, then takes.
-fn advance<H: Hands, W: Watch, R>(
+fn advance<H: CopyMethod, W: Watch, R>(
     pair: &mut Pair<H, R>,
     number: usize,
     watch: &mut W,
@@ -366,11 +371,11 @@ fn advance<H: Hands, W: Watch, R>(
         return Turn::Over;
     }
     for _ in 0..TURN_CALLS {
-        let held = way.hands.held();
+        let held = way.method.held();
         let done = match (held > 0, to.writable, from.readable) {
             (true, false, _) | (false, _, false) => return Turn::Rests,
-            (true, true, _) => way.hands.give(to.fd.as_fd()),
-            (false, _, true) => way.hands.take(from.fd.as_fd()),
+            (true, true, _) => way.method.give(to.fd.as_fd()),
+            (false, _, true) => way.method.take(from.fd.as_fd()),
         };
         report.system_calls += 1;
         match done {
@@ -389,9 +394,9 @@ fn advance<H: Hands, W: Watch, R>(
             }
             Ok(n) => {
                 way.passed.taken += n as u64;
-                watch.count(n, way.hands.room());
+                watch.count(n, way.method.room());
                 // Whatever comes after this read makes an edge of its own; an end that came before it made its own, too.
-                from.readable = way.hands.may_leave_some(n) || from.peer_shut;
+                from.readable = way.method.may_leave_some(n) || from.peer_shut;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if held > 0 {

@@ -22,10 +22,10 @@ use bytegauge_sys::socket::{self, Until};
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::meter::Meter;
+use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::follow::Follower;
-use crate::relay::hall::{Hall, Passage};
-use crate::relay::hands::{Carrying, Hands};
 use crate::relay::setup::{RelaySetup, STACK};
+use crate::relay::shared::{Passage, RelayShared};
 use crate::tally::{Share, Tally};
 
 /// One direction of a connection, as its thread sees it.
@@ -111,13 +111,13 @@ impl Pair {
 
 /// Accepts connections and carries them until it is over.
 pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, cues, meter } = carrying;
     let (open, tally) = (Open::default(), meter.tally());
-    let desk = Desk { hall, setup, copy, tally: &tally, abort: cues.abort, open: &open };
+    let threads = ThreadShared { shared, setup, copy, tally: &tally, abort: cues.abort, open: &open };
     std::thread::scope(|scope| {
-        let report = accept(scope, &desk, cues.told, meter);
+        let report = accept(scope, &threads, cues.told, meter);
         // Of calls nobody waits for a reply any more; of a stream everything has ended, or was aborted.
-        hall.closes();
+        shared.closes();
         lock(&open).values().for_each(|pair| pair.ends());
         report
     })
@@ -125,8 +125,8 @@ pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<Engin
 
 /// What all threads look at.
 #[derive(Clone, Copy)]
-struct Desk<'a> {
-    hall: &'a Hall,
+struct ThreadShared<'a> {
+    shared: &'a RelayShared,
     setup: &'a RelaySetup,
     copy: &'a Copy<'a>,
     tally: &'a Arc<Tally>,
@@ -136,27 +136,27 @@ struct Desk<'a> {
 
 fn accept<'s>(
     scope: &'s Scope<'s, '_>,
-    desk: &'s Desk<'_>,
+    threads: &'s ThreadShared<'_>,
     told: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
-    let (hall, mut report) = (desk.hall, EngineReport::default());
+    let (shared, mut report) = (threads.shared, EngineReport::default());
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);
     loop {
         let now_ns = monotonic_ns();
-        if !meter.goes_on(now_ns, &never) || desk.abort.load(Ordering::Relaxed) || hall.is_over(told) {
+        if !meter.goes_on(now_ns, &never) || threads.abort.load(Ordering::Relaxed) || shared.is_over(told) {
             return Ok(report);
         }
         let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
-        if !matches!(socket::wait(hall.listener(), Until::Readable, until_ns - now_ns), Ok(Some(_))) {
+        if !matches!(socket::wait(shared.listener(), Until::Readable, until_ns - now_ns), Ok(Some(_))) {
             continue;
         }
-        match socket::accept(hall.listener(), false) {
+        match socket::accept(shared.listener(), false) {
             Ok(fd) => {
                 report.accepted += 1;
                 report.accepted_at_once = 1;
-                desk.welcome(scope, fd, report.accepted)?;
+                threads.welcome(scope, fd, report.accepted)?;
             }
             Err(error) if socket::is_exhausted(&error) => std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)),
             Err(error) if is_passing(&error) => {}
@@ -165,18 +165,18 @@ fn accept<'s>(
     }
 }
 
-impl Desk<'_> {
+impl ThreadShared<'_> {
     /// Connects a connection that was accepted to the other side, and starts its two threads.
     fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), Fault> {
-        if !self.hall.admits(&fd) {
+        if !self.shared.admits(&fd) {
             return Ok(());
         }
-        let joined = self.hall.upstream.welcome(&fd).and_then(|()| self.hall.upstream.join());
+        let joined = self.shared.upstream.welcome(&fd).and_then(|()| self.shared.upstream.join());
         let upstream = match joined {
             Ok(upstream) => upstream,
             Err(fault) => {
                 let _ = option::set(fd.as_fd(), &option::LINGER.to(0));
-                self.hall.unconnected(fault);
+                self.shared.unconnected(fault);
                 return Ok(());
             }
         };
@@ -196,7 +196,7 @@ impl Desk<'_> {
 
     /// One direction, from its first byte to its end.
     fn carry(&self, pair: &Pair, number: u64, way: usize) {
-        let Desk { hall, setup, copy, tally, abort, open } = *self;
+        let ThreadShared { shared, setup, copy, tally, abort, open } = *self;
         let mut way = Way { setup, pair, number: way, tally, abort, passed: Passage::default() };
         match copy(&mut way) {
             Ok(()) if !pair.broken.load(Ordering::Acquire) => {
@@ -209,7 +209,7 @@ impl Desk<'_> {
         let mut over = lock(&pair.passed);
         over[way.number] = Some(way.passed);
         if let [Some(up), Some(down)] = *over {
-            hall.settle(
+            shared.settle(
                 [up, down],
                 pair.broken.load(Ordering::Acquire),
                 [0, 1].map(|leg: usize| Some(pair.legs[leg].as_fd())),
@@ -220,37 +220,37 @@ impl Desk<'_> {
 }
 
 /// Takes and gives by hand, in calls that block.
-pub(super) fn by_hand<H: Hands>(way: &mut Way<'_>) -> io::Result<()> {
-    let mut hands = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
+pub(super) fn by_hand<H: CopyMethod>(way: &mut Way<'_>) -> io::Result<()> {
+    let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
     let mut follower = way.setup.follows.then(Follower::default);
-    pass_on(way, &mut hands, &mut share, follower.as_mut())
+    pass_on(way, &mut method, &mut share, follower.as_mut())
 }
 
 /// The loop (`cargo xtask hot-loops`).
 #[inline(never)]
-fn pass_on<H: Hands>(
+fn pass_on<H: CopyMethod>(
     way: &mut Way<'_>,
-    hands: &mut H,
+    method: &mut H,
     share: &mut Share,
     mut follower: Option<&mut Follower>,
 ) -> io::Result<()> {
     loop {
-        match hands.take(way.from()) {
+        match method.take(way.from()) {
             Ok(0) => return Ok(()),
             Ok(n) => {
                 if let Some(follower) = &mut follower {
                     follower.took(way.from(), n);
                 }
-                share.count(n, hands.room());
+                share.count(n, method.room());
                 way.passed.taken += n as u64;
             }
             Err(error) if way.goes_on_after(&error) => continue,
             Err(error) => return Err(error),
         }
-        while hands.held() > 0 {
-            let held = hands.held();
-            match hands.give(way.to()) {
+        while method.held() > 0 {
+            let held = method.held();
+            match method.give(way.to()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     share.count(n, held);

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
 use bytegauge_model::{RelayMethod, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::relay::{self, Cues, Hall, RelaySetup, Upstream};
+use bytegauge_traffic::relay::{self, Cues, RelaySetup, RelayShared, Upstream};
 use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
@@ -57,7 +57,7 @@ fn for_all(check: impl Fn(&RelaySetup)) {
 
 /// A relay that runs.
 struct Running {
-    hall: Arc<Hall>,
+    shared: Arc<RelayShared>,
     told: Arc<AtomicBool>,
     /// How many of its own calls were read(2), if the kernel says.
     thread: JoinHandle<Result<Option<u64>, Fault>>,
@@ -80,19 +80,19 @@ impl Running {
     ) -> Running {
         let path = path(transport);
         let (listener, address) = relay::listen(&path, Workload::Call).unwrap();
-        let hall = Arc::new(Hall::new(listener, Upstream::new(to, &path, Workload::Call).unwrap(), expected));
+        let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &path, Workload::Call).unwrap(), expected));
         let told = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (hall, told, relay) = (Arc::clone(&hall), Arc::clone(&told), relay.clone());
+            let (shared, told, relay) = (Arc::clone(&shared), Arc::clone(&told), relay.clone());
             move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
                 let before = file_reads();
-                relay::carry(&hall, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
+                relay::carry(&shared, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
                 Ok(file_reads().zip(before).map(|(after, before)| after - before))
             }
         });
-        Running { hall, told, thread, address }
+        Running { shared, told, thread, address }
     }
 
     /// Over TCP, until it is told.
@@ -110,7 +110,7 @@ impl Running {
     /// What it counted when it was over.
     fn finish(self) -> (RelayReport, Option<Fault>) {
         self.thread.join().unwrap().unwrap();
-        self.hall.take_books()
+        self.shared.take_books()
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::fault::Fault;
-use crate::relay::hands::Hands;
+use crate::relay::copy_method::CopyMethod;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::methods::splice::Splice;
 use crate::relay::setup::RelaySetup;
@@ -40,7 +40,7 @@ impl Hybrid {
     }
 }
 
-impl Hands for Hybrid {
+impl CopyMethod for Hybrid {
     fn new(setup: &RelaySetup) -> Result<Hybrid, Fault> {
         let copies = ReadWrite::new(setup)?;
         Ok(Hybrid { setup: setup.clone(), copies, splices: None, full: 0, is_short_of_pipes: false })
@@ -73,11 +73,11 @@ impl Hands for Hybrid {
     }
 
     fn held(&self) -> usize {
-        self.copies.held() + self.splices.as_ref().map_or(0, Hands::held)
+        self.copies.held() + self.splices.as_ref().map_or(0, CopyMethod::held)
     }
 
     fn pipe_size(&self) -> Option<usize> {
-        self.splices.as_ref().and_then(Hands::pipe_size)
+        self.splices.as_ref().and_then(CopyMethod::pipe_size)
     }
 }
 
@@ -97,16 +97,16 @@ mod tests {
         let (mut says, from) = UnixStream::pair().unwrap();
         let (to, mut hears) = UnixStream::pair().unwrap();
         let setup = RelaySetup { buffer: Some(ROOM), ..RelaySetup::new(RelayMethod::Hybrid) };
-        let mut hands = Hybrid::new(&setup).unwrap();
+        let mut method = Hybrid::new(&setup).unwrap();
         let mut passes = |bytes: &[u8]| {
             says.write_all(bytes).unwrap();
-            let taken = hands.take(from.as_fd()).unwrap();
-            let leaves = hands.may_leave_some(taken);
-            while hands.held() > 0 {
-                hands.give(to.as_fd()).unwrap();
+            let taken = method.take(from.as_fd()).unwrap();
+            let leaves = method.may_leave_some(taken);
+            while method.held() > 0 {
+                method.give(to.as_fd()).unwrap();
             }
             hears.read_exact(&mut vec![0; bytes.len()]).unwrap();
-            (taken, leaves, hands.pipe_size().is_some())
+            (taken, leaves, method.pipe_size().is_some())
         };
         assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, false, false));
         for _ in 0..FULL_READS {

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use bytegauge_sys::socket;
 
 use crate::fault::Fault;
-use crate::relay::hands::Hands;
+use crate::relay::copy_method::CopyMethod;
 use crate::relay::setup::RelaySetup;
 
 /// A buffer, and which part of it is still to be given.
@@ -17,7 +17,7 @@ pub(in crate::relay) struct ReadWrite {
     to: usize,
 }
 
-impl Hands for ReadWrite {
+impl CopyMethod for ReadWrite {
     fn new(setup: &RelaySetup) -> Result<ReadWrite, Fault> {
         Ok(ReadWrite { buffer: vec![0; setup.buffer()], from: 0, to: 0 })
     }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use bytegauge_sys::io as sys_io;
 
 use crate::fault::Fault;
-use crate::relay::hands::Hands;
+use crate::relay::copy_method::CopyMethod;
 use crate::relay::setup::RelaySetup;
 
 /// Into how many parts the buffer is cut.
@@ -20,7 +20,7 @@ pub(in crate::relay) struct Vectored {
     to: usize,
 }
 
-impl Hands for Vectored {
+impl CopyMethod for Vectored {
     fn new(setup: &RelaySetup) -> Result<Vectored, Fault> {
         let part = setup.buffer().div_ceil(PARTS);
         Ok(Vectored { buffer: vec![0; setup.buffer()], part, from: 0, to: 0 })

@@ -15,8 +15,8 @@ use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 use bytegauge_sys::{errno, option};
 
 use crate::fault::Fault;
-use crate::relay::Hall;
-use crate::relay::hands::Carrying;
+use crate::relay::RelayShared;
+use crate::relay::copy_method::Carrying;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::threads::{self, Way};
 
@@ -65,9 +65,9 @@ fn reason(error: &io::Error) -> String {
 
 pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let map = SockMap::new(MOST).map_err(|error| Fault::Missing(reason(&error)))?;
-    let hall = carrying.hall;
+    let shared = carrying.shared;
     threads::carry(carrying, &|way| match arm(way, &map) {
-        Ok(()) => watch(way, hall),
+        Ok(()) => watch(way, shared),
         Err(error) if error.raw_os_error() == Some(errno::EOPNOTSUPP) => copy(way),
         Err(error) => Err(error),
     })
@@ -91,7 +91,7 @@ fn copy(way: &mut Way<'_>) -> io::Result<()> {
 }
 
 /// From the first byte to the end of the stream.
-fn watch(way: &mut Way<'_>, hall: &Hall) -> io::Result<()> {
+fn watch(way: &mut Way<'_>, shared: &RelayShared) -> io::Result<()> {
     let (mut share, mut pause_ns, mut has_ended) = (way.share(), LOOK_NS, false);
     loop {
         // Of a connection that nobody needs any more it is counted once more what has passed.
@@ -126,7 +126,7 @@ fn watch(way: &mut Way<'_>, hall: &Hall) -> io::Result<()> {
             std::thread::sleep(LAST_LOOK);
         }
         if queued > QUEUED_MAX {
-            hall.fails(Fault::Program(format!(
+            shared.fails(Fault::Program(format!(
                 "sockmap holds no writer up: {queued} bytes had come that the reader did not take, which the kernel keeps in its \
                  memory (more than 16 MiB), so the relay broke off: offer what the reader can take (--rate 20M), or use \
                  another --relay"

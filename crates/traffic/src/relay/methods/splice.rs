@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_sys::{io as sys_io, pipe, splice};
 
 use crate::fault::Fault;
-use crate::relay::hands::Hands;
+use crate::relay::copy_method::CopyMethod;
 use crate::relay::setup::RelaySetup;
 
 /// A pipe and how many bytes are in it. `BY_SENDFILE`: what fills it.
@@ -33,7 +33,7 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
     }
 }
 
-impl<const BY_SENDFILE: bool> Hands for Splice<BY_SENDFILE> {
+impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
     fn new(setup: &RelaySetup) -> Result<Self, Fault> {
         let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
         let size = match setup.pipe_size {

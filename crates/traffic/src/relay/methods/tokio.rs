@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::engine::{ACCEPT_PAUSE_NS, Door, Stream, is_passing};
 use crate::fault::Fault;
-use crate::relay::hall::{Hall, Passage};
-use crate::relay::hands::Carrying;
+use crate::relay::copy_method::Carrying;
+use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
 use crate::tally::CallCounter;
 
@@ -27,7 +27,7 @@ use crate::tally::CallCounter;
 const LOOK_NS: u64 = 5_000_000;
 
 pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let Carrying { hall, setup, cues, meter } = carrying;
+    let Carrying { shared, setup, cues, meter } = carrying;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -38,10 +38,10 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);
     let carried = runtime.block_on(async {
-        let door = Door::new(hall.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
+        let door = Door::new(shared.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
-            if !meter.goes_on(now_ns, &never) || cues.abort.load(Ordering::Relaxed) || hall.is_over(cues.told) {
+            if !meter.goes_on(now_ns, &never) || cues.abort.load(Ordering::Relaxed) || shared.is_over(cues.told) {
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
@@ -50,10 +50,10 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
                 Some(Ok(stream)) => {
                     report.accepted += 1;
                     report.accepted_at_once = 1;
-                    if !hall.admits(&stream) {
+                    if !shared.admits(&stream) {
                         continue;
                     }
-                    tokio::spawn(carry_one(Arc::clone(hall), Leg::new(stream, &calls), size));
+                    tokio::spawn(carry_one(Arc::clone(shared), Leg::new(stream, &calls), size));
                 }
                 Some(Err(error)) if socket::is_exhausted(&error) => {
                     tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
@@ -65,7 +65,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
             }
         }
     });
-    hall.closes();
+    shared.closes();
     // Drops every task, and each enters what passed.
     drop(runtime);
     carried.map(|()| report)
@@ -81,22 +81,22 @@ async fn accepted(door: &Door, timeout_ns: u64) -> Option<io::Result<Stream>> {
     .await
 }
 
-async fn carry_one(hall: Arc<Hall>, front: Leg, size: usize) {
-    let back = match connected(&hall, &front.stream).await {
+async fn carry_one(shared: Arc<RelayShared>, front: Leg, size: usize) {
+    let back = match connected(&shared, &front.stream).await {
         Ok(stream) => Leg::new(stream, &front.calls),
         Err(fault) => {
             front.resets();
-            return hall.unconnected(fault);
+            return shared.unconnected(fault);
         }
     };
-    let mut pair = Pair { hall, legs: [front, back], in_order: false };
+    let mut pair = Pair { shared, legs: [front, back], in_order: false };
     let [front, back] = &mut pair.legs;
     pair.in_order = copy_bidirectional_with_sizes(front, back, size, size).await.is_ok();
 }
 
-async fn connected(hall: &Hall, front: &Stream) -> Result<Stream, Fault> {
-    hall.upstream.welcome(front)?;
-    let stream = hall.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
+async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, Fault> {
+    shared.upstream.welcome(front)?;
+    let stream = shared.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
     stream.writable().await.map_err(unconnected)?;
     match socket::take_error(stream.as_fd()) {
         Ok(None) => Ok(stream),
@@ -107,7 +107,7 @@ async fn connected(hall: &Hall, front: &Stream) -> Result<Stream, Fault> {
 
 /// A connection, which enters what passed when it is dropped, by its task's end or with the runtime.
 struct Pair {
-    hall: Arc<Hall>,
+    shared: Arc<RelayShared>,
     legs: [Leg; 2],
     in_order: bool,
 }
@@ -122,7 +122,7 @@ impl Drop for Pair {
         }
         let up = Passage { taken: front.taken, given: back.given, in_order };
         let down = Passage { taken: back.taken, given: front.given, in_order };
-        self.hall.settle([up, down], !in_order, [Some(front.fd()), Some(back.fd())]);
+        self.shared.settle([up, down], !in_order, [Some(front.fd()), Some(back.fd())]);
     }
 }
 

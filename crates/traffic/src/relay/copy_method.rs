@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::fault::Fault;
 use crate::meter::Meter;
-use crate::relay::hall::Hall;
 use crate::relay::setup::RelaySetup;
+use crate::relay::shared::RelayShared;
 
 /// What a relay's thread looks at.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Cues<'a> {
 
 /// What a method is carried with.
 pub(super) struct Carrying<'a, 'm> {
-    pub(super) hall: &'a Arc<Hall>,
+    pub(super) shared: &'a Arc<RelayShared>,
     pub(super) setup: &'a RelaySetup,
     pub(super) cues: Cues<'a>,
     pub(super) meter: &'m mut Meter,
@@ -30,14 +30,14 @@ pub(super) struct Carrying<'a, 'm> {
 /// A method whose every step is a call of its own: it runs in calls that block as in calls that do not.
 ///
 /// One direction of a connection has one. It takes only when it holds nothing, and gives until it does.
-pub(super) trait Hands: Sized + Send {
+pub(super) trait CopyMethod: Sized + Send {
     /// Prepares what a direction needs.
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks it.
     fn new(setup: &RelaySetup) -> Result<Self, Fault>;
 
-    /// Bytes asked for at most by one [`take`](Hands::take): fewer are a short one.
+    /// Bytes asked for at most by one [`take`](CopyMethod::take): fewer are a short one.
     fn room(&self) -> usize;
 
     /// Takes bytes; 0 at the end of the stream.

@@ -15,7 +15,7 @@ use crate::ticket::SHOWN;
 
 /// A relay's listener and its books.
 #[derive(Debug)]
-pub struct Hall {
+pub struct RelayShared {
     pub(super) listener: OwnedFd,
     pub(super) upstream: Upstream,
     /// Where the relay stands on another host.
@@ -48,12 +48,12 @@ pub(super) struct Passage {
     pub(super) in_order: bool,
 }
 
-impl Hall {
+impl RelayShared {
     /// Nobody yet. Of a stream it is known how many connections there will be, and each lasts until its writer has said
     /// all: with `expected` of them ended it is over. Without, when it is told.
-    pub fn new(listener: OwnedFd, upstream: Upstream, expected: Option<usize>) -> Hall {
+    pub fn new(listener: OwnedFd, upstream: Upstream, expected: Option<usize>) -> RelayShared {
         let expected = expected.map(|connections| connections as u64);
-        Hall {
+        RelayShared {
             listener,
             upstream,
             door: None,
@@ -66,8 +66,8 @@ impl Hall {
 
     /// The same for so many connections of a path, of which a relay on another host lets nobody else in.
     #[must_use]
-    pub fn on(self, path: &PathSetup, connections: usize) -> Hall {
-        Hall { door: Door::of(path, connections), ..self }
+    pub fn on(self, path: &PathSetup, connections: usize) -> RelayShared {
+        RelayShared { door: Door::of(path, connections), ..self }
     }
 
     /// Whether a connection that was accepted is one to pass on. Any other one is to be closed, and is none of the books'.
