@@ -3,11 +3,11 @@
 //! Engines of connections carry bytes; here the bounds of what is sent and whom a reply goes to matter, so both
 //! ends have loops of their own. What is measured and reported is the same: schedule, record, classes of errors.
 
-mod clerk;
 mod client;
 mod floor;
 mod flow;
 mod guests;
+mod responder;
 mod ring;
 mod server;
 mod socket;
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{CallDatagrams, Engine, EngineReport};
 
-use crate::call::datagram::clerk::Clerk;
+use crate::call::datagram::responder::Responder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
 use crate::call::setup::CallSetup;
@@ -41,14 +41,14 @@ pub(crate) fn serve(
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
     let read_size = call.path.read_size;
-    let mut clerk = Clerk::new(shared, guests);
+    let mut responder = Responder::new(shared, guests);
     let served = match call.server_engine {
-        Engine::Plain => server::serve(&mut clerk, fd, (read_size, 1), flags, meter),
-        Engine::Mmsg => server::serve(&mut clerk, fd, (read_size, call.batch), flags, meter),
-        Engine::Uring(mode) => ring::serve(mode, &mut clerk, fd, (read_size, call.outstanding), flags, meter),
+        Engine::Plain => server::serve(&mut responder, fd, (read_size, 1), flags, meter),
+        Engine::Mmsg => server::serve(&mut responder, fd, (read_size, call.batch), flags, meter),
+        Engine::Uring(mode) => ring::serve(mode, &mut responder, fd, (read_size, call.outstanding), flags, meter),
         other => Err(unfit(other)),
     };
-    (served, clerk.seen)
+    (served, responder.seen)
 }
 
 /// Carries a thread's clients until all of their flows are done.

@@ -15,7 +15,7 @@ use bytegauge_sys::uring::{
     Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Taken, Wait,
 };
 
-use crate::call::datagram::clerk::{Answer, Clerk};
+use crate::call::datagram::responder::{Answer, Responder};
 use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
@@ -24,7 +24,7 @@ use crate::meter::Meter;
 const RECEIVER: u64 = u64::MAX;
 
 struct Server<'a> {
-    clerk: &'a mut Clerk,
+    responder: &'a mut Responder,
     fd: BorrowedFd<'a>,
     ring: Ring,
     /// What receives fill, and echoes are sent from.
@@ -44,7 +44,7 @@ struct Server<'a> {
 /// Serves until told, with `outstanding` receives of at most `read_size` bytes.
 pub(super) fn serve(
     mode: UringMode,
-    clerk: &mut Clerk,
+    responder: &mut Responder,
     fd: BorrowedFd<'_>,
     (read_size, outstanding): (usize, usize),
     (told, abort): (&AtomicBool, &AtomicBool),
@@ -65,14 +65,14 @@ pub(super) fn serve(
     // With a pool they only say where an echo goes.
     let messages = messages(&mut ring, outstanding, if pool.is_some() { 0 } else { read_size })?;
     let mut made = Vec::new();
-    if let Some(len) = clerk.made_len() {
+    if let Some(len) = responder.made_len() {
         made = self::messages(&mut ring, outstanding, len)?;
-        made.iter().filter_map(|id| ring.message(*id).map(|reply| clerk.make(reply))).count();
+        made.iter().filter_map(|id| ring.message(*id).map(|reply| responder.make(reply))).count();
     }
     let before = ring.counts();
     let free = (0..messages.len()).collect();
     let (waiting, report) = (VecDeque::new(), EngineReport::default());
-    let mut server = Server { clerk, fd, ring, messages, made, pool, free, waiting, meter, report };
+    let mut server = Server { responder, fd, ring, messages, made, pool, free, waiting, meter, report };
     let stopped = server.run(told, abort);
     let counts = server.ring.counts();
     let report = EngineReport {
@@ -103,8 +103,8 @@ impl Server<'_> {
             if !self.meter.goes_on(now_ns, told) {
                 return Ok(Stop::Time);
             }
-            if self.clerk.is_stuck {
-                return Ok(Clerk::rest(told, abort));
+            if self.responder.is_stuck {
+                return Ok(Responder::rest(told, abort));
             }
             // A wait of 0 ns would not even look.
             let until_ns = self.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
@@ -179,7 +179,7 @@ impl Server<'_> {
         let (arrived, from) = (self.ring.arrived(id, moved), self.ring.source(id));
         let Some(bytes) = self.ring.message(id) else { return };
         let len = arrived.len.min(bytes.len());
-        let answer = self.clerk.answers(&bytes[..len], arrived.truncated, &from, self.fd, self.meter);
+        let answer = self.responder.answers(&bytes[..len], arrived.truncated, &from, self.fd, self.meter);
         if !self.send(index, answer, len, &from) {
             self.receive(index);
         }
@@ -193,7 +193,7 @@ impl Server<'_> {
             Answer::Made(head) => {
                 let id = self.made[index];
                 let Some(reply) = self.ring.message(id) else { return false };
-                self.clerk.address(reply, head);
+                self.responder.address(reply, head);
                 (id, reply.len())
             }
         };
@@ -205,10 +205,10 @@ impl Server<'_> {
         match moved {
             Ok(len) => {
                 self.meter.count(len, len);
-                self.clerk.seen.sent += 1;
+                self.responder.seen.sent += 1;
             }
             // A client that is gone, or a queue that is full.
-            Err(_) => self.clerk.seen.unsent += 1,
+            Err(_) => self.responder.seen.unsent += 1,
         }
         if self.pool.is_none() {
             return self.receive(index);
@@ -227,7 +227,7 @@ impl Server<'_> {
             return self.ring.give_back(taken);
         };
         let (len, from) = (parcel.bytes.len(), parcel.source);
-        let answer = self.clerk.answers(parcel.bytes, parcel.arrived.truncated, &from, self.fd, self.meter);
+        let answer = self.responder.answers(parcel.bytes, parcel.arrived.truncated, &from, self.fd, self.meter);
         if answer == Answer::Echo {
             self.ring.send_parcel(index as u64, self.fd, self.messages[index], (&taken, len), &from);
         } else if !self.send(index, answer, len, &from) {

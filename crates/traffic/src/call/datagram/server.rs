@@ -12,13 +12,13 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Inbox, Outbox, To};
 use bytegauge_sys::socket;
 
-use crate::call::datagram::clerk::{Answer, Clerk};
+use crate::call::datagram::responder::{Answer, Responder};
 use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
 
 struct Server<'a> {
-    clerk: &'a mut Clerk,
+    responder: &'a mut Responder,
     fd: BorrowedFd<'a>,
     inbox: Inbox,
     /// Replies that are no echo.
@@ -33,7 +33,7 @@ struct Server<'a> {
 
 /// Serves until told. `batch` datagrams of at most `read_size` bytes are moved by a call.
 pub(super) fn serve(
-    clerk: &mut Clerk,
+    responder: &mut Responder,
     fd: BorrowedFd<'_>,
     (read_size, batch): (usize, usize),
     (told, abort): (&AtomicBool, &AtomicBool),
@@ -41,16 +41,16 @@ pub(super) fn serve(
 ) -> Result<(Stop, EngineReport), Fault> {
     // A signal that comes between the look at the flags and the wait is lost.
     socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(Fault::io("bounding a receive"))?;
-    let outbox = clerk.made_len().map(|len| {
+    let outbox = responder.made_len().map(|len| {
         let mut outbox = Outbox::new(batch, len);
-        (0..batch).for_each(|slot| clerk.make(outbox.bytes(slot)));
+        (0..batch).for_each(|slot| responder.make(outbox.bytes(slot)));
         outbox
     });
     let mut server = Server {
         inbox: Inbox::new(batch, read_size, true),
         outbox,
         answers: Vec::with_capacity(batch),
-        clerk,
+        responder,
         fd,
         told,
         abort,
@@ -69,8 +69,8 @@ impl Server<'_> {
             if !self.meter.goes_on(monotonic_ns(), self.told) {
                 return Ok(Stop::Time);
             }
-            if self.clerk.is_stuck {
-                return Ok(Clerk::rest(self.told, self.abort));
+            if self.responder.is_stuck {
+                return Ok(Responder::rest(self.told, self.abort));
             }
             self.report.system_calls += 1;
             let received = match self.inbox.slots() {
@@ -95,9 +95,9 @@ impl Server<'_> {
         for slot in 0..self.inbox.filled() {
             let (arrived, from) = (self.inbox.arrived(slot), self.inbox.source(slot));
             let request = &*self.inbox.bytes(slot);
-            let answer = self.clerk.answers(request, arrived.truncated, &from, self.fd, self.meter);
+            let answer = self.responder.answers(request, arrived.truncated, &from, self.fd, self.meter);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
-                self.clerk.address(outbox.bytes(slot), head);
+                self.responder.address(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();
                 outbox.set(slot, To { len, peer: Some(&from), segment: None });
             }
@@ -129,7 +129,7 @@ impl Server<'_> {
                         let len = self.reply_len(slot);
                         self.meter.count(len, len);
                     }
-                    self.clerk.seen.sent += sent as u64;
+                    self.responder.seen.sent += sent as u64;
                     self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
                     first += sent;
                 }
@@ -137,7 +137,7 @@ impl Server<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.must_leave() => {}
                 // A client that is gone, or a queue that is full: its reply is lost, the others are not.
                 Err(_) => {
-                    self.clerk.seen.unsent += 1;
+                    self.responder.seen.unsent += 1;
                     first += 1;
                 }
             }

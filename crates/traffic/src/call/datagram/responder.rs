@@ -36,7 +36,7 @@ pub(super) enum Answer {
 
 /// One thread's view of the requests.
 #[derive(Debug)]
-pub(super) struct Clerk {
+pub(super) struct Responder {
     worker: ServerWorker,
     /// Requests that this thread served.
     served: u64,
@@ -52,10 +52,10 @@ pub(super) struct Clerk {
 /// A reply and whom it is for.
 type Reply = (PeerAddress, Vec<u8>);
 
-impl Clerk {
-    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> Clerk {
+impl Responder {
+    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> Responder {
         let guests = guests.map(|list| Guests::new(Arc::clone(list)));
-        Clerk {
+        Responder {
             worker: ServerWorker::of_thread(shared),
             served: 0,
             guests,
