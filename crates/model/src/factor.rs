@@ -348,7 +348,7 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Size { min: 0, max: 1 << 30, auto: false },
         defaults: both("0"),
         heading: "walk",
-        summary: "bytes of private state that the reader touches per read, the server per request",
+        summary: "bytes of state of each flow that its reader touches per read, its server per request",
         fits: EVERYWHERE,
     },
     Factor {
