@@ -39,8 +39,16 @@ enum ByteWork {
 }
 
 impl RequestWork {
+    /// Whether a path asks for work.
+    pub(super) fn is_asked_for(path: &PathSetup) -> bool {
+        path.work != Work::None || path.walk > 0
+    }
+
     /// The work that a path asks for, its memory touched; `None` if it asks for none.
     pub(super) fn of(path: &PathSetup) -> Option<RequestWork> {
+        if !RequestWork::is_asked_for(path) {
+            return None;
+        }
         let bytes = match path.work {
             Work::None => ByteWork::None,
             Work::Sum => ByteWork::Sum(Sum::default()),
@@ -48,7 +56,7 @@ impl RequestWork {
             Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
         };
         let walk = (path.walk > 0).then(|| Walk::new(path.walk));
-        (path.work != Work::None || walk.is_some()).then_some(RequestWork { bytes, walk, done: Done::default() })
+        Some(RequestWork { bytes, walk, done: Done::default() })
     }
 
     /// Work that ends only while the work of another connection runs.

@@ -97,7 +97,9 @@ impl ServerShared {
 
     /// Work that did not run exactly once a request, once all workers have ended.
     fn misworked(&self) -> Option<Fault> {
-        RequestWork::of(&self.path)?;
+        if !RequestWork::is_asked_for(&self.path) {
+            return None;
+        }
         let [bytes, requests] =
             [&self.ended.worked_bytes, &self.ended.worked_requests].map(|count| count.load(Ordering::Relaxed));
         let served = self.served();
