@@ -1,6 +1,6 @@
 //! Counters that threads keep while others read them.
 //!
-//! A [`Total`] is the sum of its [`Counter`]s. Each counter has one writer, a thread, and a cache line of its own, so
+//! A [`Total`] is the sum of its [`ThreadCounter`]s. Each counter has one writer, a thread, and a cache line of its own, so
 //! that adding is a load and a store: a locked instruction takes several nanoseconds of every call and waits for the
 //! stores before it. The total is read only at the marks of a window. Never orders other memory.
 
@@ -51,10 +51,10 @@ impl<const N: usize> Default for Total<N> {
 
 impl<const N: usize> Total<N> {
     /// Another counter, which starts at 0.
-    pub fn counter(self: &Arc<Self>) -> Counter<N> {
+    pub fn counter(self: &Arc<Self>) -> ThreadCounter<N> {
         let line = Arc::new(Line::new());
         self.lines().live.push(Arc::clone(&line));
-        Counter { line, total: Arc::clone(self) }
+        ThreadCounter { line, total: Arc::clone(self) }
     }
 
     /// What all counters have counted so far, those included that were dropped. Takes a lock: for the marks of a
@@ -71,12 +71,12 @@ impl<const N: usize> Total<N> {
 
 /// One thread's part of a [`Total`]. A build with debug assertions panics if a second thread adds to it.
 #[derive(Debug)]
-pub struct Counter<const N: usize> {
+pub struct ThreadCounter<const N: usize> {
     line: Arc<Line<N>>,
     total: Arc<Total<N>>,
 }
 
-impl<const N: usize> Counter<N> {
+impl<const N: usize> ThreadCounter<N> {
     /// Adds to each number.
     #[inline]
     pub fn add(&self, more: [u64; N]) {
@@ -94,7 +94,7 @@ impl<const N: usize> Counter<N> {
     }
 }
 
-impl<const N: usize> Drop for Counter<N> {
+impl<const N: usize> Drop for ThreadCounter<N> {
     fn drop(&mut self) {
         let mut lines = self.total.lines();
         lines.ended = plus(lines.ended, self.line.read());

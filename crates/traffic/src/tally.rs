@@ -1,6 +1,6 @@
 //! What threads or tasks that work for one meter count, so that its window holds their share.
 //!
-//! Each thread counts in a [`Counter`] of its own; the meter adds them up at its marks. It also reads the CPU clock of
+//! Each thread counts in a [`ThreadCounter`] of its own; the meter adds them up at its marks. It also reads the CPU clock of
 //! every thread there, whether the thread runs or sleeps, and keeps what threads had used that ended before. So calls and
 //! CPU time are of one interval. Work of the kernel for a thread after its end is not in the number.
 //!
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
 
-use crate::counter::{Counter, Total};
+use crate::counter::{ThreadCounter, Total};
 
 /// Where a meter's window stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Sums {
 
 /// Bytes, calls and short calls of one thread.
 #[derive(Debug)]
-pub struct CallCounter(Counter<3>);
+pub struct CallCounter(ThreadCounter<3>);
 
 impl CallCounter {
     /// One call moved `moved` of the `asked` bytes.

@@ -20,7 +20,7 @@ use crate::call::server::ServerFlow;
 use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::call::setup::CallSetup;
 use crate::call::socket::Connector;
-use crate::counter::{Counter, Total};
+use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
 use crate::party::{Opener, Party};
 use crate::setup::Setup;
@@ -206,7 +206,7 @@ pub struct Servers {
     shares_port: bool,
     shared: Arc<ServerShared>,
     /// Where the connections count that this thread carries; absent where each has a thread of its own.
-    served: Option<Arc<Counter<1>>>,
+    served: Option<Arc<ThreadCounter<1>>>,
     /// The work of connections that have left.
     idle_work: Vec<RequestWork>,
     samples: Samples,

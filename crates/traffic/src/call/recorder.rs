@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fragile::Fragile;
 
 use crate::call::record::{Record, Times};
-use crate::counter::{Counter, Total};
+use crate::counter::{ThreadCounter, Total};
 
 /// Calls that a flow keeps before it enters them: 3 KiB, and one lock in 64 calls.
 const KEPT: usize = 64;
@@ -25,7 +25,7 @@ pub(super) enum Records {
 
 /// What flows of one thread share. `Fragile`, a check of the thread, takes the place of a lock: flows have to be
 /// `Send`, since some engines start threads for them.
-type OfThread = Fragile<(RefCell<Record>, Counter<1>)>;
+type OfThread = Fragile<(RefCell<Record>, ThreadCounter<1>)>;
 
 /// Where one flow records.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct Recorder(Kind);
 #[derive(Debug)]
 enum Kind {
     OfThread(Arc<OfThread>),
-    OfFlow { kept: Vec<(u64, Times)>, record: Arc<Mutex<Record>>, completed: Counter<1> },
+    OfFlow { kept: Vec<(u64, Times)>, record: Arc<Mutex<Record>>, completed: ThreadCounter<1> },
 }
 
 impl Records {

@@ -12,7 +12,7 @@ use crate::call::request_work::{Done, RequestWork};
 use crate::call::setup::CallSetup;
 use crate::call::strangers::Strangers;
 use crate::call::terms::Terms;
-use crate::counter::{Counter, Total};
+use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
 use crate::fault::Fault;
 use crate::path::PathSetup;
@@ -180,7 +180,7 @@ pub(super) enum Planted {
 pub(super) struct ServerWorker {
     pub(super) shared: Arc<ServerShared>,
     /// Shared only by connections of one thread.
-    served: Arc<Counter<1>>,
+    served: Arc<ThreadCounter<1>>,
     begun: u64,
     verified_bytes: u64,
     work: Option<RequestWork>,
@@ -188,7 +188,11 @@ pub(super) struct ServerWorker {
 
 impl ServerWorker {
     /// A worker that counts in `served`, which its thread alone may do.
-    pub(super) fn new(shared: &Arc<ServerShared>, served: Arc<Counter<1>>, work: Option<RequestWork>) -> ServerWorker {
+    pub(super) fn new(
+        shared: &Arc<ServerShared>,
+        served: Arc<ThreadCounter<1>>,
+        work: Option<RequestWork>,
+    ) -> ServerWorker {
         ServerWorker { shared: Arc::clone(shared), served, begun: 0, verified_bytes: 0, work }
     }
 

@@ -11,7 +11,7 @@ use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
 
 use super::idle::Idle;
 use super::{RingSetup, missing, setup, subject};
-use crate::counter::{Counter, Total};
+use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
     }
 
     /// The measured loop: a lap of rounds, and one look at the clock.
-    fn rounds(&mut self, meter: &mut Meter, submitted: &Counter<1>) -> Result<(), Fault> {
+    fn rounds(&mut self, meter: &mut Meter, submitted: &ThreadCounter<1>) -> Result<(), Fault> {
         let never = AtomicBool::new(false);
         // Submissions of the rounds that were to overflow count with the first lap.
         submitted.add([self.total.submitted]);
