@@ -126,7 +126,7 @@ fn sets_by_hand(part: &Part) -> bool {
 
 /// Replaces a profile's name by its name and the levels it sets.
 pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) -> Result<Spec, PlanError> {
-    let Some(name) = conditions.get("profile").name().map(str::to_owned) else { return Ok(conditions) };
+    let Some(name) = conditions.profile().map(str::to_owned) else { return Ok(conditions) };
     for (factor, level) in spec.profile(&name)? {
         if part.levels.contains_key(factor) {
             return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });

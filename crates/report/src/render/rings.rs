@@ -1,7 +1,7 @@
 //! What stands beside a table of rings, in words: how the named cell got its rate, and what a published loop counts.
 
-use bytegauge_model::CellKind;
 use bytegauge_model::unit::{count_rate, nop_rate};
+use bytegauge_model::{CellKind, Implementation};
 
 use super::cell_text::{Marks, level, number};
 use super::table::Rows;
@@ -59,6 +59,6 @@ fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
 fn is_drained(other: &CellView, cell: &CellView) -> bool {
     let same = |name: &str| other.level(name) == cell.level(name);
     other.kind == CellKind::Candidate
-        && other.level("implementation").name() == Some("liburing")
+        && other.spec().implementation() == Some(Implementation::Liburing)
         && ["entries", "submit_batch", "setup"].into_iter().all(same)
 }

@@ -346,7 +346,7 @@ fn billing(view: &View) -> String {
     if call_noun(view) == "NOP" {
         return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)".into();
     }
-    let foreign = |cell: &CellView| cell.factors.get("connect").is_some_and(|at| at != "auto" && !at.is_null());
+    let foreign = |cell: &CellView| cell.spec().connect().is_some();
     let ends = match view.cells.iter().any(foreign) {
         true => "our end's threads (what a foreign server uses is not seen)",
         false => "both ends' threads",

@@ -259,8 +259,7 @@ fn label(levels: &Spec, varied: &[String]) -> String {
     } else {
         label
     };
-    let own_buffer = relays::own_buffer(&levels.get("relay"), &levels.get("relay_buffer"))
-        .filter(|_| varied.iter().any(|name| name == "relay"));
+    let own_buffer = relays::own_buffer(levels).filter(|_| varied.iter().any(|name| name == "relay"));
     match own_buffer {
         _ if moves_nothing(levels) => format!("{label} (moves nothing)").trim_start().to_owned(),
         // By that, and not by how it does it, it may be slow beside others.

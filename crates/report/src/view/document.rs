@@ -22,7 +22,7 @@ mod versus;
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, CellKind, GroupId, Level, Role, SessionId, SessionStatus, Stage};
+use bytegauge_model::{CellId, CellKind, GroupId, Level, Role, SessionId, SessionStatus, Spec, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -897,7 +897,13 @@ impl CellView {
         self.more.get(name)?.median
     }
 
-    /// The level of a factor.
+    /// The levels of its factors.
+    pub fn spec(&self) -> Spec {
+        let level = |value: &Value| serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
+        self.factors.iter().map(|(name, value)| (name.as_str(), level(value))).collect()
+    }
+
+    /// The level of a factor, by its name: for code that walks factors.
     pub fn level(&self, name: &str) -> Level {
         self.factors.get(name).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or(Level::Absent)
     }

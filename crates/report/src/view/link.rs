@@ -63,8 +63,7 @@ const FAR_US: u64 = 500;
 /// The same of a path to another host, by what was measured: its shortest round trip, and the highest rate over it.
 fn of_path(view: &View) -> Option<String> {
     let goes_far = |cell: &&CellView| {
-        let host = cell.level("host");
-        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && host.name().is_some() && !host.is_auto()
+        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.spec().host().is_some()
     };
     let far = || view.cells.iter().filter(goes_far);
     let trip_us = far().filter_map(|cell| cell.counters.min_rtt_us).min().filter(|us| *us >= FAR_US)?;

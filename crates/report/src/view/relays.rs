@@ -3,7 +3,7 @@
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, Level, RELAY_BUFFER, RelayHolds, RelayMethod};
+use bytegauge_model::{CellKind, Level, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
@@ -43,11 +43,11 @@ pub fn caveat(cell: &CellView) -> Option<&'static str> {
 
 /// The method, of a relay of ours.
 fn method(cell: &CellView) -> Option<RelayMethod> {
-    method_of(&cell.level("relay"))
+    method_of(&cell.spec())
 }
 
-fn method_of(relay: &Level) -> Option<RelayMethod> {
-    relay.name()?.parse().ok().filter(|method| *method != RelayMethod::Direct)
+fn method_of(spec: &Spec) -> Option<RelayMethod> {
+    spec.relay()?.method().filter(|method| *method != RelayMethod::Direct)
 }
 
 /// What a connection holds of the system through each of the relays of ours, whether or not anything moves on it: what many
@@ -69,9 +69,10 @@ pub fn held(view: &View) -> Option<String> {
 }
 
 fn holds(method: RelayMethod, cell: &CellView) -> String {
-    let threads = cell.level("relay_threads").name().and_then(|name| name.parse().ok()).unwrap_or_default();
+    let spec = cell.spec();
+    let threads = spec.relay_threads().unwrap_or_default();
     let RelayHolds { descriptors, pipes, threads } = method.holds(threads);
-    let capacity = |pipes: u64| Bytes(pipes * cell.level("relay_pipe").number().unwrap_or(PIPE));
+    let capacity = |pipes: u64| Bytes(pipes * spec.relay_pipe().unwrap_or(PIPE));
     let mut text = format!("{descriptors} descriptors");
     if pipes > 0 {
         text += &format!(", {} of pipes", capacity(pipes));
@@ -104,15 +105,15 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
         None => (most, format!("the fastest by its median, {},", name(fastest))),
     };
     let share = format!("{:.0} %", most / without * 100.0);
-    let crossed = crossed(&ceiling.level("relay_host"), &ceiling.level("host"));
+    let crossed = crossed(&ceiling.spec());
     Some(format!("without a relay{crossed} {told}; {who} keeps {share} of it, by medians"))
 }
 
 /// What is to be said of the path without a relay where relays stand on another host, and both its ends on this one.
-fn crossed(relay_host: &Level, host: &Level) -> &'static str {
-    match (relay_host.name(), host.name()) {
-        (None | Some("auto"), _) => "",
-        (Some(_), None | Some("auto")) => ", over loopback, which crosses no network,",
+fn crossed(spec: &Spec) -> &'static str {
+    match (spec.relay_host(), spec.host()) {
+        (None, _) => "",
+        (Some(_), None) => ", over loopback, which crosses no network,",
         (Some(_), Some(_)) => ", and not by its host,",
     }
 }
@@ -144,13 +145,13 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
 /// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
 /// they are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let own = |cell: &CellView| own_buffer(&cell.level("relay"), &cell.level("relay_buffer"));
+    let own = |cell: &CellView| own_buffer(&cell.spec());
     let of = |cell: &&CellView| Some((method(cell)?, own(cell)?));
     let small: Vec<(RelayMethod, Bytes)> = relays.iter().filter_map(of).collect();
     let (_, bytes) = small.first()?;
     let has_usual = |cell: &&CellView| {
         let buffers = method(cell).is_some_and(RelayMethod::has_buffer);
-        buffers && own(cell).is_none() && cell.level("relay_buffer").number().is_none()
+        buffers && own(cell).is_none() && cell.spec().relay_buffer().is_none()
     };
     let usual = relays.iter().any(has_usual).then(|| format!("; others with a buffer {}", Bytes(RELAY_BUFFER as u64)));
     let usual = usual.unwrap_or_default();
@@ -161,8 +162,8 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
 }
 
 /// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.
-pub fn own_buffer(relay: &Level, relay_buffer: &Level) -> Option<Bytes> {
-    let bytes = method_of(relay)?.small_buffer().filter(|_| relay_buffer.number().is_none())?;
+pub fn own_buffer(spec: &Spec) -> Option<Bytes> {
+    let bytes = method_of(spec)?.small_buffer().filter(|_| spec.relay_buffer().is_none())?;
     Some(Bytes(bytes as u64))
 }
 
@@ -210,11 +211,14 @@ mod tests {
 
     #[test]
     fn a_path_beside_relays_elsewhere_says_what_it_crosses() {
+        let said = |relay_host: &Level, host: &Level| {
+            crossed(&Spec::from([("relay_host", relay_host.clone()), ("host", host.clone())]))
+        };
         let check = |relay_host: &Level, host: &Level, expected: &str| {
-            assert!(crossed(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
+            assert!(said(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
         };
         let there = Level::from("192.0.2.7:4711");
-        assert_eq!([crossed(&Level::Absent, &Level::Absent), crossed(&Level::auto(), &there)], [""; 2]);
+        assert_eq!([said(&Level::Absent, &Level::Absent), said(&Level::auto(), &there)], [""; 2]);
         check(&there, &Level::Absent, "crosses no network");
         check(&there, &Level::auto(), "crosses no network");
         check(&there, &Level::from("192.0.2.8:4711"), "not by its host");

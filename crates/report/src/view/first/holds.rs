@@ -130,7 +130,7 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push("processes (--ends)".into());
     }
     let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let smallest = candidates.filter_map(|cell| cell.level("write_size").number()).min();
+    let smallest = candidates.filter_map(|cell| cell.spec().write_size()).min();
     if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
         said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }

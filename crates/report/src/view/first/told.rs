@@ -74,7 +74,7 @@ pub fn avoid(view: &View, to_use: &UseView, questions: &Questions) -> Vec<AvoidL
 /// ` (8K)`: what a relay moved at a time by its own default, where the others moved more: that may be why it is slow.
 fn buffer(view: &View, group: &GroupView, found: &AvoidView) -> String {
     let is_level = |cell: &&CellView| found.factor == "relay" && cell.factors.get("relay") == Some(&found.level);
-    let buffer = |cell: &CellView| relays::own_buffer(&cell.level("relay"), &cell.level("relay_buffer"));
+    let buffer = |cell: &CellView| relays::own_buffer(&cell.spec());
     let own = view.cells_of(&group.id).filter(is_level).map(buffer).collect::<Option<Vec<_>>>();
     own.and_then(|own| own.first().copied())
         .map_or_else(String::new, |bytes| format!(" ({})", phrase::compact("read_size", &Level::Number(bytes.0))))
