@@ -103,7 +103,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("quiet", given)) => steps::run(vec![step("quiet", Some(given))?]),
         Some(("sanitize", given)) => steps::run(sanitize_steps(
             given.get_one::<String>("tool").map(String::as_str),
-            given.get_one::<String>("tests").cloned(),
+            given.get_one::<String>("tests").map(String::as_str),
         )),
         Some(_) => steps::run(vec![peers_step()]),
         None => {
@@ -115,10 +115,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-fn sanitize_steps(only: Option<&str>, tests: Option<String>) -> Vec<Step<'static>> {
+fn sanitize_steps(only: Option<&str>, tests: Option<&str>) -> Vec<Step<'static>> {
     let is_asked = |tool: &&'static Tool| only.is_none_or(|only| tool.name == only);
     let step = |tool: &'static Tool| {
-        let tests = tests.clone();
+        let tests = tests.map(str::to_owned);
         let words = tests.as_ref().map_or_else(String::new, |tests| format!(" {tests}"));
         Step {
             name: tool.name,

@@ -107,7 +107,7 @@ impl Run<'_> {
                     );
                 }
                 Err(_) => {
-                    self.pause(pause.min(Duration::from_nanos(limit_ns.saturating_sub(monotonic_ns() - began_ns))))
+                    self.pause(pause.min(Duration::from_nanos(limit_ns.saturating_sub(monotonic_ns() - began_ns))));
                 }
             }
             pause = (pause * 2).min(PAUSE_MAX);

@@ -197,9 +197,11 @@ fn choice(cell: &Cell) -> Spec {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
 
+/// The size of one of the kernel's buffers, in bytes.
+type KernelBuffer = fn(&Spec) -> Option<OrAuto<u64>>;
+
 /// The kernel's buffers of a flow.
-const KERNEL_BUFFERS: [fn(&Spec) -> Option<OrAuto<u64>>; 3] =
-    [|spec| spec.sndbuf, |spec| spec.rcvbuf, |spec| spec.pipe_size];
+const KERNEL_BUFFERS: [KernelBuffer; 3] = [|spec| spec.sndbuf, |spec| spec.rcvbuf, |spec| spec.pipe_size];
 
 /// Buffers of one flow as requested. A buffer that the plan varies and this cell leaves to the system has no
 /// size that is known here: `report` uses the effective one, screening gives such a cell no place by size.

@@ -265,7 +265,7 @@ impl Design {
     /// Whether longer trials could say something else of a group: it has a path, trials that are not as long already, and
     /// searches for nothing.
     pub fn audits(&self, conditions: &Spec) -> bool {
-        let is_path = conditions.transport().is_some_and(|transport| transport.two_ended());
+        let is_path = conditions.transport().is_some_and(bytegauge_model::Transport::two_ended);
         let explicit_ns = conditions.duration();
         let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
         is_path && !is_long && conditions.slo().is_none()

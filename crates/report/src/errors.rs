@@ -26,8 +26,8 @@ impl Circumstances {
     /// Those of a cell, with what its trials counted of full queues.
     pub fn of(levels: &Spec, listen_overflows: Option<u64>) -> Circumstances {
         Circumstances {
-            tcp: levels.transport().is_some_and(|transport| transport.is_tcp()),
-            datagrams: levels.transport().is_some_and(|transport| transport.is_datagram()),
+            tcp: levels.transport().is_some_and(bytegauge_model::Transport::is_tcp),
+            datagrams: levels.transport().is_some_and(bytegauge_model::Transport::is_datagram),
             linger_zero: levels.linger() == Some(0),
             connect_per_call: levels.connect_per_call() == Some(true),
             foreign: levels.connect().is_some(),

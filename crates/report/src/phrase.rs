@@ -25,7 +25,7 @@ pub fn transport(levels: &Spec) -> String {
 /// How its two ends are joined.
 fn ends_joined(levels: &Spec) -> String {
     if let Some((place, direction)) = levels.far() {
-        let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
+        let protocol = if levels.transport().is_some_and(Transport::is_udp) { "UDP" } else { "TCP" };
         let direction = match direction {
             Direction::Both => "to and from".into(),
             other => other.to_string(),
@@ -33,7 +33,7 @@ fn ends_joined(levels: &Spec) -> String {
         return format!("{protocol} {direction} the host {place}");
     }
     if let Some(link) = levels.emulated_link() {
-        let protocol = if levels.transport().is_some_and(|of| of.is_udp()) { "UDP" } else { "TCP" };
+        let protocol = if levels.transport().is_some_and(Transport::is_udp) { "UDP" } else { "TCP" };
         return format!("{protocol} over a link of {link}");
     }
     match levels.transport() {

@@ -187,6 +187,7 @@ mod tests {
     // In a process of its own, since it waits for any child.
     #[test]
     #[ignore = "run by the next test"]
+    #[expect(clippy::zombie_processes, reason = "the supervisor waits for all children")]
     fn supervisor_ends_every_descendant() {
         set_death_signal(libc::SIGKILL).unwrap();
         let supervisor = Supervisor::begin().unwrap();

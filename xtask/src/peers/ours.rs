@@ -149,7 +149,7 @@ fn complaint<S: AsRef<OsStr>>(args: &[S], output: &Output) -> String {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Line {
     Cell {
-        cell: Cell,
+        cell: Box<Cell>,
         outcome: Option<Outcome>,
     },
     Trial {
@@ -166,7 +166,7 @@ impl Session {
             match line.context("reading bytegauge's export")? {
                 Line::Cell { cell, outcome } => {
                     outcomes.extend(outcome);
-                    cells.insert(cell.id.clone(), cell);
+                    cells.insert(cell.id.clone(), *cell);
                 }
                 Line::Trial { trial } => trials.push(*trial),
                 Line::Other => {}

@@ -36,7 +36,7 @@ pub fn contradiction(levels: &Spec, trials: &[&Trial], cpus: Option<u64>) -> Opt
     if of_stream && let Some(said) = short_calls(&ends) {
         return Some(said);
     }
-    let plain = of_stream && !levels.transport().is_some_and(|transport| transport.is_datagram());
+    let plain = of_stream && !levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     // A completion of a ring may take several buffers.
     let ring = matches!(levels.engine(), Some(Engine::Uring(_)));
     if plain

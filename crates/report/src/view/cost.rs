@@ -42,7 +42,7 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
         candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
     let two_ended = levels.transport().map_or_else(
         || settled[pivot].measured.iter().any(|trial| trial.source_side().is_some()),
-        |transport| transport.two_ended(),
+        bytegauge_model::Transport::two_ended,
     );
     let slice = |end: &End| slice(end, &along(end.size, levels, &cells), two_ended, fit);
     let reader = slice(&READER);

@@ -156,7 +156,7 @@ const APART: f64 = 0.25;
 /// Whether both ends of a stream saw its bytes pass at one rate, each within its own window: only then is the CPU time of one for
 /// a byte, beside that of the other, what the stream costs. Of datagrams fewer arrive than were sent.
 pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
-    let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
+    let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     let rate = |end: Option<EndSums>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
     match (rate(source_sums(trials)), rate(sink_sums(trials))) {
         (Some(source), Some(sink)) if levels.workload() == Workload::Stream && !lossy => {

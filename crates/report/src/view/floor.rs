@@ -74,7 +74,7 @@ impl Floors {
 fn shortest_call_ns(settled: &Settled, level: f64) -> Option<f64> {
     let (workload, lanes) = (settled.workload(), lanes(&settled.cell.factors));
     let by_rate = || throughput(settled, level).median.filter(|rate| *rate > 0.0).map(|rate| lanes as f64 * 1e9 / rate);
-    let is_lossy = settled.cell.factors.transport().is_some_and(|transport| transport.is_datagram());
+    let is_lossy = settled.cell.factors.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     match workload {
         Workload::Call | Workload::Ring => return by_rate(),
         // Its runs are what they took; and of datagrams that are lost the rate tells nothing of the sender's calls.

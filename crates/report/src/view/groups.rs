@@ -162,7 +162,7 @@ pub fn are_apart(one: (u64, u64), other: (u64, u64)) -> bool {
 /// Whether there is a connection, and not one a call.
 fn has_an_age(cell: &Settled) -> bool {
     let factors = &cell.cell.factors;
-    factors.transport().is_some_and(|transport| transport.two_ended()) && factors.connect_per_call() != Some(true)
+    factors.transport().is_some_and(bytegauge_model::Transport::two_ended) && factors.connect_per_call() != Some(true)
 }
 
 fn age_of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<(u64, u64)> {

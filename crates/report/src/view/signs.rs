@@ -85,7 +85,7 @@ pub fn gather(known: &Known) -> Signs {
         [&source, &sink].into_iter().flatten().filter_map(|end| call_ns(&end.sums, end.threads)).reduce(f64::min);
     let busy = |end: &Option<Watched>| end.as_ref().and_then(|end| end.sums.cpus());
     Signs {
-        two_ended: levels.transport().map_or(source.is_some(), |transport| transport.two_ended()),
+        two_ended: levels.transport().map_or(source.is_some(), bytegauge_model::Transport::two_ended),
         moves_nothing: moves_nothing(levels),
         same_cpu: levels.placement() == Some(Placement::SameCpu),
         threads: lanes(levels),

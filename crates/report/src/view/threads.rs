@@ -29,7 +29,7 @@ fn threads_of_calls(levels: &Spec, engine: Option<Engine>, threads: Option<u64>,
 
 /// One for each flow, or each way where the engine carries many connections a thread.
 fn threads_of_stream(levels: &Spec) -> u64 {
-    let lossy = levels.transport().is_some_and(|transport| transport.is_datagram());
+    let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     match levels.engine() {
         Some(engine) if !lossy && engine != Engine::Null && !engine.has_thread_a_flow() => ways(levels),
         _ => flows(levels),

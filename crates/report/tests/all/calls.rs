@@ -313,7 +313,7 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
         row.cell.factors.extend(&Spec::from([("call_rate", 20_000.into())]));
     }
     let mut left = late_trials;
-    for trial in data.trials.iter_mut() {
+    for trial in &mut data.trials {
         let is_late = trial.cell.0 == "c2" && left > 0;
         left -= usize::from(is_late);
         let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");

@@ -114,13 +114,13 @@ struct Home {
 #[derive(PartialEq, Eq, Hash)]
 enum GroupKey {
     Named(String),
-    Conditions(Spec),
+    Conditions(Box<Spec>),
 }
 
 #[derive(PartialEq, Eq, Hash)]
 enum CellKey {
     Named(String),
-    Spec(Spec),
+    Spec(Box<Spec>),
 }
 
 impl Families {
@@ -134,7 +134,7 @@ impl Families {
         let conditions = conditions(&row.factors);
         let key = match &row.group {
             Some(name) => GroupKey::Named(name.clone()),
-            None => GroupKey::Conditions(conditions.clone()),
+            None => GroupKey::Conditions(Box::new(conditions.clone())),
         };
         let group = *self.group_by_key.entry(key).or_insert_with(|| {
             let index = self.groups.len();
@@ -145,7 +145,7 @@ impl Families {
         });
         let key = match &row.cell {
             Some(name) => CellKey::Named(name.clone()),
-            None => CellKey::Spec(row.factors.as_ref().clone()),
+            None => CellKey::Spec(Box::new(row.factors.as_ref().clone())),
         };
         let cell = *self.cell_by_key.entry((group, key)).or_insert_with(|| {
             let index = self.cells.len();

@@ -21,7 +21,7 @@ use crate::peers::process::{self, Server};
 /// The congestion control of both sides: bbr, the default of some machines, paces by timers. The C programs name it in `peer.h`.
 const CONGESTION: &str = "cubic";
 /// What is moved before anything counts.
-const WARM_UP: Duration = Duration::from_millis(150);
+const WARM_UP: Duration = Duration::from_millis(100);
 /// How long an end of ours goes on after the last sample.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Least size of a read or a write at the other end of a stream, so that it is not the slower one.

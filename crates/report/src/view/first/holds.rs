@@ -114,7 +114,7 @@ fn worker(view: &View, questions: &Questions) -> Option<String> {
 fn not_asked(view: &View) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     let groups: Vec<Spec> = view.groups.iter().map(|group| levels(&group.factors)).collect();
-    let is_tcp = |levels: &Spec| levels.transport().is_some_and(|transport| transport.is_tcp());
+    let is_tcp = |levels: &Spec| levels.transport().is_some_and(bytegauge_model::Transport::is_tcp);
     let over_tcp: Vec<&Spec> = groups.iter().filter(|levels| is_tcp(levels)).collect();
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));

@@ -39,7 +39,7 @@ fn advised(rows: &[UseRow]) -> impl Iterator<Item = &UseRow> {
 fn asked_for(view: &View, columns: &[ChoiceColumn], rows: &[UseRow]) -> Option<String> {
     let connects = |group: &GroupView| {
         let levels = levels(&group.factors);
-        levels.transport().is_some_and(|transport| transport.two_ended()) && view.plan.workload != "check"
+        levels.transport().is_some_and(bytegauge_model::Transport::two_ended) && view.plan.workload != "check"
     };
     if !view.groups.iter().any(connects) {
         return None;

@@ -107,7 +107,7 @@ pub fn true_rate(levels: &Spec) -> f64 {
 pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) -> Trial {
     let wall_ns = 40_000_000;
     let bytes = (rate * wall_ns as f64 / 1e9) as u64;
-    let two_ended = cell.factors.transport().is_some_and(|transport| transport.two_ended());
+    let two_ended = cell.factors.transport().is_some_and(bytegauge_model::Transport::two_ended);
     let size = |name: &str| cell.factors.get(name).number().unwrap_or(65_536);
     let end = |size: u64, busy: f64, tcp: bool| {
         let calls = (bytes / size.min(60_000)).max(1);
@@ -155,7 +155,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             ..EndReport::default()
         }
     };
-    let tcp = cell.factors.transport().is_some_and(|transport| transport.is_tcp());
+    let tcp = cell.factors.transport().is_some_and(bytegauge_model::Transport::is_tcp);
     Trial {
         cell: cell.id.clone(),
         workload: Workload::Stream,

@@ -187,8 +187,7 @@ fn options() -> impl Strategy<Value = EffectiveOptions> {
     ];
     let levels = btree_map(select(OPTIONS).prop_map(|row| row.factor.to_owned()), level, 0..OPTIONS.len());
     let share = prop_oneof![0.0..=1.0, proptest::num::f64::NORMAL];
-    (levels, of(share))
-        .prop_map(|(levels, page_cache_share)| EffectiveOptions { levels: levels.into(), page_cache_share })
+    (levels, of(share)).prop_map(|(levels, page_cache_share)| EffectiveOptions { levels, page_cache_share })
 }
 
 fn flow() -> impl Strategy<Value = FlowReport> {
