@@ -242,6 +242,32 @@ pub const ARRIVALS: &[Row<Arrivals>] = &[
 ];
 named!(Arrivals, "kind of arrivals", ARRIVALS);
 
+/// Who uses the descriptor table of a measured thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FdTable {
+    /// All threads of the process, as in Go, Java and Tokio programs.
+    #[default]
+    Shared,
+    /// The thread alone, as in single-threaded programs such as `dd`, Redis and nginx workers.
+    Private,
+}
+
+/// The kinds of descriptor tables.
+pub const FD_TABLES: &[Row<FdTable>] = &[
+    Row {
+        value: FdTable::Shared,
+        name: "shared",
+        summary: "all threads of the process use one table, as in Go or Tokio",
+    },
+    Row {
+        value: FdTable::Private,
+        name: "private",
+        summary: "each measured thread has its own, as a single-threaded program",
+    },
+];
+named!(FdTable, "descriptor table", FD_TABLES);
+
 /// Whose `SO_RCVBUF` is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

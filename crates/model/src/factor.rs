@@ -11,7 +11,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Arrivals, Engine, Fill, NameError, Placement, RcvbufOn, Transport, Work};
+use crate::catalog::{Arrivals, Engine, FdTable, Fill, NameError, Placement, RcvbufOn, Transport, Work};
 use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::{Kind, Level};
@@ -227,6 +227,17 @@ pub const FACTORS: &[Factor] = &[
         heading: "placement",
         summary: "where the ends run: unpinned, same-cpu, smt-sibling, cross-core, cross-node",
         fits: TWO_ENDED,
+    },
+    Factor {
+        name: "fd_table",
+        lens: lens!(fd_table),
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Name(|s| s.parse::<FdTable>().map(|table| table.to_string())),
+        defaults: both("shared"),
+        heading: "fd table",
+        summary: "descriptor table of a measured thread: shared with other threads, or private as in single-threaded programs",
+        fits: EVERYWHERE,
     },
     Factor {
         name: "profile",

@@ -42,7 +42,8 @@ pub mod workload;
 
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
-    Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
+    Arrivals, Ends, Engine, EpollMode, FdTable, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
+    Work,
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId};
 pub use datagram::{DatagramReport, Deaths, UdpUse};

@@ -1,6 +1,6 @@
 //! What the names are that the levels of a factor have, as the tables say it: for who reads of them and knows none.
 
-use crate::catalog::{ARRIVALS, ENDS, PLACEMENTS, RCVBUF_ON, Row, TRANSPORTS};
+use crate::catalog::{ARRIVALS, ENDS, FD_TABLES, PLACEMENTS, RCVBUF_ON, Row, TRANSPORTS};
 use crate::engine::ENGINES;
 use crate::far::DIRECTIONS;
 use crate::profile::PROFILES;
@@ -13,6 +13,7 @@ pub fn of(factor: &str) -> Vec<(&'static str, &'static str)> {
     match factor {
         "transport" => rows(TRANSPORTS),
         "placement" => rows(PLACEMENTS),
+        "fd_table" => rows(FD_TABLES),
         "ends" => rows(ENDS),
         "profile" => PROFILES.iter().map(|profile| (profile.name, profile.summary)).collect(),
         "engine" | "server_engine" | "client_engine" => ENGINES.iter().map(|row| (row.name, row.summary)).collect(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Arrivals, Engine, Fill, Placement, RcvbufOn, Transport, Work};
+use crate::catalog::{Arrivals, Engine, FdTable, Fill, Placement, RcvbufOn, Transport, Work};
 use crate::emulated::{EmulatedLink, LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::Level;
@@ -140,6 +140,8 @@ spec! {
     age: Age,
     /// Where the ends run.
     placement: Placement,
+    /// Who uses the descriptor table of a measured thread.
+    fd_table: FdTable,
     /// The named set of conditions.
     profile: Arc<str>,
     /// Parallel flows.

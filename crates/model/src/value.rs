@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Arrivals, Engine, Fill, Placement, RcvbufOn, Transport, Work};
+use crate::catalog::{Arrivals, Engine, FdTable, Fill, Placement, RcvbufOn, Transport, Work};
 use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::Level;
@@ -134,7 +134,7 @@ macro_rules! named {
 }
 
 named!(IAm, Chosen, Age, Placement, Work, Fill, Slo, Arrivals, Engine, RelayPlacement, RelayThreads, Direction);
-named!(LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags);
+named!(FdTable, LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags);
 
 /// Values that have a name and are too large to copy.
 macro_rules! named_by_reference {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bytegauge_model::{EmulatedLink, EndRole, Place, Side, Spec, Transport, Work, option};
+use bytegauge_model::{EmulatedLink, EndRole, FdTable, Place, Side, Spec, Transport, Work, option};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
@@ -25,6 +25,9 @@ pub struct PathSetup {
     pub walk: usize,
     /// Pause between two writes, or two calls, nanoseconds.
     pub think_ns: u64,
+    /// Who uses the descriptor table of each measured thread.
+    #[serde(default)]
+    pub fd_table: FdTable,
     /// The options to request, by their factors ([`option::OPTIONS`]).
     pub options: Spec,
     /// The host of the end that this is sent to: where it binds its sockets.
@@ -62,6 +65,7 @@ impl PathSetup {
             work: levels.work().unwrap_or_default(),
             walk: levels.walk().unwrap_or(0) as usize,
             think_ns: levels.think().unwrap_or(0),
+            fd_table: levels.fd_table().unwrap_or_default(),
             options: option::requested(levels),
             host: Host::default(),
             foreign,

@@ -4,5 +4,6 @@
 mod call;
 mod datagrams;
 mod engines;
+mod fd_table;
 mod support;
 mod trial;

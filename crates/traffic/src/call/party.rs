@@ -77,6 +77,11 @@ impl Waiting {
         }
     }
 
+    /// The connections that are open already.
+    pub fn joined_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.joined.iter().map(AsFd::as_fd)
+    }
+
     /// The clients, from `start_ns` on, in the thread that is to carry them. They count calls that complete in `completed`.
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
         self.records.iter_mut().for_each(|record| record.keep(client.open_ns, client.close_ns));

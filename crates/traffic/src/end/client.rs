@@ -1,17 +1,18 @@
 //! The end that makes calls: it opens its connections, waits for `Go`, and measures.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{EndRole, Engine, EngineReport};
+use bytegauge_model::{EndRole, Engine, EngineReport, FdTable};
+use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
 use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, summed};
 use crate::end::peer::Body;
-use crate::end::server::{enough_files, threads};
+use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
 use crate::leash::Bound;
@@ -40,6 +41,7 @@ impl ClientEnd {
         body: Body,
     ) -> Result<ClientEnd, Fault> {
         let call = &setup.task;
+        can_have_own_table(call, call.client_engine)?;
         let flows = call.path.flows;
         enough_files(flows + call.idle_flows, 1, body)?;
         let alone = call.client_engine == Engine::Null;
@@ -73,6 +75,7 @@ impl Duty for ClientEnd {
             cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--client-threads",
             stack: LARGE_STACK,
+            own_tables: self.setup.task.path.fd_table == FdTable::Private,
             waits: self.setup.task.waits(),
         }
     }
@@ -105,14 +108,15 @@ impl Duty for ClientEnd {
     }
 
     fn report(self, left: Left<Called>) -> Ended {
-        let Left { parts, in_time, fault } = left;
+        let Left { parts, in_time, fault, given } = left;
         let (mut kept, mut records, mut counted) = (self.idle, Vec::new(), Vec::with_capacity(parts.len()));
+        kept.extend(given);
         for called in parts {
             kept.extend(called.kept);
             records.extend(called.records);
             counted.push(called.part);
         }
-        let (mut report, fault) = summed(Left { parts: counted, in_time, fault });
+        let (mut report, fault) = summed(Left { parts: counted, in_time, fault, given: Vec::new() });
         report.call = added(records).map(|record| record.report());
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
             report.verified_bytes = call.completed * self.setup.task.response as u64;
@@ -155,6 +159,10 @@ pub(super) struct Called {
 impl Hand for ClientHand {
     type Part = Called;
 
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.waiting.joined_fds().map(descriptor_table::number).collect()
+    }
+
     fn carry(self, mut post: Post<Called>) -> Called {
         let ClientHand { setup, gave_up, waiting, thread } = self;
         let Some(began_ns) = post.begin() else { return Called::default() };
@@ -194,6 +202,7 @@ impl Hand for ClientHand {
         };
         meter.close_early();
         let (records, samples, kept) = party.into_parts();
+        let kept = post.hand_over(kept);
         let (engine, fault) = match driven {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),

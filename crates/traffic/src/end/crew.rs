@@ -5,6 +5,8 @@
 //! moment too early.
 
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_sys::{affinity, timer};
+use bytegauge_sys::{affinity, descriptor_table, shared_port, timer};
 
 use crate::end::gate::Gate;
 use crate::fault::Fault;
@@ -54,6 +56,8 @@ pub(crate) struct Roster {
     pub(crate) fewer: &'static str,
     /// Bytes of each one's stack.
     pub(crate) stack: usize,
+    /// Whether each has a descriptor table of its own.
+    pub(crate) own_tables: bool,
     /// Whether they, or threads that they start, wait for intended moments: then they are woken as exactly as the kernel can.
     pub(crate) waits: bool,
 }
@@ -66,6 +70,8 @@ pub(crate) struct Crew<T> {
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
+    /// What threads with tables of their own hand over.
+    given: Option<UnixStream>,
     news: mpsc::Receiver<News<T>>,
 }
 
@@ -99,6 +105,8 @@ pub(crate) struct Post<T> {
     gate: Arc<Gate>,
     thread: usize,
     ready: Option<(mpsc::Sender<Result<ThreadHandle, Fault>>, ThreadHandle)>,
+    /// Where descriptors go that outlive the thread, if its table does not.
+    give: Option<Arc<UnixStream>>,
     tell: mpsc::Sender<News<T>>,
 }
 
@@ -110,6 +118,8 @@ pub(crate) struct Left<T> {
     pub(crate) in_time: usize,
     /// A thread that did not answer in time, or died.
     pub(crate) fault: Option<Fault>,
+    /// What threads with tables of their own handed over.
+    pub(crate) given: Vec<OwnedFd>,
 }
 
 impl<T> Post<T> {
@@ -139,6 +149,19 @@ impl<T> Post<T> {
         self.gate.opened_ns()
     }
 
+    /// Hands descriptors over to the thread that waits for this one. Those that come back need no handing over: both use
+    /// one table.
+    pub(crate) fn hand_over(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
+        let Some(give) = &self.give else { return kept };
+        for fd in kept {
+            // The queue is full after some hundreds; the others end here.
+            if shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()).is_err() {
+                break;
+            }
+        }
+        Vec::new()
+    }
+
     /// Says that the window has closed, and that the rest is not measured.
     pub(crate) fn closed(&self) {
         // Nobody listens any more if the watchdog has given up already.
@@ -148,18 +171,34 @@ impl<T> Post<T> {
 
 impl<T: Send + 'static> Crew<T> {
     /// Starts the threads and waits until all of them are prepared.
-    pub(crate) fn start<J>(roster: Roster, flags: Flags, mut job: impl FnMut(usize) -> J) -> Result<Crew<T>, Fault>
+    ///
+    /// With each job come the descriptors that it owns. Where threads have tables of their own, a thread keeps these and no
+    /// others, and they are closed here, so that a connection ends when its thread closes it.
+    pub(crate) fn start<J>(
+        roster: Roster,
+        flags: Flags,
+        mut job: impl FnMut(usize) -> (Vec<RawFd>, J),
+    ) -> Result<Crew<T>, Fault>
     where
         J: FnOnce(Post<T>) -> T + Send + 'static,
     {
-        let Roster { what, name, cpus, fewer, stack, waits } = roster;
+        let Roster { what, name, cpus, fewer, stack, own_tables, waits } = roster;
         let count = cpus.len();
         let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
         let (threads, gate) = (Vec::with_capacity(count), Arc::new(Gate::new()));
-        let mut crew = Crew { flags, gate, what, threads, handles: Vec::with_capacity(count), news };
+        let (given, give) = match own_tables {
+            true => UnixStream::pair().map(|(given, give)| (Some(given), Some(Arc::new(give)))),
+            false => Ok((None, None)),
+        }
+        .map_err(Fault::io("preparing descriptor tables"))?;
+        let mut crew = Crew { flags, gate, what, threads, handles: Vec::with_capacity(count), news, given };
+        let mut owned: Vec<RawFd> = Vec::new();
         for (thread, cpu) in cpus.into_iter().enumerate() {
-            let (job, tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
+            let ((mut kept, job), tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
+            owned.extend(&kept);
+            let give = give.clone();
+            kept.extend(give.iter().map(|give| descriptor_table::number(give.as_fd())));
             let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
@@ -167,12 +206,13 @@ impl<T: Send + 'static> Crew<T> {
                     // Where a filter forbids it, waits are late by the default slack, which their recorded lateness shows.
                     let _ = timer::wake_precisely();
                 }
-                let prepared =
-                    pin(cpu).and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")));
+                let prepared = pin(cpu)
+                    .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
+                    .and_then(|handle| if give.is_some() { own_table(&kept).map(|()| handle) } else { Ok(handle) });
                 match prepared {
                     Ok(handle) => {
                         let ready = Some((report_ready, handle));
-                        let part = job(Post { flags, gate, thread, ready, tell: tell.clone() });
+                        let part = job(Post { flags, gate, thread, ready, give, tell: tell.clone() });
                         let _ = tell.send(News::Finished { thread, part });
                     }
                     // Nobody listens any more if another thread could not begin.
@@ -201,6 +241,15 @@ impl<T: Send + 'static> Crew<T> {
                     return Err(crew.abandon(dead));
                 }
             }
+        }
+        if let Some(give) = give {
+            // Every thread has its copies by now. Threads may share one, such as a listener.
+            owned.push(descriptor_table::number(give.as_fd()));
+            // Whichever thread drops it last would close it in one table alone: here it is closed below.
+            std::mem::forget(give);
+            owned.sort_unstable();
+            owned.dedup();
+            descriptor_table::close_copies(&owned);
         }
         Ok(crew)
     }
@@ -244,7 +293,8 @@ impl<T: Send + 'static> Crew<T> {
                 }
             }
         }
-        Left { parts, in_time, fault }
+        let given = self.given.take().map(taken).unwrap_or_default();
+        Left { parts, in_time, fault, given }
     }
 
     /// Whether a thread has ended.
@@ -317,6 +367,22 @@ fn dead(what: &str) -> Fault {
     Fault::Impossible(format!("a thread died in the middle of {what}"))
 }
 
+/// Leaves the shared descriptor table.
+fn own_table(kept: &[RawFd]) -> Result<(), Fault> {
+    descriptor_table::leave_shared(kept).map_err(|error| {
+        Fault::Missing(format!("a thread cannot have a descriptor table of its own ({error}): use --fd-table shared"))
+    })
+}
+
+/// Descriptors that were handed over.
+fn taken(given: UnixStream) -> Vec<OwnedFd> {
+    if given.set_nonblocking(true).is_err() {
+        return Vec::new();
+    }
+    let next = || shared_port::take_on(given.as_fd(), &mut [0]).ok().and_then(|(_, fd)| fd);
+    std::iter::from_fn(next).collect()
+}
+
 fn pin(cpu: Option<usize>) -> Result<(), Fault> {
     let Some(cpu) = cpu else { return Ok(()) };
     affinity::pin_thread(&[cpu]).map_err(|error| {
@@ -331,7 +397,7 @@ mod tests {
 
     fn test_roster() -> Roster {
         let (what, cpus) = ("a test".into(), Vec::new());
-        Roster { what, name: "test", cpus, fewer: "tests", stack: LARGE_STACK, waits: false }
+        Roster { what, name: "test", cpus, fewer: "tests", stack: LARGE_STACK, own_tables: false, waits: false }
     }
 
     #[test]
@@ -339,10 +405,10 @@ mod tests {
         let slack_ns = |waits| {
             let roster = Roster { cpus: vec![None; 2], waits, ..test_roster() };
             let job = |_| {
-                |mut post: Post<u64>| {
+                (Vec::new(), |mut post: Post<u64>| {
                     post.ready();
                     timer::slack_ns().unwrap()
-                }
+                })
             };
             let crew = Crew::start(roster, Flags::default(), job).unwrap();
             crew.finish(Duration::from_secs(60), None, || {}).parts
@@ -355,10 +421,11 @@ mod tests {
         let roster = Roster { cpus: vec![None; 3], ..test_roster() };
         Crew::start(roster, Flags::default(), |thread| {
             let job = job.clone();
-            move |mut post: Post<usize>| {
+            let run = move |mut post: Post<usize>| {
                 post.ready();
                 job(&post.flags, thread)
-            }
+            };
+            (Vec::new(), run)
         })
         .unwrap()
     }
@@ -374,6 +441,47 @@ mod tests {
             let hour_ns = 3_600_000_000_000;
             let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
         }
+    }
+
+    #[test]
+    fn threads_have_the_tables_they_are_asked_for() {
+        let shares = |own_tables| {
+            let starter = descriptor_table::thread_id();
+            let roster = Roster { cpus: vec![None; 2], own_tables, ..test_roster() };
+            let job = |_| {
+                (Vec::new(), move |mut post: Post<bool>| {
+                    post.ready();
+                    descriptor_table::is_shared_with(starter).unwrap()
+                })
+            };
+            Crew::start(roster, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
+        };
+        assert_eq!((shares(true), shares(false)), (vec![false; 2], vec![true; 2]));
+    }
+
+    #[test]
+    fn descriptors_outlive_a_table_that_hands_them_over() {
+        let (mut peer, ours) = UnixStream::pair().unwrap();
+        let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+        let mut ours = Some(OwnedFd::from(ours));
+        let crew = Crew::start(roster, Flags::default(), |_| {
+            let ours = ours.take().unwrap();
+            let number = descriptor_table::number(ours.as_fd());
+            let run = move |mut post: Post<usize>| {
+                post.ready();
+                post.hand_over(vec![ours]).len()
+            };
+            (vec![number], run)
+        });
+        let left = crew.unwrap().finish(Duration::from_secs(60), None, || {});
+        assert_eq!((left.parts, left.given.len()), (vec![0], 1));
+        let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
+        std::io::Write::write_all(&mut given, b"x").unwrap();
+        drop(given);
+        // The last copy was closed: the peer reads to an end.
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut peer, &mut text).unwrap();
+        assert_eq!(text, "x");
     }
 
     #[test]
@@ -449,7 +557,7 @@ mod tests {
     fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_died() {
         let roster = Roster { cpus: vec![None; 2], ..test_roster() };
         let crew = Crew::start(roster, Flags::default(), |thread| {
-            move |mut post: Post<usize>| {
+            let run = move |mut post: Post<usize>| {
                 post.ready();
                 if thread == 0 {
                     std::panic::resume_unwind(Box::new("planned"));
@@ -458,7 +566,8 @@ mod tests {
                 // It drains until the other end, which is told when all have closed, says that nothing more comes.
                 until_flagged(&post.flags);
                 thread
-            }
+            };
+            (Vec::new(), run)
         })
         .unwrap();
         let told = Arc::clone(&crew.flags.told);
@@ -472,7 +581,8 @@ mod tests {
         // The first thread's CPU is in no machine: the others wait at the gate, and are not left there.
         let cpus = vec![Some(usize::MAX >> 1), None, None];
         let roster = Roster { cpus, ..test_roster() };
-        let crew = Crew::start(roster, Flags::default(), |_| |mut post: Post<bool>| post.begin().is_some());
+        let crew =
+            Crew::start(roster, Flags::default(), |_| (Vec::new(), |mut post: Post<bool>| post.begin().is_some()));
         assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
     }
 }

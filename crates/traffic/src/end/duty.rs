@@ -5,7 +5,7 @@
 //! does not goes on until it is told to stop, or until nobody is left to say it.
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -54,6 +54,12 @@ pub(super) trait Hand: Send + 'static {
     /// What it counted.
     type Part: Send + 'static;
 
+    /// The descriptors that it owns, and those that it shares with the hands of other threads. It uses no others that were
+    /// opened before.
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
     /// Prepares memory, waits at the gate unless it works before, carries, and drains.
     fn carry(self, post: Post<Self::Part>) -> Self::Part;
 }
@@ -85,7 +91,7 @@ pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option
     let lasting = duty.lasting();
     let crew = Crew::start(duty.roster(), flags.clone(), |thread| {
         let hand = duty.hand(thread, &flags);
-        move |post| hand.carry(post)
+        (hand.descriptors(), move |post| hand.carry(post))
     })?;
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
@@ -188,7 +194,7 @@ impl Part {
 /// What an end's threads counted, summed up. What was wrong in time explains what was late; of several faults the first
 /// counts.
 pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
-    let Left { parts, in_time, fault: late } = left;
+    let Left { parts, in_time, fault: late, .. } = left;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
     let (mut early, mut last) = (None, None);
     for (index, part) in parts.into_iter().enumerate() {

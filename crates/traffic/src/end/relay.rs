@@ -88,6 +88,7 @@ impl Duty for RelayEnd {
             cpus: vec![self.setup.cpu(EndRole::Relay, 0)],
             fewer: "--flows",
             stack: LARGE_STACK,
+            own_tables: false,
             waits: false,
         }
     }

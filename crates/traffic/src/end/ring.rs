@@ -25,6 +25,7 @@ impl Duty for RingEnd {
             cpus: vec![self.0.cpu(EndRole::Ring, 0)],
             fewer: "rings",
             stack: LARGE_STACK,
+            own_tables: false,
             waits: false,
         }
     }

@@ -1,11 +1,11 @@
 //! The end that serves calls: from the moment it listens until it is told to stop.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine};
-use bytegauge_sys::limit;
+use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine, FdTable};
+use bytegauge_sys::{descriptor_table, limit};
 
 use crate::astray;
 use crate::call::datagram::{self, GuestList};
@@ -45,6 +45,7 @@ impl ServerEnd {
         body: Body,
     ) -> Result<Option<ServerEnd>, Fault> {
         let call = &setup.task;
+        can_have_own_table(call, call.server_engine)?;
         let mut guests = None;
         let (listeners, address) = if call.path.transport.is_datagram() {
             guests = GuestList::of(&call.path);
@@ -86,6 +87,7 @@ impl Duty for ServerEnd {
             cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
             fewer: "--server-threads",
             stack: LARGE_STACK,
+            own_tables: self.setup.task.path.fd_table == FdTable::Private,
             waits: false,
         }
     }
@@ -118,10 +120,10 @@ impl Duty for ServerEnd {
     }
 
     fn report(self, left: Left<Served>) -> Ended {
-        let Left { parts, in_time, fault } = left;
+        let Left { parts, in_time, fault, given } = left;
         let (parts, seen): (Vec<Part>, Vec<Option<CallDatagrams>>) =
             parts.into_iter().map(|served| (served.part, served.seen)).unzip();
-        let (mut report, fault) = summed(Left { parts, in_time, fault });
+        let (mut report, fault) = summed(Left { parts, in_time, fault, given });
         // A planted death that the engine survived, because tasks die alone.
         let died = || {
             let died = self.abort.load(Ordering::Relaxed);
@@ -160,6 +162,10 @@ pub(super) struct Served {
 
 impl Hand for ServerHand {
     type Part = Served;
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![descriptor_table::number(self.listener.as_fd())]
+    }
 
     fn carry(self, mut post: Post<Served>) -> Served {
         let ServerHand { setup, shared, guests, listener, tells_of_it, thread } = self;
@@ -204,6 +210,17 @@ impl Hand for ServerHand {
         };
         Served { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen }
     }
+}
+
+/// Refuses tables of their own for threads that accept connections and start a thread for each: all of them share one.
+pub(super) fn can_have_own_table(call: &CallSetup, engine: Engine) -> Result<(), Fault> {
+    if call.path.fd_table == FdTable::Private && engine.has_thread_a_flow() && !call.path.transport.is_datagram() {
+        return Err(Fault::Missing(format!(
+            "engine {engine} has a thread for each connection, and these share a descriptor table: use --fd-table shared, or \
+             another engine"
+        )));
+    }
+    Ok(())
 }
 
 /// An engine with a thread a flow makes its own threads.

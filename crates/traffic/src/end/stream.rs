@@ -4,17 +4,17 @@
 //! kernel says of it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndRole, Engine, EngineReport, FlowReport, Side, Transport, Work};
+use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::{file, io as sys_io, tcp_info};
+use bytegauge_sys::{descriptor_table, file, io as sys_io, tcp_info};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
@@ -138,6 +138,7 @@ impl Duty for StreamEnd {
             cpus: (0..threads * ways).map(|thread| self.setup.cpu(self.role, thread % threads)).collect(),
             fewer: "--flows",
             stack: if carries_many(&self.setup.task) { LARGE_STACK } else { SMALL_STACK },
+            own_tables: self.setup.task.path.fd_table == FdTable::Private,
             waits: !self.setup.task.pace().is_free(),
         }
     }
@@ -201,6 +202,10 @@ struct Moved<F, const PACED: bool> {
 
 impl Hand for StreamHand {
     type Part = Part;
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.flows.iter().filter_map(|(_, fd)| Some(descriptor_table::number(fd.as_ref()?.as_fd()))).collect()
+    }
 
     fn carry(self, post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);

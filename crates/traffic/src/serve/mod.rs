@@ -77,10 +77,11 @@ impl Server {
         let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
             let guests = Guests { role, served: Served::default() };
-            move |mut post: Post<_>| {
+            let run = move |mut post: Post<_>| {
                 post.ready();
                 serve(engine, guests, &listener, &post.flags)
-            }
+            };
+            (Vec::new(), run)
         });
         match crew {
             Ok(crew) => Ok(Server { crew, place, cpu_before_ns }),
@@ -101,10 +102,11 @@ impl Server {
         let socket = Arc::new(socket);
         let crew = Crew::start(roster(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
-            move |mut post: Post<_>| {
+            let run = move |mut post: Post<_>| {
                 post.ready();
                 datagram::echo(&socket, &post.flags)
-            }
+            };
+            (Vec::new(), run)
         })?;
         Ok(Server { crew, place, cpu_before_ns })
     }
@@ -149,6 +151,7 @@ fn roster(place: &Place, threads: usize) -> Roster {
         cpus: vec![None; threads],
         fewer: "--threads",
         stack: LARGE_STACK,
+        own_tables: false,
         waits: false,
     }
 }
