@@ -22,6 +22,7 @@ mod datagrams;
 pub mod document;
 mod environment;
 pub(crate) mod estimate;
+mod fd_table;
 mod first;
 mod floor;
 mod footprint;

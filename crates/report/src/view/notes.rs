@@ -6,6 +6,7 @@ use bytegauge_model::{CellId, CellKind};
 use super::call_datagrams;
 use super::calls;
 use super::document::{CellView, FloorView, GroupView, StalledView};
+use super::fd_table;
 use super::lateness;
 use super::options;
 use super::rings;
@@ -34,6 +35,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     notes.extend(rings::upside_down(groups, cells));
     notes.extend(of_cells(cells));
     notes.extend(lateness::sentence(cells, false));
+    notes.extend(fd_table::sentence(data));
     if let Some(share) = floor.share.filter(|share| *share >= FLOOR_AIM) {
         notes.push(format!("the harness takes {} of the shortest real call; the aim is below 1 %", percent(share)));
     }

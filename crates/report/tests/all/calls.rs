@@ -344,6 +344,26 @@ fn client_later_than_a_tenth_is_a_caveat() {
     assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
 }
 
+#[test]
+fn shared_descriptor_table_has_its_price() {
+    let note = |ns: u64| {
+        let planted =
+            [Planted { choices: &[("server_engine", "epoll")], calls_per_second: 100_000.0, reset_share: 0.0 }];
+        let conditions: [&[(&str, &str)]; 2] =
+            [&[RPC, &[("fd_table", "private")]].concat(), &[RPC, &[("fd_table", "shared")]].concat()];
+        let mut data = session(&conditions, &planted);
+        for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c2") {
+            let server = trial.ends.get_mut(EndRole::Server).expect("a server");
+            server.cpu_ns += server.calls * ns;
+        }
+        let notes = view(&data).notes;
+        notes.into_iter().find(|note| note.contains("--fd-table"))
+    };
+    check(&note(500).expect("a note"), &["a second thread in your process costs 500 ns", "1 of 1 cell"]);
+    check(&note(0).expect("a note"), &["no significant CPU time per call"]);
+    assert!(view(&engines()).notes.iter().all(|note| !note.contains("--fd-table")));
+}
+
 /// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.
 fn search(closed: u64, kept: u64) -> Vec<Probe> {
     let probe = |offered: Option<u64>, percentile_ns, is_kept| Probe {
