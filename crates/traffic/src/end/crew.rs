@@ -293,7 +293,7 @@ impl<T: Send + 'static> Crew<T> {
                 }
             }
         }
-        let given = self.given.take().map(taken).unwrap_or_default();
+        let given = self.given.take().map(|given| taken(&given)).unwrap_or_default();
         Left { parts, in_time, fault, given }
     }
 
@@ -375,7 +375,7 @@ fn own_table(kept: &[RawFd]) -> Result<(), Fault> {
 }
 
 /// Descriptors that were handed over.
-fn taken(given: UnixStream) -> Vec<OwnedFd> {
+fn taken(given: &UnixStream) -> Vec<OwnedFd> {
     if given.set_nonblocking(true).is_err() {
         return Vec::new();
     }
