@@ -1,6 +1,6 @@
 //! A session as markdown: verdicts, one table a group, environment and notes.
 //!
-//! Lines are made by [`heading`], [`paragraph`], [`item`] and [`row`] alone, which escape their text.
+//! Lines are made by `heading`, `paragraph`, `item` and `row` alone, which escape their text.
 
 use bytegauge_model::escape;
 
