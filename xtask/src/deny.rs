@@ -10,7 +10,7 @@ use crate::cargo;
 use crate::steps::{self, Done};
 
 /// The release whose configuration `deny.toml` follows.
-const RELEASE: &str = "cargo-deny@0.20";
+const RELEASE: &str = "cargo-deny@^0.20";
 
 /// Checks that need no network.
 const LOCAL: [&str; 5] = ["deny", "check", "bans", "licenses", "sources"];
