@@ -153,7 +153,14 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The bytegauge of an earlier build, which section `earlier` compares this one with"),
         )
-        .arg(number("rounds", "12", "Rounds of a row of section `engines`"))
+        .arg(
+            number(
+                "rounds",
+                "12",
+                "Rounds of a row of section `engines`; 0 writes the document of those that are kept",
+            )
+            .value_parser(value_parser!(u64).range(..=10_000)),
+        )
         .arg(number("window", "300", "Length of a trial of section `engines`, milliseconds"))
         .arg(
             Arg::new("rows")
