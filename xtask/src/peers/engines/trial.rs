@@ -142,10 +142,11 @@ impl Programs {
         sleep(window);
         let (after, took) = (self.sample(case, &measured)?, began.elapsed());
         let units = (after.units - before.units) as f64;
-        ensure!(units > 0.0, "nothing was moved");
+        let cpu_ns = (after.cpu_ns - before.cpu_ns) as f64;
+        ensure!(units > 0.0 && cpu_ns > 0.0, "nothing was moved");
         let per_unit = if case.traffic == Traffic::Calls { case.size as f64 } else { 1.0 };
         let units = units / per_unit;
-        Ok(Outcome { rate: units / took.as_secs_f64(), cpu_ns: (after.cpu_ns - before.cpu_ns) as f64 / units })
+        Ok(Outcome { rate: units / took.as_secs_f64(), cpu_ns: cpu_ns / units })
     }
 
     /// A C program with its arguments; see `peer.h`.
