@@ -31,6 +31,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],
         (_, "fill") => ["none", "touch"],
+        (_, "fd_table") => ["shared", "private"],
         (_, "arrivals") => ["constant", "poisson"],
         (_, "slo") => ["none", "p99=2ms"],
         (_, "rcvbuf_on") => ["listener", "client"],
