@@ -201,6 +201,12 @@ impl Ring {
         self.queues[usize::from(queue.0)].in_use
     }
 
+    /// Whether nothing that was offered to a queue is left to send.
+    #[must_use]
+    pub fn is_queue_empty(&self, queue: QueueId) -> bool {
+        self.queues[usize::from(queue.0)].is_empty()
+    }
+
     /// Offers a part of a queue's own memory to its next send.
     ///
     /// # Panics

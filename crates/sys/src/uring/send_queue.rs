@@ -71,6 +71,11 @@ impl SendQueue {
         self.len
     }
 
+    /// Whether no piece is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Pieces that can still be offered.
     pub(super) fn free(&self) -> usize {
         usize::from(self.entries.count()) - self.pieces.len()

@@ -197,27 +197,33 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
+    /// Empties the queues that closed connections left, once their sends are over: the buffers of the pool in them are needed
+    /// by other connections.
+    pub(super) fn empty_spare_queues(&mut self) -> Result<(), Fault> {
+        for at in 0..self.port.spare_queues.len() {
+            let queue = self.port.spare_queues[at];
+            if !self.port.ring.is_queue_in_use(queue) && !self.port.ring.is_queue_empty(queue) {
+                self.port.ring.empty_queue(queue)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The slot's queue, with nothing in it: its own, one that another slot left behind, or a new one.
     fn queue(&mut self, index: u32) -> Result<QueueId, Fault> {
         let slot = &mut self.slots[index as usize];
         let room = slot.flow.as_ref().map_or(0, Flow::room);
-        let must_empty = std::mem::take(&mut slot.link.output.must_empty);
-        if let Some(queue) = slot.link.output.queue {
-            if must_empty {
-                self.port.ring.empty_queue(queue)?;
-            }
-            if self.port.ring.queue_len(queue) >= room {
-                return Ok(queue);
-            }
+        if let Some(queue) = slot.link.output.queue
+            && self.port.ring.queue_len(queue) >= room
+        {
+            return Ok(queue);
         }
         let ring = &self.port.ring;
-        let fits = |spare: &QueueId| !ring.is_queue_in_use(*spare) && ring.queue_len(*spare) >= room;
+        let fits = |spare: &QueueId| {
+            !ring.is_queue_in_use(*spare) && ring.is_queue_empty(*spare) && ring.queue_len(*spare) >= room
+        };
         let queue = match self.port.spare_queues.iter().position(fits) {
-            Some(at) => {
-                let queue = self.port.spare_queues.swap_remove(at);
-                self.port.ring.empty_queue(queue)?;
-                queue
-            }
+            Some(at) => self.port.spare_queues.swap_remove(at),
             None => self.port.ring.new_queue(PIECES as u16, messages(room) * room)?,
         };
         let output = &mut self.slots[index as usize].link.output;

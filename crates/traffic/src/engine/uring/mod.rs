@@ -233,7 +233,7 @@ impl<P: Party> Loop<'_, P> {
             Event::Sent { moved, buffers, lost } => {
                 self.report.bundled += u64::from(buffers > 1);
                 if !self.is_current(token) {
-                    return Ok(());
+                    return if more { Ok(()) } else { self.empty_spare_queues() };
                 }
                 if self.goes_on_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
             }

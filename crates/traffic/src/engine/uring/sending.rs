@@ -38,8 +38,6 @@ pub(super) struct Output {
     pub(super) composed: usize,
     /// Bytes of the last message in the queue that were not offered yet.
     pub(super) unoffered: Range<usize>,
-    /// A bundle failed: the queue holds what was not sent.
-    pub(super) must_empty: bool,
     /// What a bundle left, to be sent plainly; its flow takes it for sent.
     pub(super) rest: Vec<u8>,
     /// What the send in flight is of.
@@ -65,7 +63,6 @@ impl Default for Output {
             queue: None,
             composed: 0,
             unoffered: 0..0,
-            must_empty: false,
             rest: Vec::new(),
             what: Sends::Message,
         }
@@ -249,18 +246,21 @@ impl<P: Party> Loop<'_, P> {
             self.timers.clear(index);
         }
         let now_ns = self.tick();
+        let link = &self.slots[index as usize].link;
+        let is_whole = moved.is_ok_and(|moved| moved >= link.asked);
+        if let (true, false, Some(queue)) = (told, is_whole, link.output.queue) {
+            // At once: a queue may hold buffers of the pool, which all connections receive into.
+            self.port.ring.empty_queue(queue)?;
+        }
         let slot = &mut self.slots[index as usize];
         match moved {
             Ok(moved) => {
                 self.meter.count(moved, slot.link.asked);
-                if told {
-                    slot.link.output.must_empty = moved < slot.link.asked;
-                } else {
+                if !told {
                     self.took(index, moved, now_ns);
                 }
             }
             Err(errno) => {
-                slot.link.output.must_empty |= told;
                 if let Some(missing) = missing_requirement(self.port.kind, errno) {
                     return Err(Fault::Missing(missing.into()));
                 }
