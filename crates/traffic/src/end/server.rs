@@ -212,7 +212,8 @@ impl Hand for ServerHand {
     }
 }
 
-/// Refuses tables of their own for threads that accept connections and start a thread for each: all of them share one.
+/// Refuses tables of their own where threads share one: those that an engine starts for each connection, and the kernel's
+/// thread that takes submissions (`IORING_SETUP_SQPOLL`).
 pub(super) fn can_have_own_table(call: &CallSetup, engine: Engine) -> Result<(), Fault> {
     if call.path.fd_table == FdTable::Private && engine.has_thread_a_flow() && !call.path.transport.is_datagram() {
         return Err(Fault::Missing(format!(
@@ -220,7 +221,18 @@ pub(super) fn can_have_own_table(call: &CallSetup, engine: Engine) -> Result<(),
              another engine"
         )));
     }
-    Ok(())
+    own_table_without_sqpoll(call.path.fd_table, engine)
+}
+
+/// Refuses a table of its own for a thread that shares it with the kernel's thread, which begins with the thread's table.
+pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Result<(), Fault> {
+    match engine {
+        Engine::Uring(mode) if mode.sqpoll && fd_table == FdTable::Private => Err(Fault::Missing(format!(
+            "the kernel's thread of engine {engine} shares the descriptor table: use --fd-table shared, or {engine} without \
+             :sqpoll"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// An engine with a thread a flow makes its own threads.

@@ -21,6 +21,7 @@ use crate::datagram::cut_size;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::peer::{Body, Peer};
+use crate::end::server::own_table_without_sqpoll;
 use crate::end::{datagram, foreign};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;
@@ -69,6 +70,7 @@ impl StreamEnd {
         if !engine.carries(EngineEnd::Stream, transport) {
             return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
+        own_table_without_sqpoll(path.fd_table, *engine)?;
         let joins = setup.task.has_two_ends() || path.foreign.is_some();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(path) };
         let joined = &setup.task.joined();
