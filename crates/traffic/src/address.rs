@@ -72,11 +72,6 @@ impl Host {
         Host { port: address.port(), ..Host::at(address.ip()) }
     }
 
-    /// Its address of the family of another one.
-    pub(crate) fn address_like(&self, other: SocketAddr) -> IpAddr {
-        if other.is_ipv6() { self.v6.into() } else { self.v4.into() }
-    }
-
     /// The port where its ends listen, or any, over the family that a transport speaks.
     pub fn any_port(&self, transport: &Transport) -> SocketAddr {
         match transport {

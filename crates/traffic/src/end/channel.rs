@@ -325,10 +325,10 @@ impl Channel {
     /// [`ChannelError::Silent`] after `patience`, [`ChannelError::Dead`] if the end is gone.
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
         match self.replies.recv_timeout(patience) {
-            Ok(Reply::Listening(Address::Ip(bound))) if matches!(self.line, Line::Far { .. }) => {
-                // Where it was bound is its own view: here it is reached at the agent's address, and nowhere else.
-                Ok(Reply::Listening(Address::Ip(SocketAddr::new(self.host.address_like(bound), bound.port()))))
-            }
+            Ok(Reply::Listening(Address::Ip(bound))) => Ok(match &self.line {
+                Line::Far { link, .. } => reached_at(link.agent(), bound),
+                _ => Reply::Listening(Address::Ip(bound)),
+            }),
             // What is missing is missing there.
             Ok(Reply::Skipped(reason)) => Ok(Reply::Skipped(match &self.line {
                 Line::Far { link, .. } => format!("at {}: {reason}", link.agent()),
@@ -389,6 +389,18 @@ impl Drop for Channel {
 }
 
 /// Ends an end's input, whoever else holds a copy of our side.
+/// Where an end of an agent listens, as this host reaches it: at the agent's own address and nowhere else, whatever the agent
+/// says. An address of the other family would be one of another host, or of this one.
+fn reached_at(agent: SocketAddr, bound: SocketAddr) -> Reply {
+    if agent.is_ipv6() == bound.is_ipv6() {
+        return Reply::Listening(Address::Ip(SocketAddr::new(agent.ip(), bound.port())));
+    }
+    let [family, transports] = if agent.is_ipv6() { ["IPv6", "tcp6 or udp6"] } else { ["IPv4", "tcp or udp"] };
+    Reply::Skipped(format!(
+        "at {agent}: the end listens at {bound}, but the agent is reached over {family}: use --transport {transports}"
+    ))
+}
+
 fn hang_up(input: &mut Option<UnixStream>) {
     if let Some(input) = input.take() {
         // What is closed already needs no closing.
@@ -435,6 +447,20 @@ mod tests {
         outbox.send(word).unwrap();
         let line = Line::Thread { commands: None, thread: None };
         Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted()
+    }
+
+    #[test]
+    fn agent_sends_callers_to_its_own_address_alone() {
+        let reached = |agent: &str, bound: &str| reached_at(agent.parse().unwrap(), bound.parse().unwrap());
+        let at = |address: &str| Reply::Listening(Address::Ip(address.parse().unwrap()));
+        assert_eq!(reached("192.0.2.1:4711", "0.0.0.0:9"), at("192.0.2.1:9"));
+        assert_eq!(reached("192.0.2.1:4711", "127.0.0.1:9"), at("192.0.2.1:9"));
+        assert_eq!(reached("[2001:db8::1]:4711", "[::1]:9"), at("[2001:db8::1]:9"));
+        for (agent, bound) in
+            [("192.0.2.1:1", "[::]:22"), ("192.0.2.1:1", "[::ffff:10.0.0.1]:22"), ("[2001:db8::1]:1", "127.0.0.1:22")]
+        {
+            assert!(matches!(reached(agent, bound), Reply::Skipped(_)), "{agent} {bound}");
+        }
     }
 
     #[test]
