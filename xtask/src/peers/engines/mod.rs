@@ -326,6 +326,7 @@ that it is compared with: same CPUs, same socket options, congestion control cub
 interval the sign interval at 95 %.
 - The rate is counted by the other end, or for datagrams by the kernel. CPU time is that of the whole measured process, read from \
 outside.
+- Where the C program has one thread, the end of bytegauge has a descriptor table of its own (`--fd-table private`), except relays.
 - The measured end and the other ends have one CPU each. A coin deals the two CPUs in each round.
 ";
 

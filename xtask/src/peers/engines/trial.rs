@@ -305,6 +305,10 @@ fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
         }
         _ => set(&["engine"], named(entrant.ours)),
     }
+    if has_one_thread(case, entrant) {
+        // A second thread would cost each system call a counted reference to its file, which the C program does not pay.
+        set(&["fd_table"], named("private"));
+    }
     if entrant.ours == "gso" {
         // Joined datagrams need the room that the C program has.
         set(&["read_size"], JOINED.into());
@@ -317,6 +321,11 @@ fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
     // It goes on until it is killed.
     setup.window_ns = u64::try_from((WARM_UP + MARGIN).as_nanos())?;
     Ok(setup)
+}
+
+/// Whether the C program has one thread, and an end of ours can have a descriptor table of its own.
+fn has_one_thread(case: &Case, entrant: &Entrant) -> bool {
+    case.end != EndRole::Relay && !(entrant.ours == "blocking" && case.traffic == Traffic::Calls)
 }
 
 fn address(case: &Case, place: &str) -> Result<Address> {
@@ -349,6 +358,8 @@ fn udp_count(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytegauge_model::FdTable;
+
     use crate::peers::engines::rows::cases;
 
     #[test]
@@ -367,6 +378,7 @@ mod tests {
                 let path = setup.path().unwrap();
                 assert_eq!(path.flows, case.connections, "{case}");
                 assert_eq!(path.relay.is_some(), case.end == EndRole::Relay, "{case}");
+                assert_eq!(path.fd_table == FdTable::Private, has_one_thread(&case, &entrant), "{case}");
             }
         }
     }
