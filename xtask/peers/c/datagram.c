@@ -17,14 +17,19 @@ static void numbers(size_t datagrams) {
     }
 }
 
-static void writes(int fd) {
-    struct mmsghdr messages[BATCH];
-    struct iovec parts[BATCH];
-    memset(messages, 0, sizeof messages);
+/* Each message is one datagram of the asked size, in a place of its own. */
+static void one_part_each(struct mmsghdr messages[BATCH], struct iovec parts[BATCH]) {
+    memset(messages, 0, BATCH * sizeof messages[0]);
     for (int i = 0; i < BATCH; i++) {
         parts[i] = (struct iovec){bytes + (size_t)i * asked.size, asked.size};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
     }
+}
+
+static void writes(int fd) {
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    one_part_each(messages, parts);
     size_t segments = LONGEST / asked.size < BATCH ? LONGEST / asked.size : BATCH;
     if (is_mode("gso")) {
         int size = (int)asked.size;
@@ -70,11 +75,7 @@ static void reads(int fd) {
     }
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
-    memset(messages, 0, sizeof messages);
-    for (int i = 0; i < BATCH; i++) {
-        parts[i] = (struct iovec){bytes + (size_t)i * asked.size, asked.size};
-        messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
-    }
+    one_part_each(messages, parts);
     for (;;) {
         int n = is_mode("mmsg") ? recvmmsg(fd, messages, BATCH, MSG_WAITFORONE, NULL) : recv(fd, bytes, asked.size, 0) > 0;
         if (n > 0) counted((uint64_t)n);
