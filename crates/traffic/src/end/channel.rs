@@ -388,7 +388,6 @@ impl Drop for Channel {
     }
 }
 
-/// Ends an end's input, whoever else holds a copy of our side.
 /// Where an end of an agent listens, as this host reaches it: at the agent's own address and nowhere else, whatever the agent
 /// says. An address of the other family would be one of another host, or of this one.
 fn reached_at(agent: SocketAddr, bound: SocketAddr) -> Reply {
@@ -401,6 +400,7 @@ fn reached_at(agent: SocketAddr, bound: SocketAddr) -> Reply {
     ))
 }
 
+/// Ends an end's input, also where another process holds a copy of our side.
 fn hang_up(input: &mut Option<UnixStream>) {
     if let Some(input) = input.take() {
         // What is closed already needs no closing.
