@@ -1,7 +1,7 @@
 //! The price of a shared descriptor table: cells that were measured with both kinds and differ in nothing else.
 //!
-//! CPU time of a read at the sink, or of a request at the server, trial by trial. The two kinds are told to differ where
-//! the intervals of their medians do not overlap.
+//! CPU time of a read at the sink, or of a request at the server, trial by trial. The two kinds differ significantly
+//! where the intervals of their medians do not overlap.
 
 use std::collections::BTreeMap;
 

@@ -306,7 +306,7 @@ fn clients_that_nobody_answers_make_no_server_quick() {
     );
 }
 
-/// The document of an open loop whose client begins calls so late, in so many trials of c2, nanoseconds.
+/// The document of an open loop whose client begins calls late: by how many nanoseconds, and in how many trials of c2.
 fn with_lateness(late_ns: u64, late_trials: usize) -> View {
     let mut data = engines();
     for row in &mut data.cells {

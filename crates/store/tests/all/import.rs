@@ -111,7 +111,7 @@ fn text_tables() {
     let cells = desk.store.cells(imported.session).unwrap();
     assert!(cells.iter().all(|row| factor::of(Workload::Stream).all(|factor| row.cell.factors.states(factor.name))));
     assert_eq!(cells[0].cell.factors.get("fill"), Level::Name("none".into()));
-    assert_eq!(cells[4].cell.factors.get("fill"), Level::Absent, "nobody writes to a device");
+    assert_eq!(cells[4].cell.factors.get("fill"), Level::Absent, "a device is not written to");
     let session = desk.store.session(imported.session).unwrap();
     assert_eq!((session.status, session.plan_name.as_str()), (SessionStatus::Imported, "import"));
 }

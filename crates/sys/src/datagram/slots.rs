@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-/// So many values of one kind, which stay where they are.
+/// A fixed number of values of one kind, which stay where they are.
 ///
 /// They are reached through one raw pointer. A reference that is made of it is over before the kernel uses a pointer that
 /// was made of it, so neither makes the other invalid (Tree Borrows).
