@@ -75,10 +75,9 @@ impl From<Missing> for Fault {
 }
 
 impl Fault {
-    /// Wraps an `io::Error` with what was being done.
+    /// Wraps an `io::Error` with what was being done. Allocates only when there is an error: measured loops call it.
     pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Fault {
-        let doing = doing.into();
-        move |source| Fault::Io { doing, source }
+        move |source| Fault::Io { doing: doing.into(), source }
     }
 
     /// The outcome of a trial that ended so.
