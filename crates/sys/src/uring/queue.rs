@@ -148,7 +148,8 @@ impl Ring {
 
     #[inline]
     fn queue_send(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
-        let entry = opcode::Send::new(fd(socket), bytes.0, bytes.1 as u32).build();
+        // Without MSG_WAITALL a full socket ends the send, and the rest costs another submission (io_send, io_uring/net.c).
+        let entry = opcode::Send::new(fd(socket), bytes.0, bytes.1 as u32).flags(libc::MSG_WAITALL).build();
         self.queue(Kind::Send, token, uses, entry)
     }
 
