@@ -65,6 +65,9 @@ impl fmt::Debug for Ready {
     }
 }
 
+/// A timeout of [`Epoll::wait`] that never passes.
+pub const NO_TIMEOUT: u64 = u64::MAX;
+
 /// Room for the events of one wait.
 pub struct Events {
     raw: Vec<libc::epoll_event>,
@@ -158,7 +161,7 @@ impl Epoll {
     }
 
     /// Waits until something is ready, for at most so many nanoseconds, and returns how many events came.
-    /// A timeout of 0 only looks.
+    /// A timeout of 0 only looks, and [`NO_TIMEOUT`] waits without limit.
     ///
     /// # Errors
     ///
@@ -166,14 +169,14 @@ impl Epoll {
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
         events.len = 0;
-        events.len = if timeout_ns == 0 || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
-            self.wait_ms(events, timeout_ns.div_ceil(1_000_000))?
+        events.len = if timeout_ns == 0 || timeout_ns == NO_TIMEOUT || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
+            self.wait_ms(events, timeout_ns)?
         } else {
             match self.wait_exactly(events, timeout_ns) {
                 // A filter that does not know the newer call may refuse it either way (seccomp(2)).
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
-                    self.wait_ms(events, timeout_ns.div_ceil(1_000_000))?
+                    self.wait_ms(events, timeout_ns)?
                 }
                 other => other?,
             }
@@ -181,8 +184,12 @@ impl Epoll {
         Ok(events.len)
     }
 
-    fn wait_ms(&self, events: &mut Events, timeout_ms: u64) -> io::Result<usize> {
-        let timeout_ms = libc::c_int::try_from(timeout_ms).unwrap_or(libc::c_int::MAX);
+    /// epoll_pwait(2), with the timeout rounded up to milliseconds.
+    fn wait_ms(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
+        let timeout_ms = match timeout_ns {
+            NO_TIMEOUT => -1,
+            _ => libc::c_int::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX),
+        };
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; a null mask leaves the signal
         // mask alone.
@@ -250,7 +257,7 @@ mod tests {
     fn both_ways_to_wait_agree() {
         check(|epoll, events, ns| epoll.wait(events, ns).unwrap());
         check(|epoll, events, ns| {
-            events.len = epoll.wait_ms(events, ns.div_ceil(1_000_000)).unwrap();
+            events.len = epoll.wait_ms(events, ns).unwrap();
             events.len
         });
     }

@@ -17,6 +17,7 @@ compile_error!(
 compile_error!("bytegauge counts bytes in 64-bit machine words: build it for a 64-bit target");
 
 pub mod affinity;
+pub mod alarm;
 pub mod borrow;
 pub mod buffer;
 pub mod children;

@@ -48,6 +48,12 @@ impl Timers {
         self.slots[slot as usize].1 = NEVER;
     }
 
+    /// Whether no slot has a deadline, nor had one that was not forgotten yet.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// The earliest deadline; `u64::MAX` if there is none.
     pub(crate) fn earliest_ns(&mut self) -> u64 {
         while let Some(&(at_ns, slot)) = self.heap.first() {

@@ -14,7 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
+use bytegauge_sys::alarm::Alarm;
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::epoll::NO_TIMEOUT;
 use bytegauge_sys::{socket, timer};
 
 pub(super) use connection::{Link, Slot, Waits};
@@ -28,6 +30,9 @@ use crate::party::Party;
 
 /// The listener's token; connections carry index and generation, of which neither reaches this.
 pub(super) const LISTENER: u64 = u64::MAX;
+
+/// The alarm's token.
+pub(super) const ALARM: u64 = u64::MAX - 1;
 
 /// What follows from a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +72,12 @@ pub(super) trait Port: Sized {
     /// Begins to accept.
     fn listen<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
 
-    /// Waits for so long, or only looks if `None`, and works off what it finds. `false`: the time is up.
-    fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: Option<u64>) -> Result<bool, Fault>;
+    /// Reports the driver's alarm from now on: sets [`Driver::alarm_rang`] when it rings.
+    fn watch_alarm<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
+
+    /// Waits for at most `timeout_ns` and works off what it finds. At 0 it only looks, and at [`NO_TIMEOUT`] it waits
+    /// without limit. `false`: the time is up.
+    fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, Fault>;
 
     /// Does what can be done at once for a flow that wants to send, or sees to it that the rest is.
     fn send<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, Fault>;
@@ -120,6 +129,12 @@ pub(super) struct Driver<'a, P: Party, I: Port> {
     /// Slots that could go on but had their turn, or wait for something that is there after this batch.
     again: VecDeque<u32>,
     pub(super) accepting: Accepting,
+    /// Ends waits at the meter's marks. So waits need no time limit of their own, and loops no look at the clock.
+    pub(super) alarm: Alarm,
+    /// When the alarm rings.
+    alarm_ns: u64,
+    /// The alarm rang and was not set again.
+    pub(super) alarm_rang: bool,
     /// When the clock was read last, for flows that ask for the time; 0 for others.
     pub(super) now_ns: u64,
     pub(super) report: EngineReport,
@@ -127,8 +142,16 @@ pub(super) struct Driver<'a, P: Party, I: Port> {
 
 impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// A driver without connections.
-    pub(super) fn new(port: I, party: &'a mut P, station: Station<'a>, meter: &'a mut Meter) -> Driver<'a, P, I> {
-        Driver {
+    ///
+    /// # Errors
+    /// [`Fault::Io`] if no timer can be made.
+    pub(super) fn new(
+        port: I,
+        party: &'a mut P,
+        station: Station<'a>,
+        meter: &'a mut Meter,
+    ) -> Result<Driver<'a, P, I>, Fault> {
+        Ok(Driver {
             port,
             party,
             station,
@@ -139,9 +162,12 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             timers: Timers::default(),
             again: VecDeque::new(),
             accepting: Accepting::Never,
+            alarm: Alarm::new().map_err(Fault::io("making a timer"))?,
+            alarm_ns: 0,
+            alarm_rang: true,
             now_ns: 0,
             report: EngineReport::default(),
-        }
+        })
     }
 
     /// Carries the party, and gives every flow back.
@@ -156,6 +182,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     }
 
     fn begin(&mut self) -> Result<(), Fault> {
+        I::watch_alarm(self)?;
         while let Some((flow, fd)) = self.party.first() {
             if let Some(fd) = &fd {
                 I::adopt(self, fd)?;
@@ -172,25 +199,37 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// The loop (`cargo xtask hot-loops`).
     #[inline(never)]
     fn run(&mut self) -> Result<Stop, Fault> {
+        let mut now_ns = monotonic_ns();
         loop {
             if self.station.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            let mut now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, self.station.told) {
-                return Ok(Stop::Time);
-            }
-            if self.go_on(now_ns)? {
+            if self.needs_the_time() {
                 now_ns = monotonic_ns();
+                if !self.meter.goes_on(now_ns, self.station.told) {
+                    return Ok(Stop::Time);
+                }
             }
+            self.go_on(now_ns)?;
             if self.live == 0 && self.accepting == Accepting::Never {
                 return Ok(Stop::Done);
             }
-            let timeout_ns = self.again.is_empty().then(|| self.until_ns(now_ns) - now_ns);
+            let timeout_ns = if self.again.is_empty() { self.timeout_ns()? } else { 0 };
             if !I::wait(self, timeout_ns)? {
                 return Ok(Stop::Time);
             }
         }
+    }
+
+    /// Whether the next round depends on the clock: a mark, a deadline or the end of a lap may have come.
+    #[inline]
+    fn needs_the_time(&self) -> bool {
+        self.alarm_rang
+            || P::Flow::TIMED
+            || !self.timers.is_empty()
+            || matches!(self.accepting, Accepting::From(_))
+            || self.meter.is_lap_used_up()
+            || self.station.told.load(Ordering::Relaxed)
     }
 
     /// Whether the time is not yet up, asked after every event of a round.
@@ -199,19 +238,16 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         self.meter.goes_on_within_a_round(self.station.told)
     }
 
-    /// Everything that is due without an event. Whether there was anything.
-    fn go_on(&mut self, now_ns: u64) -> Result<bool, Fault> {
-        let mut any = false;
+    /// Everything that is due without an event.
+    fn go_on(&mut self, now_ns: u64) -> Result<(), Fault> {
         // As many as there are flows: one that names a past moment again must not hold up the others.
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
-            any = true;
             // Flows that are due together begin one after another, each at a time of its own.
             let now_ns = if P::Flow::TIMED { self.tick() } else { now_ns };
             self.on_deadline(index, now_ns)?;
         }
         for _ in 0..self.again.len() {
-            any = true;
             let Some(index) = self.again.pop_front() else { break };
             self.slots[index as usize].queued = false;
             let now_ns = self.tick();
@@ -225,20 +261,35 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         if matches!(self.accepting, Accepting::From(at_ns) if at_ns <= now_ns) {
             I::listen(self)?;
         }
-        Ok(any)
+        Ok(())
     }
 
-    /// How long a wait that begins now may last.
-    fn until_ns(&mut self, now_ns: u64) -> u64 {
+    /// How long the next wait may last, nanoseconds, at least 1: without limit where the alarm ends it in time.
+    #[inline]
+    fn timeout_ns(&mut self) -> Result<u64, Fault> {
+        if self.alarm_rang || self.meter.next_mark_ns() < self.alarm_ns {
+            self.set_alarm()?;
+        }
         let accept_ns = match self.accepting {
             Accepting::From(at_ns) => at_ns,
             Accepting::Now | Accepting::Never => u64::MAX,
         };
+        let due_ns = self.timers.earliest_ns().min(accept_ns);
+        if due_ns >= self.alarm_ns {
+            return Ok(NO_TIMEOUT);
+        }
         // A flow that is due is to be woken exactly.
-        let due_ns = self.timers.earliest_ns();
-        let due_ns = if due_ns > now_ns { now_ns + timer::first_wait_ns(due_ns - now_ns) } else { now_ns };
-        let until_ns = self.meter.next_mark_ns().min(due_ns).min(accept_ns);
-        until_ns.clamp(now_ns, now_ns + WAIT_MAX_NS)
+        Ok(timer::first_wait_ns(due_ns.saturating_sub(monotonic_ns())).max(1))
+    }
+
+    /// Sets the alarm to the meter's next mark.
+    #[cold]
+    fn set_alarm(&mut self) -> Result<(), Fault> {
+        let now_ns = monotonic_ns();
+        self.alarm_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
+        self.alarm_rang = false;
+        self.report.system_calls += 1;
+        self.alarm.set(self.alarm_ns).map_err(Fault::io("setting a timer"))
     }
 
     /// The time of an event, for flows that ask for it.

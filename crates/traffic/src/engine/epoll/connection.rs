@@ -136,6 +136,8 @@ impl<P: Party> Loop<'_, P> {
         match slot.link.calls.send(fd.as_fd(), bytes) {
             Ok(n) => {
                 self.meter.count(n, asked);
+                // A send that was cut short has filled the socket, also for edges (epoll(7), questions and answers).
+                slot.link.writable = n == asked;
                 match (returns, is_fresh) {
                     (true, true) => self.port.fresh.start += back.start + n,
                     (true, false) => slot.link.kept.drop_first(back.start + n),

@@ -15,7 +15,7 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::{io as sys_io, socket};
 
-use crate::engine::driver::{Accepting, Driver, LISTENER, Port, Then};
+use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::epoll::connection::Registration;
 use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
 use crate::fault::Fault;
@@ -53,7 +53,7 @@ pub(super) fn drive<P: Party>(
         fresh: 0..0,
         fresh_of: LISTENER,
     };
-    let mut driver = Driver::new(port, party, station, meter);
+    let mut driver = Driver::new(port, party, station, meter)?;
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
     let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
@@ -80,9 +80,15 @@ impl Port for Readiness {
         Ok(())
     }
 
-    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: Option<u64>) -> Result<bool, Fault> {
+    fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
         driver.report.system_calls += 1;
-        match driver.port.epoll.wait(&mut driver.port.events, timeout_ns.unwrap_or(0)) {
+        let added = driver.port.epoll.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
+        added.map_err(Fault::io("waiting for a timer"))
+    }
+
+    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
+        driver.report.system_calls += 1;
+        match driver.port.epoll.wait(&mut driver.port.events, timeout_ns) {
             Ok(0) => {}
             Ok(count) => {
                 driver.report.wakeups += 1;
@@ -90,6 +96,7 @@ impl Port for Readiness {
                 for index in 0..count {
                     match driver.port.events.at(index) {
                         (LISTENER, _) => accept(driver)?,
+                        (ALARM, _) => driver.alarm_rang = true,
                         (token, ready) => driver.on_event(token, ready)?,
                     }
                     if !driver.looks_at_the_clock() {

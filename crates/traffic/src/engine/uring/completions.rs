@@ -34,6 +34,8 @@ pub(super) struct Completions {
     pub(super) accept: Option<OpId>,
     /// Connections accepted since the last wait.
     pub(super) accepted_now: u64,
+    /// Completions of the alarm, which move nothing.
+    pub(super) alarms: u64,
 }
 
 pub(super) type Loop<'a, P> = Driver<'a, P, Completions>;
@@ -54,6 +56,7 @@ impl Completions {
             spare_queues: Vec::new(),
             accept: None,
             accepted_now: 0,
+            alarms: 0,
         };
         port.offer_for(1);
         Ok(port)

@@ -20,10 +20,11 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, Setup, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
-use crate::engine::driver::{Accepting, Driver, LISTENER, Port, Then};
+use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::completions::{Completions, Loop};
 use crate::engine::uring::connection::Operations;
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
@@ -66,11 +67,11 @@ pub(super) fn drive<P: Party>(
         sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
     }
     let port = Completions::new(mode.kind, ring, station.buffer_size.max(1))?;
-    let mut driver = Driver::new(port, party, station, meter);
+    let mut driver = Driver::new(port, party, station, meter)?;
     let stopped = driver.drive();
     let counts = driver.port.ring.counts();
     driver.report.system_calls += counts.system_calls - before.system_calls;
-    driver.report.completions = counts.completions - before.completions;
+    driver.report.completions = counts.completions - before.completions - driver.port.alarms;
     driver.report.buffer_bytes = driver.port.ring.buffer_bytes() as u64;
     driver.report.kernel_threads_ns = driver.port.ring.helper_cpu_ns();
     stopped.map(|stop| (stop, driver.report))
@@ -127,14 +128,18 @@ impl Port for Completions {
         Ok(())
     }
 
+    fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+        let _ = driver.port.ring.poll(ALARM, driver.alarm.as_fd(), Ready::READ | Ready::EDGE);
+        Ok(())
+    }
+
     /// Submits what is queued, waits for completions and works them off; the rest of them stays in the ring when the
     /// time is up.
-    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: Option<u64>) -> Result<bool, Fault> {
-        // Something is waited for: a wait of 0 ns would not even look.
-        let timeout_ns = timeout_ns.map(|ns| ns.max(1));
+    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
         let flows = driver.live;
         driver.port.offer_for(flows);
-        let want = u32::from(timeout_ns.is_some());
+        let want = u32::from(timeout_ns > 0);
+        let timeout_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
         let waited = driver.port.ring.wait(want, timeout_ns).map_err(Fault::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
         let mut any = false;
@@ -243,6 +248,11 @@ impl<P: Party> Loop<'_, P> {
                 self.on_released(index)
             }
             Event::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
+            Event::Polled(_) if token == ALARM => {
+                self.port.alarms += 1;
+                self.alarm_rang = true;
+                if more { Ok(()) } else { Completions::watch_alarm(self) }
+            }
             Event::Writable(_) | Event::Polled(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
         }
     }
@@ -286,7 +296,7 @@ impl<P: Party> Loop<'_, P> {
                 break;
             }
             // Time is up already: what the marks say of it does not matter any more.
-            let _ = Completions::wait(self, Some(left_ns.min(WAIT_MAX_NS)))?;
+            let _ = Completions::wait(self, left_ns.min(WAIT_MAX_NS))?;
         }
         Ok(())
     }
