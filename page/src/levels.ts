@@ -73,7 +73,7 @@ export function partsOf(view: View, cells: CellView[], free: string[]): string[]
   );
 }
 /** What bytes go through, and who is asked for: no profile is a name for these. */
-const WHERE = ["transport", "i_am"];
+const WHERE = ["transport", "role"];
 
 /**
  * The cells that agree with `pivot` in all that varies in the session but what is `free` and what a free profile stands for.

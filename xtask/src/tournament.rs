@@ -23,7 +23,7 @@ const SECTION: &str = "tournament";
 const PLAN: &str = "tournament";
 
 /// Conditions that a profile sets, and the length of trials, which is the tournament's own.
-const NOT_WRITTEN: [&str; 4] = ["work", "walk", "idle_flows", "duration"];
+const NOT_WRITTEN: [&str; 4] = ["work", "working_set", "idle_flows", "duration"];
 
 /// `cargo xtask tournament`.
 pub fn command() -> Command {
@@ -372,7 +372,7 @@ mod tests {
 
     /// A session that named one read size and held another for the best.
     fn run(session: i64, named: u64, best: u64, proven: bool) -> Value {
-        let conditions = json!({"transport": "tcp", "profile": "sum", "work": "sum", "think": 0, "duration": "auto",
+        let conditions = json!({"transport": "tcp", "profile": "sum", "work": "sum", "think_time": 0, "duration": "auto",
             "read_size": null, "write_size": 16_384, "congestion": "auto"});
         let cell = |id: &str, size: u64| {
             let mut factors = conditions.clone();
@@ -404,7 +404,9 @@ mod tests {
     fn entrants_meet_in_a_plan_that_the_product_takes() {
         let questions = questions(&[run(1, 65_536, 65_536, true), run(2, 4096, 1 << 20, true)]).unwrap();
         let text = plan(&questions, &run(1, 0, 0, true), "250ms").unwrap();
-        for line in ["read_size = \"64K,4K,1M\"", "write_size = \"16K\"", "think = \"0ns\"", "duration = \"250ms\""] {
+        for line in
+            ["read_size = \"64K,4K,1M\"", "write_size = \"16K\"", "think-time = \"0ns\"", "duration = \"250ms\""]
+        {
             assert!(text.contains(line), "{text}");
         }
         assert!(!text.contains("work =") && !text.contains("congestion"), "{text}");

@@ -197,7 +197,7 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
             .iter()
             .filter_map(|id| plan.group(id))
             .map(|group| {
-                let parts = ["placement", "profile", "work", "walk"].map(|name| group.factors.get(name).clone());
+                let parts = ["placement", "profile", "work", "working_set"].map(|name| group.factors.get(name).clone());
                 let named: Vec<String> = parts.iter().filter_map(|level| level.name()).map(str::to_owned).collect();
                 named.join("/")
             })

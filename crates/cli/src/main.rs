@@ -33,6 +33,7 @@ mod serve;
 mod stored;
 mod survey;
 mod terminal;
+mod unknown;
 mod watch;
 
 use std::ffi::OsString;
@@ -46,9 +47,11 @@ use exit::Failure;
 fn main() -> ExitCode {
     plain_on_dumb_terminals();
     interrupt::survive_file_limits();
-    let matches = match command_line::command().try_get_matches_from(args::joined(std::env::args_os())) {
+    let words = args::joined(std::env::args_os());
+    let matches = match command_line::command().try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) => {
+            let error = unknown::explained(error, &command_line::command(), &words);
             // Help and version are asked for and succeed; anything else is wrong usage.
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
             terminal::clap_message(&error);

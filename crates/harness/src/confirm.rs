@@ -366,12 +366,12 @@ fn floor(leader: &Cell) -> Cell {
     if factors.workload() == Workload::Call {
         // The client alone is left, with one call at a time and as fast as it can.
         (factors.flows, factors.depth) = (Some(1), Some(1));
-        (factors.idle_flows, factors.competing_flows, factors.think) = (Some(0), Some(0), Some(0));
+        (factors.idle_flows, factors.competing_flows, factors.think_time) = (Some(0), Some(0), Some(0));
         (factors.client_engine, factors.server_engine) = (Some(Engine::Null), Some(Engine::Null));
         (factors.call_rate, factors.slo) = (Some(OrMax::Max), Some(OrNone::None));
     }
     if factors.workload().has_path() {
-        (factors.work, factors.walk) = (Some(Work::None), Some(0));
+        (factors.work, factors.working_set) = (Some(Work::None), Some(0));
     }
     Cell {
         id: CellId(format!("{}n", leader.group)),

@@ -11,7 +11,7 @@ use crate::catalog::RcvbufOn;
 use crate::end::{EndRole, Side};
 use crate::factor::{FACTORS, Factor, Role};
 use crate::level::Level;
-use crate::program::{Chosen, IAm};
+use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::{Spec, index_of};
 use crate::workload::Workload;
 
@@ -212,8 +212,8 @@ impl OptionRow {
 }
 
 /// The role of a factor for a program: what its peer decides is a condition, and what it has been told to choose is not.
-pub fn role_of(i_am: IAm, chosen: Chosen, factor: &Factor) -> Role {
-    let is_the_peers = i_am != IAm::Both && owner(factor.name).is_some_and(|owner| owner != i_am);
+pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) -> Role {
+    let is_the_peers = role != ProgramRole::Both && owner(factor.name).is_some_and(|owner| owner != role);
     match (is_the_peers, chosen.is(factor.name)) {
         (true, _) => Role::Condition,
         (false, true) => Role::Choice,
@@ -225,8 +225,8 @@ impl Spec {
     /// Whether a factor, by its name, is a choice or a condition here. A factor of an imported table that the product does not
     /// know is a condition: it separates groups.
     pub fn role_of(&self, name: &str) -> Role {
-        let (i_am, chosen) = (self.i_am().unwrap_or_default(), self.choose().unwrap_or_default());
-        index_of(name).map_or(Role::Condition, |index| role_of(i_am, chosen, &FACTORS[index]))
+        let (role, chosen) = (self.role().unwrap_or_default(), self.compare().unwrap_or_default());
+        index_of(name).map_or(Role::Condition, |index| role_of(role, chosen, &FACTORS[index]))
     }
 
     /// The levels of one role only: a group's conditions, or what is chosen within it.
@@ -238,16 +238,16 @@ impl Spec {
 }
 
 /// The end of a stream at which a factor is set, where it is one of them alone.
-fn owner(factor: &str) -> Option<IAm> {
+fn owner(factor: &str) -> Option<ProgramRole> {
     match factor {
-        "read_size" => return Some(IAm::Reader),
-        "write_size" => return Some(IAm::Writer),
+        "read_size" => return Some(ProgramRole::Reader),
+        "write_size" => return Some(ProgramRole::Writer),
         _ => {}
     }
     let (setters, _) = (of_factor(factor)?.sites)(&Default::default());
     match (setters.contains(&Setter::Source), setters.contains(&Setter::Sink)) {
-        (true, false) => Some(IAm::Writer),
-        (false, true) => Some(IAm::Reader),
+        (true, false) => Some(ProgramRole::Writer),
+        (false, true) => Some(ProgramRole::Reader),
         _ => None,
     }
 }
@@ -315,26 +315,26 @@ mod tests {
         check("pipe_size", 4096, "power of two of pages");
     }
 
-    fn check_role(i_am: IAm, factor: &str, expected: Role) {
+    fn check_role(role: ProgramRole, factor: &str, expected: Role) {
         let factor = factor::find(factor).unwrap();
-        assert_eq!(role_of(i_am, Chosen::None, factor), expected, "{i_am} {}", factor.name);
+        assert_eq!(role_of(role, ComparedCondition::None, factor), expected, "{role} {}", factor.name);
     }
 
     #[test]
     fn what_the_peer_decides_is_a_condition() {
-        check_role(IAm::Reader, "read_size", Role::Choice);
-        check_role(IAm::Reader, "write_size", Role::Condition);
-        check_role(IAm::Reader, "congestion", Role::Condition);
-        check_role(IAm::Reader, "rcvlowat", Role::Choice);
-        check_role(IAm::Writer, "write_size", Role::Choice);
-        check_role(IAm::Writer, "read_size", Role::Condition);
-        check_role(IAm::Writer, "rcvbuf", Role::Condition);
-        check_role(IAm::Writer, "sndbuf", Role::Choice);
-        check_role(IAm::Relay, "read_size", Role::Condition);
-        check_role(IAm::Relay, "write_size", Role::Condition);
-        check_role(IAm::Relay, "relay_buffer", Role::Choice);
-        check_role(IAm::Both, "write_size", Role::Choice);
-        check_role(IAm::Reader, "transport", Role::Condition);
-        check_role(IAm::Reader, "engine", Role::Choice);
+        check_role(ProgramRole::Reader, "read_size", Role::Choice);
+        check_role(ProgramRole::Reader, "write_size", Role::Condition);
+        check_role(ProgramRole::Reader, "congestion", Role::Condition);
+        check_role(ProgramRole::Reader, "rcvlowat", Role::Choice);
+        check_role(ProgramRole::Writer, "write_size", Role::Choice);
+        check_role(ProgramRole::Writer, "read_size", Role::Condition);
+        check_role(ProgramRole::Writer, "rcvbuf", Role::Condition);
+        check_role(ProgramRole::Writer, "sndbuf", Role::Choice);
+        check_role(ProgramRole::Relay, "read_size", Role::Condition);
+        check_role(ProgramRole::Relay, "write_size", Role::Condition);
+        check_role(ProgramRole::Relay, "relay_buffer", Role::Choice);
+        check_role(ProgramRole::Both, "write_size", Role::Choice);
+        check_role(ProgramRole::Reader, "transport", Role::Condition);
+        check_role(ProgramRole::Reader, "engine", Role::Choice);
     }
 }

@@ -10,7 +10,7 @@ use crate::catalog::{NameError, Row, lookup, name_of, named};
 
 /// Which end of a stream the program controls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum IAm {
+pub enum ProgramRole {
     /// The end that reads: the peer's writes are what they are.
     Reader,
     /// The end that writes: how its peer reads is not its choice.
@@ -23,21 +23,21 @@ pub enum IAm {
 }
 
 /// The ends that a program may control.
-pub const PROGRAMS: &[Row<IAm>] = &[
-    Row { value: IAm::Reader, name: "reader", summary: "your program reads, and its peer writes as it likes" },
-    Row { value: IAm::Writer, name: "writer", summary: "your program writes, and its peer reads as it likes" },
+pub const PROGRAMS: &[Row<ProgramRole>] = &[
+    Row { value: ProgramRole::Reader, name: "reader", summary: "your program reads, and its peer writes as it likes" },
+    Row { value: ProgramRole::Writer, name: "writer", summary: "your program writes, and its peer reads as it likes" },
     Row {
-        value: IAm::Relay,
+        value: ProgramRole::Relay,
         name: "relay",
         summary: "your program passes on what one peer writes to another that reads, both as they like",
     },
-    Row { value: IAm::Both, name: "both", summary: "both ends are yours" },
+    Row { value: ProgramRole::Both, name: "both", summary: "both ends are yours" },
 ];
 
 /// What is compared although life imposes it on most programs: a program that may open several connections, or place its
 /// threads, chooses how many and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Chosen {
+pub enum ComparedCondition {
     /// Nothing: conditions separate questions.
     #[default]
     None,
@@ -47,23 +47,27 @@ pub enum Chosen {
     Placement,
 }
 
-impl Chosen {
+impl ComparedCondition {
     /// Whether this is the factor of the name.
     pub fn is(self, factor: &str) -> bool {
-        self != Chosen::None && name_of(CHOSEN, &self) == factor
+        self != ComparedCondition::None && name_of(COMPARED_CONDITIONS, &self) == factor
     }
 }
 
 /// The conditions that may be compared.
-pub const CHOSEN: &[Row<Chosen>] = &[
-    Row { value: Chosen::None, name: "none", summary: "conditions separate questions" },
-    Row { value: Chosen::Flows, name: "flows", summary: "how many connections, of those that are listed, are enough" },
-    Row { value: Chosen::Placement, name: "placement", summary: "where the ends should run" },
+pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
+    Row { value: ComparedCondition::None, name: "none", summary: "conditions separate questions" },
+    Row {
+        value: ComparedCondition::Flows,
+        name: "flows",
+        summary: "how many connections, of those that are listed, are enough",
+    },
+    Row { value: ComparedCondition::Placement, name: "placement", summary: "where the ends should run" },
 ];
 
 /// How old a connection is when it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Age {
+pub enum ConnectionAge {
     /// A few milliseconds: its windows, and its place among the CPU's caches, are still being found.
     Fresh,
     /// Old enough that what comes later is alike.
@@ -71,14 +75,14 @@ pub enum Age {
 }
 
 /// The ages.
-pub const AGES: &[Row<Age>] = &[
-    Row { value: Age::Fresh, name: "fresh", summary: "the first milliseconds of a connection" },
-    Row { value: Age::Steady, name: "steady", summary: "after its first 50 ms, as most bytes are moved" },
+pub const CONNECTION_AGES: &[Row<ConnectionAge>] = &[
+    Row { value: ConnectionAge::Fresh, name: "fresh", summary: "the first milliseconds of a connection" },
+    Row { value: ConnectionAge::Steady, name: "steady", summary: "after its first 50 ms, as most bytes are moved" },
 ];
 
-named!(IAm, "end of a path", PROGRAMS);
-named!(Chosen, "condition to choose among", CHOSEN);
-named!(Age, "age", AGES);
+named!(ProgramRole, "end of a path", PROGRAMS);
+named!(ComparedCondition, "condition to compare", COMPARED_CONDITIONS);
+named!(ConnectionAge, "connection age", CONNECTION_AGES);
 
 #[cfg(test)]
 mod tests {
@@ -87,10 +91,12 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_printed() {
         assert!(PROGRAMS.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
-        assert!(AGES.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
+        assert!(
+            CONNECTION_AGES.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name)
+        );
         assert_eq!(
-            "steddy".parse::<Age>().unwrap_err().to_string(),
-            "no age is called `steddy`: did you mean `steady`?"
+            "steddy".parse::<ConnectionAge>().unwrap_err().to_string(),
+            "no connection age is called `steddy`: did you mean `steady`?"
         );
     }
 }

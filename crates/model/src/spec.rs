@@ -17,9 +17,10 @@ use crate::emulated::{EmulatedLink, LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::Level;
 use crate::place::Place;
-use crate::program::{Age, Chosen, IAm};
+use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
+use crate::renamed;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
 use crate::value::{FactorValue, OrAuto, OrMax, OrNone, OrSame};
@@ -133,11 +134,11 @@ spec! {
     /// How the ends are joined.
     transport: Transport,
     /// The end that the program controls which is asked about.
-    i_am: IAm,
+    role: ProgramRole,
     /// The condition whose levels are compared.
-    choose: Chosen,
+    compare: ComparedCondition,
     /// How old a path is when it is measured.
-    age: Age,
+    connection_age: ConnectionAge,
     /// Where the ends run.
     placement: Placement,
     /// Who uses the descriptor table of a measured thread.
@@ -163,9 +164,9 @@ spec! {
     /// What the reader does per read, the server per request.
     work: Work,
     /// Bytes of private state that the reader touches per read, the server per request.
-    walk: u64,
+    working_set: u64,
     /// What the writer does per write.
-    fill: Fill,
+    writer_work: Fill,
     /// Offered load of all flows of a stream, bytes per second.
     rate: OrMax<u64>,
     /// The latency objective whose knee is searched for.
@@ -175,7 +176,7 @@ spec! {
     /// How offered calls are spread.
     arrivals: Arrivals,
     /// Pause between two writes, or two calls, nanoseconds.
-    think: u64,
+    think_time: u64,
     /// How long a call may take, nanoseconds.
     timeout: u64,
     /// Flows of a second group of clients against the same server.
@@ -279,7 +280,7 @@ impl From<BTreeMap<String, Level>> for Spec {
         for (name, level) in by_name {
             match level.parsed().filter(|_| name == WORKLOAD) {
                 Some(workload) => spec.workload = Some(workload),
-                None => spec.set(&name, level),
+                None => spec.set(renamed::factor(&name), level),
             }
         }
         spec
@@ -437,7 +438,7 @@ impl Spec {
     /// Whether a load below the maximum is offered. Then every option reaches the same rate, and the CPU time that it takes
     /// is compared.
     pub fn offers_load(&self) -> bool {
-        self.offered_rate().is_some() || self.think().is_some_and(|ns| ns > 0)
+        self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0)
     }
 
     /// The load that is offered, in bytes or calls per second; `None` where it is as much as goes.
@@ -555,7 +556,7 @@ mod tests {
             let mut map: BTreeMap<String, Level> = BTreeMap::new();
             map.extend(given.into_iter().map(|(index, level)| (FACTORS[index].name.to_owned(), level)));
             map.extend(unknown.into_iter().map(|(name, number)| (name, Level::Number(number))));
-            map.insert("fill".into(), Level::Absent);
+            map.insert("writer_work".into(), Level::Absent);
             let spec = Spec::from(map.clone());
             prop_assert_eq!(BTreeMap::from(spec.clone()), map);
             let text = serde_json::to_string(&spec).unwrap();
@@ -574,17 +575,17 @@ mod tests {
 
     #[test]
     fn an_absent_factor_is_stored_and_compares_like_none() {
-        let mut spec = Spec::from([("flows", 2.into()), ("fill", Level::Absent)]);
+        let mut spec = Spec::from([("flows", 2.into()), ("writer_work", Level::Absent)]);
         assert_eq!(spec, Spec::from([("flows", 2.into())]));
-        assert!(spec.states("fill") && !spec.states("walk"));
-        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"fill":null,"flows":2}"#);
-        (spec.fill, spec.flows) = (Some(Fill::Touch), None);
-        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"fill":"touch","flows":null}"#);
-        let mut other = Spec::from([("fill", Level::Absent), ("walk", 1.into())]);
-        other.extend(&Spec::from([("fill", "touch".into()), ("walk", Level::Absent)]));
-        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"fill":"touch","walk":null}"#);
-        other.retain(|name| name == "walk");
-        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"walk":null}"#);
+        assert!(spec.states("writer_work") && !spec.states("working_set"));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"flows":2,"writer_work":null}"#);
+        (spec.writer_work, spec.flows) = (Some(Fill::Touch), None);
+        assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"flows":null,"writer_work":"touch"}"#);
+        let mut other = Spec::from([("writer_work", Level::Absent), ("working_set", 1.into())]);
+        other.extend(&Spec::from([("writer_work", "touch".into()), ("working_set", Level::Absent)]));
+        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"working_set":null,"writer_work":"touch"}"#);
+        other.retain(|name| name == "working_set");
+        assert_eq!(serde_json::to_string(&other).unwrap(), r#"{"working_set":null}"#);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::Level;
 use crate::place::Place;
-use crate::program::{Age, Chosen, IAm};
+use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
@@ -133,7 +133,20 @@ macro_rules! named {
     )+};
 }
 
-named!(IAm, Chosen, Age, Placement, Work, Fill, Slo, Arrivals, Engine, RelayPlacement, RelayThreads, Direction);
+named!(
+    ProgramRole,
+    ComparedCondition,
+    ConnectionAge,
+    Placement,
+    Work,
+    Fill,
+    Slo,
+    Arrivals,
+    Engine,
+    RelayPlacement,
+    RelayThreads,
+    Direction
+);
 named!(FdTable, LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags);
 
 /// Values that have a name and are too large to copy.

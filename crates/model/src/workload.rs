@@ -86,7 +86,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "reader",
         idle_worker: "a reader that throws the bytes away",
         working_profiles: "sum,parser",
-        of_our_server: &["profile", "work", "walk", "read_size"],
+        of_our_server: &["profile", "work", "working_set", "read_size"],
     },
     WorkloadRow {
         value: Workload::Call,
@@ -104,7 +104,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "server",
         idle_worker: "a server that does nothing with a request",
         working_profiles: "rpc,many-idle",
-        of_our_server: &["profile", "work", "walk", "read_once", "server_engine", "server_threads", "backlog"],
+        of_our_server: &["profile", "work", "working_set", "read_once", "server_engine", "server_threads", "backlog"],
     },
     WorkloadRow {
         value: Workload::Ring,

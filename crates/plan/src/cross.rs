@@ -96,7 +96,7 @@ fn axes(
             vec![Level::Absent]
         }
         // Only who compares a condition says so.
-        "choose" if !part.levels.contains_key("choose") => vec![Level::Absent],
+        "compare" if !part.levels.contains_key("compare") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => {
             let is_unnamed_profile = name == "profile" && !part.levels.contains_key(name);
@@ -210,11 +210,11 @@ mod tests {
                         read-size = \"64K\"\nwrite-size = \"64K\"\nflows = \"1,2,4\"\n";
             resolve(&parse("t", &format!("{text}{also}")).unwrap(), &Catalog::default(), 1).unwrap()
         };
-        let (apart, together) = (of(""), of("choose = \"flows\""));
+        let (apart, together) = (of(""), of("compare = \"flows\""));
         assert_eq!((apart.groups.len(), apart.cells.len()), (3, 3));
         assert_eq!((together.groups.len(), together.cells.len()), (1, 3));
         assert!(together.cells.iter().all(|cell| cell.factors.role_of("flows") == Role::Choice));
-        let both = of("choose = \"flows,none\"");
+        let both = of("compare = \"flows,none\"");
         assert_eq!((both.groups.len(), both.cells.len()), (4, 6));
         let far = ready::find("remote-tcp").unwrap();
         let error = resolve(&far, &Catalog::default(), 1).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 //! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
-use bytegauge_model::{Age, Spec, Workload};
+use bytegauge_model::{ConnectionAge, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How many cells of a family are confirmed.
@@ -219,15 +219,15 @@ impl Design {
 impl Design {
     /// Lengths on paths of the age that is asked about: over a link they are counted in its round trips, too.
     pub fn lengths(&self, conditions: &Spec) -> Lengths {
-        let lengths = match conditions.age().unwrap_or(Age::Fresh) {
-            Age::Fresh => self.fresh,
-            Age::Steady => self.steady,
+        let lengths = match conditions.connection_age().unwrap_or(ConnectionAge::Fresh) {
+            ConnectionAge::Fresh => self.fresh,
+            ConnectionAge::Steady => self.steady,
         };
         let Some(link) = conditions.emulated_link() else { return lengths };
         // While its queue is half full, where that takes longer.
         let trip_ns = link.delay_ns.max(link.passing_ns(link.queue_bytes()) / 2);
         let least = |ns: u64, trips: u64| ns.max(trips * trip_ns);
-        let is_steady = conditions.age() == Some(Age::Steady);
+        let is_steady = conditions.connection_age() == Some(ConnectionAge::Steady);
         let warmup = |ns| if is_steady { least(ns, TRIPS_UNTIL_STEADY) } else { ns };
         Lengths {
             warmup_ns: warmup(lengths.warmup_ns),
@@ -241,7 +241,7 @@ impl Design {
 
     /// Whether calibration looks for the warm-up: paths that are measured late have one that outlasts what it finds.
     pub fn calibrates(&self, conditions: &Spec) -> bool {
-        conditions.age().unwrap_or(Age::Fresh) == Age::Fresh
+        conditions.connection_age().unwrap_or(ConnectionAge::Fresh) == ConnectionAge::Fresh
     }
 
     /// Warm-up of a confirmation trial, where calibration found that a path settles within `found_ns`, nanoseconds.

@@ -4,7 +4,7 @@
 //! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
 
 use bytegauge_model::factor::{self, Factor};
-use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
+use bytegauge_model::{Ends, Level, Nanos, Workload, renamed, suggest};
 use toml::{Table, Value};
 
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
@@ -116,6 +116,9 @@ impl Reader<'_> {
         let named = factor::named(self.workload, key);
         if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(self.workload, key)) {
             return Err(PlanError::NotInWorkload { flag: dashed(key), workload: self.workload, other });
+        }
+        if let ([], Some(new)) = (named.as_slice(), renamed::option(key)) {
+            return Err(PlanError::RenamedKey { place: self.place.into(), name: key.into(), new });
         }
         if named.is_empty() {
             let flags = factor::flags(self.workload);
@@ -277,6 +280,7 @@ mod tests {
             "read-size = \"1Q\"",
             "--read-size: `Q` in `1Q` is not a unit: use B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB",
         );
+        check_error("age = \"fresh\"", "p.toml: `age` was renamed: write `connection-age`");
         check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
         check_error("budget = 60", "p.toml: `budget` takes a text in quotes");
         check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");

@@ -41,7 +41,7 @@ const DEPENDENT: &[Dependent] = &[
         when: offers,
         needs: Needs::Said("--rate or --slo"),
     },
-    Dependent { factor: "think", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
+    Dependent { factor: "think_time", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
     Dependent {
         factor: "rcvbuf_on",
         beside: &["rcvbuf"],

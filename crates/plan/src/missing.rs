@@ -157,7 +157,7 @@ pub(crate) fn connections(levels: &Spec) -> u64 {
 /// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
 fn memory(levels: &Spec) -> u64 {
     let [read_size, write_size, walk] =
-        [levels.read_size(), levels.write_size(), levels.walk()].map(|bytes| bytes.unwrap_or(0));
+        [levels.read_size(), levels.write_size(), levels.working_set()].map(|bytes| bytes.unwrap_or(0));
     let flows = connections(levels);
     match levels.workload() {
         Workload::Stream => {

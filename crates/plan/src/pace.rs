@@ -24,7 +24,7 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
-    let think_ns = conditions.think().unwrap_or(0) as f64;
+    let think_ns = conditions.think_time().unwrap_or(0) as f64;
     // Others that load the same server have their share of it.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
@@ -104,6 +104,6 @@ mod tests {
         check(&[number("flows", 20), connecting.clone()], 5_000.0);
         check(&[number("flows", 20), connecting, number("competing_flows", 20)], 2_500.0);
         check(&[number("flows", 20), number("call_rate", 100)], 50.0);
-        check(&[number("flows", 2), number("think", 10_000_000)], 100.0);
+        check(&[number("flows", 2), number("think_time", 10_000_000)], 100.0);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload};
-use serde::{Deserialize, Serialize};
+use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload, renamed};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::design::{Design, Finalists};
 
@@ -57,7 +57,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
     /// The words that it was asked by, so that the same can be asked again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "present_command")]
     pub asked: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
@@ -97,6 +97,11 @@ pub struct Plan {
     /// What a session has seen of its machine; nothing before it begins.
     #[serde(skip)]
     pub seen: SeenPace,
+}
+
+/// The words of a command, which an earlier version may have stored with options of that version.
+fn present_command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Vec::deserialize(deserializer).map(renamed::command)
 }
 
 /// What goes into a forecast and only a machine can tell. What was not seen is assumed.

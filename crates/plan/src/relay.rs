@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::{
-    CellKind, IAm, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay, Spec,
-    Transport, Workload,
+    CellKind, Level, Placement, ProgramRole, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RunningRelay,
+    Spec, Transport, Workload,
 };
 
 use crate::catalog::Catalog;
@@ -127,8 +127,8 @@ pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
 
 /// A program that is a relay stands between the ends of a connection.
 pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
-    let moot = |needs: &str| Err(PlanError::Moot { flag: "i-am relay".into(), needs: needs.into() });
-    if part.i_am() != IAm::Relay {
+    let moot = |needs: &str| Err(PlanError::Moot { flag: "role relay".into(), needs: needs.into() });
+    if part.role() != ProgramRole::Relay {
         return Ok(());
     }
     if part.transports(workload).iter().any(|transport| !transport.is_tcp() && *transport != Transport::Unix) {
@@ -187,19 +187,19 @@ mod tests {
 
     #[test]
     fn a_program_that_is_a_relay_asks_for_its_buffer() {
-        let asked = plan_with_peers("i-am = \"relay\"").unwrap();
+        let asked = plan_with_peers("role = \"relay\"").unwrap();
         let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
         assert!(
             asked.cells.iter().all(|cell| cell.factors.relay() == Some(&RelayChoice::Method(RelayMethod::ReadWrite)))
         );
         assert_eq!(asked.groups[0].factors.read_size(), Some(64 << 10), "its peers' sizes are conditions");
-        let named = plan_with_peers("i-am = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
+        let named = plan_with_peers("role = \"relay\"\nrelay = \"splice,hybrid\"").unwrap();
         assert_eq!(named.cells.len(), 2);
         let refused = |text: &str| plan_with_peers(text).unwrap_err().to_string();
-        let alone = refused("i-am = \"relay\"\nrelay = \"direct\"");
-        assert_eq!(alone, "--i-am relay means nothing without a --relay but direct");
-        let pipe = "transport = \"pipe\"\nprofile = \"drain\"\ni-am = \"relay\"";
+        let alone = refused("role = \"relay\"\nrelay = \"direct\"");
+        assert_eq!(alone, "--role relay means nothing without a --relay but direct");
+        let pipe = "transport = \"pipe\"\nprofile = \"drain\"\nrole = \"relay\"";
         let pipe = resolve(&parse("t", pipe).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
         assert!(pipe.contains("use --transport unix, tcp or tcp6"), "{pipe}");
     }
@@ -299,20 +299,20 @@ mod tests {
     fn a_plan_of_several_programs_is_asked_of_one() {
         let asked = |who: &str| {
             let mut spec = ready::find("buffer-size").unwrap();
-            spec.set_all(&[(factor::find("i_am").unwrap(), who.to_owned())]).unwrap();
+            spec.set_all(&[(factor::find("role").unwrap(), who.to_owned())]).unwrap();
             resolve(&spec, &Catalog::default(), 1).unwrap()
         };
         let relays = asked("relay");
         assert!(!relays.groups.is_empty());
         for levels in relays.groups.iter().map(|group| &group.factors) {
             // What all parts of the plan agree in holds, and the peers' sizes are conditions.
-            assert_eq!((levels.i_am(), levels.profile()), (Some(IAm::Relay), Some("sum")));
+            assert_eq!((levels.role(), levels.profile()), (Some(ProgramRole::Relay), Some("sum")));
             assert_eq!(levels.placement(), Some(Placement::CrossCore));
             assert_eq!(levels.read_size(), Some(64 << 10));
         }
         let whole = resolve(&ready::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
         let of =
-            |plan: &Plan, who: &str| plan.groups.iter().filter(|group| group.factors.get("i_am") == who.into()).count();
+            |plan: &Plan, who: &str| plan.groups.iter().filter(|group| group.factors.get("role") == who.into()).count();
         for who in ["reader", "writer"] {
             let alone = asked(who);
             assert_eq!((of(&alone, who), of(&alone, who)), (of(&whole, who), alone.groups.len()), "{who}");

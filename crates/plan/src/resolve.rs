@@ -25,7 +25,8 @@ use crate::{emulated, far, foreign};
 const CELLS_MAX: u64 = 50_000;
 
 /// Conditions that vary within a family: it is asked whether one choice serves all of them.
-const WITHIN_FAMILY: &[&str] = &["placement", "profile", "work", "walk", "fill", "idle_flows", "competing_flows"];
+const WITHIN_FAMILY: &[&str] =
+    &["placement", "profile", "work", "working_set", "writer_work", "idle_flows", "competing_flows"];
 
 /// Resolves a spec on the machine that the catalog describes.
 ///
@@ -244,7 +245,7 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Spec) -> bool {
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
         let levels = part.levels(workload, factor, Some(transport));
-        let by_profiles = SET_BY_PROFILES.contains(name) || *name == "fill";
+        let by_profiles = SET_BY_PROFILES.contains(name) || *name == "writer_work";
         let set_by_profile = conditions.profile().is_some() && by_profiles;
         set_by_profile || levels.first() == Some(&level) || (*name != "placement" && levels.last() == Some(&level))
     })
@@ -311,18 +312,18 @@ mod tests {
             (plan.groups.len(), plan.cells.len(), plan.families.iter().map(|family| family.choices).max())
         };
         // A peer that writes small, middling and large, unless it is told how.
-        assert_eq!(shape("i-am = \"reader\""), (3, 6, Some(2)));
-        assert_eq!(shape("i-am = \"reader\"\nwrite-size = \"4K,64K\""), (2, 4, Some(2)));
-        assert_eq!(shape("i-am = \"writer\"\nwrite-size = \"4K,64K,1M\""), (2, 6, Some(3)));
-        assert_eq!(shape("i-am = \"both\"\nwrite-size = \"4K,64K\""), (1, 4, Some(4)));
-        assert_eq!(shape("i-am = \"reader,both\"\nwrite-size = \"4K,64K\""), (3, 8, Some(4)));
+        assert_eq!(shape("role = \"reader\""), (3, 6, Some(2)));
+        assert_eq!(shape("role = \"reader\"\nwrite-size = \"4K,64K\""), (2, 4, Some(2)));
+        assert_eq!(shape("role = \"writer\"\nwrite-size = \"4K,64K,1M\""), (2, 6, Some(3)));
+        assert_eq!(shape("role = \"both\"\nwrite-size = \"4K,64K\""), (1, 4, Some(4)));
+        assert_eq!(shape("role = \"reader,both\"\nwrite-size = \"4K,64K\""), (3, 8, Some(4)));
     }
 
     #[test]
     fn steady_paths_are_warmed_before_they_are_measured() {
         let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"\nwrite-size = \"64K\"";
         let plan = |more: &str| plan_of(&format!("{text}\nplacement = \"cross-core\"\n{more}")).unwrap();
-        let (steady, fresh) = (plan(""), plan("age = \"fresh\""));
+        let (steady, fresh) = (plan(""), plan("connection-age = \"fresh\""));
         let lengths = |plan: &Plan| {
             let conditions = &plan.groups[0].factors;
             (plan.design.confirm_warmup_ns(conditions, Some(2_500_000)), plan.families[0].trial_ns)
@@ -365,10 +366,10 @@ mod tests {
     #[test]
     fn too_many_cells_are_counted_and_not_made() {
         let text = "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nserver-engine = \"blocking\"\n\
-                    request = \"1..16M\"\nresponse = \"1..16M\"\nflows = \"1..1024\"\ndepth = \"1..1024\"\nthink = \"1ns..1s\"";
+                    request = \"1..16M\"\nresponse = \"1..16M\"\nflows = \"1..1024\"\ndepth = \"1..1024\"\nthink-time = \"1ns..1s\"";
         check_error(
             text,
-            "2344375 cells are too many (50000 at most): use shorter lists or ranges, above all of --think, which has 31 levels",
+            "2344375 cells are too many (50000 at most): use shorter lists or ranges, above all of --think-time, which has 31 levels",
         );
         let part = text.replace("workload = \"call\"\n", "");
         let parts = format!("workload = \"call\"\n[[part]]\n{part}\n[[part]]\n{part}");
@@ -396,7 +397,7 @@ mod tests {
         let (plain, searching) = (plan_of(text).unwrap(), plan_of(&format!("{text}\nslo = \"p99=2ms\"")).unwrap());
         assert_eq!((searching.groups.len(), searching.cells.len()), (1, 2));
         for cell in &searching.cells {
-            assert_eq!((cell.factors.call_rate, cell.factors.think), (None, None));
+            assert_eq!((cell.factors.call_rate, cell.factors.think_time), (None, None));
             assert_eq!(cell.factors.arrivals(), Some(Arrivals::Constant));
             assert!(!cell.factors.offers_load() && cell.factors.slo().is_some());
         }
@@ -416,7 +417,7 @@ mod tests {
         check("arrivals = \"poisson\"", "--arrivals means nothing without --rate or --slo");
         let none = "means nothing without --slo none (a search offers rates of its own): leave one of them out";
         check("slo = \"p99=2ms\"\nrate = \"10k\"", &format!("--rate {none}"));
-        check("slo = \"p99=2ms\"\nthink = \"1ms\"", &format!("--think {none}"));
+        check("slo = \"p99=2ms\"\nthink-time = \"1ms\"", &format!("--think-time {none}"));
         check("rcvbuf-on = \"client\"", "--rcvbuf-on means nothing without a size in --rcvbuf");
         check(
             "server-engine = \"blocking\"\nserver-threads = 2",

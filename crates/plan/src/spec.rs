@@ -7,7 +7,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::option::role_of;
 use bytegauge_model::relay_program::relay_names;
-use bytegauge_model::{Ends, IAm, Level, LevelError, Place, ProgramTask, Transport, Workload};
+use bytegauge_model::{Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload};
 use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
@@ -32,6 +32,16 @@ pub enum PlanError {
         name: String,
         /// What may have been meant.
         hint: String,
+    },
+    /// A factor or key that an earlier version had under another name.
+    #[error("{place}: `{name}` was renamed: write `{new}`")]
+    RenamedKey {
+        /// The file or part.
+        place: String,
+        /// The name given.
+        name: String,
+        /// Its present name.
+        new: String,
     },
     /// A factor that has no meaning in the plan's workload.
     #[error("--{flag} says nothing about the workload {workload}: leave it out, or use the workload {other}")]
@@ -237,12 +247,12 @@ pub struct ProfileSpec {
 }
 
 /// Factors that profiles set: whoever gives one of them by hand wants no profile.
-pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
+pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "working_set", "idle_flows"];
 
 /// The factor that says which end the program controls.
-const I_AM: &str = "i_am";
+const ROLE: &str = "role";
 /// The factor that says which condition is compared.
-const CHOOSE: &str = "choose";
+const COMPARE: &str = "compare";
 
 /// Sizes of a read or a write that a program's peer may well use.
 const PEERS_SIZES: &str = "16K,64K,1M";
@@ -347,7 +357,7 @@ impl PlanSpec {
         }
         for (factor, text) in flags {
             let levels = parse(factor, text)?;
-            if factor.name == I_AM && self.asks_by_program() {
+            if factor.name == ROLE && self.asks_by_program() {
                 self.ask_of(&levels);
                 continue;
             }
@@ -363,13 +373,13 @@ impl PlanSpec {
 
     /// Whether every part says whose question it is.
     fn asks_by_program(&self) -> bool {
-        self.parts.len() > 1 && self.parts.iter().all(|part| part.levels.contains_key(I_AM))
+        self.parts.len() > 1 && self.parts.iter().all(|part| part.levels.contains_key(ROLE))
     }
 
     /// Leaves of a plan the questions of these programs. One of whom it asks nothing is asked what it is asked without a
     /// plan, under what all parts have in common.
     fn ask_of(&mut self, programs: &[Level]) {
-        let is_asked = |program: &Level| self.parts.iter().any(|part| part.levels[I_AM].contains(program));
+        let is_asked = |program: &Level| self.parts.iter().any(|part| part.levels[ROLE].contains(program));
         let unasked: Vec<Level> = programs.iter().filter(|program| !is_asked(program)).cloned().collect();
         let (first, others) = (&self.parts[0].levels, &self.parts[1..]);
         let is_common = |(name, levels): &(&&'static str, &Vec<Level>)| {
@@ -378,12 +388,12 @@ impl PlanSpec {
         let mut common: BTreeMap<_, _> =
             first.iter().filter(is_common).map(|(name, all)| (*name, all.clone())).collect();
         self.parts.retain_mut(|part| {
-            let Some(asked) = part.levels.get_mut(I_AM) else { return false };
+            let Some(asked) = part.levels.get_mut(ROLE) else { return false };
             asked.retain(|program| programs.contains(program));
             !asked.is_empty()
         });
         if !unasked.is_empty() {
-            common.insert(I_AM, unasked);
+            common.insert(ROLE, unasked);
             self.parts.push(Part { levels: common, ..Part::default() });
         }
     }
@@ -459,11 +469,11 @@ impl Part {
             self.levels.get(name).map_or(vec![None], |levels| levels.iter().map(|level| Some((name, level))).collect())
         };
         let roles =
-            alone(I_AM).into_iter().flat_map(|program| alone(CHOOSE).into_iter().map(move |chosen| [program, chosen]));
+            alone(ROLE).into_iter().flat_map(|program| alone(COMPARE).into_iter().map(move |chosen| [program, chosen]));
         let one = |roles: [Option<(&'static str, &Level)>; 2]| {
             let mut part = self.clone();
             part.levels.extend(roles.into_iter().flatten().map(|(name, level)| (name, vec![level.clone()])));
-            if part.i_am() == IAm::Relay && !part.levels.contains_key("relay") {
+            if part.role() == ProgramRole::Relay && !part.levels.contains_key("relay") {
                 for (name, levels) in ASKED_OF_RELAYS {
                     let Some(factor) = factor::find(name) else { continue };
                     let levels = levels.split(',').filter_map(|text| factor.kind.parse(text).ok()).collect();
@@ -477,11 +487,11 @@ impl Part {
 
     /// Whether a factor is a choice or a condition for the program that this part asks about.
     pub(crate) fn role_of(&self, factor: &Factor) -> Role {
-        role_of(self.i_am(), self.first(CHOOSE), factor)
+        role_of(self.role(), self.first(COMPARE), factor)
     }
 
-    pub(crate) fn i_am(&self) -> IAm {
-        self.first(I_AM)
+    pub(crate) fn role(&self) -> ProgramRole {
+        self.first(ROLE)
     }
 
     /// The first level given of a factor that has names.
@@ -500,7 +510,7 @@ impl Part {
     /// at small, middling and large.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
-        let sizes = if self.i_am() == IAm::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
+        let sizes = if self.role() == ProgramRole::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
         let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
         let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
         self.levels.get(factor.name).cloned().unwrap_or_else(|| {

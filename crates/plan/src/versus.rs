@@ -28,7 +28,7 @@ const USUAL: &[(Workload, &str, &str)] = &[
 ];
 
 /// What decides which cost is compared, and for how long: alike on both sides.
-const ALIKE: &[&str] = &["rate", "call_rate", "think", "slo", "duration"];
+const ALIKE: &[&str] = &["rate", "call_rate", "think_time", "slo", "duration"];
 
 impl PlanSpec {
     /// Leaves one level of every factor that was not named.

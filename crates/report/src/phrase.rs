@@ -14,7 +14,7 @@ use crate::view::document::{LimitDoubt, LimitView};
 pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
-pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "walk", "fill", "idle_flows"];
+pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "idle_flows"];
 
 /// The transport as the subject of a sentence.
 pub fn transport(levels: &Spec) -> String {
@@ -169,8 +169,8 @@ fn load(conditions: &Spec) -> Vec<String> {
     let calls = conditions.call_rate().map(|_| offered("call_rate"));
     let is_stream = conditions.workload() == Workload::Stream;
     let (who, what) = if is_stream { ("the writer", "writes") } else { ("each client", "calls") };
-    let think = conditions.think().filter(|ns| *ns > 0);
-    let think = think.map(|_| format!("{who} pausing {} between {what}", shown("think")));
+    let think = conditions.think_time().filter(|ns| *ns > 0);
+    let think = think.map(|_| format!("{who} pausing {} between {what}", shown("think_time")));
     let slo =
         conditions.slo().map(|slo| format!("{} within {} of the intended send", slo.percentile, Nanos(slo.limit_ns)));
     stream.into_iter().chain(calls).chain(slo).chain(think).collect()
@@ -188,8 +188,8 @@ pub fn group_label(conditions: &Spec) -> String {
                 "flows" => format!("{text} flows"),
                 "idle_flows" => format!("{text} idle"),
                 "competing_flows" => format!("{text} competing"),
-                "i_am" => format!("your program is the {text}"),
-                "age" => format!("{text} connections"),
+                "role" => format!("your program is the {text}"),
+                "connection_age" => format!("{text} connections"),
                 "write_size" => format!("its peer writes {text}"),
                 "read_size" => format!("its peer reads {text}"),
                 "call_rate" => format!("{text} offered"),
@@ -210,7 +210,7 @@ fn says_something(name: &str, level: &Level, conditions: &Spec) -> bool {
     match name {
         "transport" | "placement" | "profile" | "request" | "mode" | "user_data" => true,
         // The column of what is chosen says it.
-        "choose" => false,
+        "compare" => false,
         "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
         _ => {
             let is_default = factor::find(name).is_some_and(|factor| is_default(factor, level, conditions));
@@ -251,7 +251,7 @@ pub fn profile_phrase(name: &str) -> String {
 
 /// Whether the reader throws the bytes away: then the kernel alone is measured.
 pub fn throws_away(conditions: &Spec) -> bool {
-    let no_work = conditions.work() == Some(Work::None) && conditions.walk().unwrap_or(0) == 0;
+    let no_work = conditions.work() == Some(Work::None) && conditions.working_set().unwrap_or(0) == 0;
     conditions.profile() == Some("drain") || no_work
 }
 
@@ -387,13 +387,13 @@ mod tests {
                 ("placement", "cross-core"),
                 ("profile", "parser"),
                 ("work", "sum"),
-                ("walk", "512K"),
+                ("working_set", "512K"),
             ],
             "unix · cross-core · parser",
             "Unix sockets, ends on different CPUs",
         );
         check(
-            &[("transport", "tcp"), ("flows", "4"), ("work", "sum"), ("rate", "100M"), ("fill", "none")],
+            &[("transport", "tcp"), ("flows", "4"), ("work", "sum"), ("rate", "100M"), ("writer_work", "none")],
             "tcp · 4 flows · work sum · rate 100 MiB/s",
             "TCP over loopback, 4 flows, 100 MiB/s offered",
         );
@@ -410,7 +410,7 @@ mod tests {
                 ("connect_per_call", "off"),
                 ("idle_flows", "1000"),
                 ("work", "sum"),
-                ("walk", "16K"),
+                ("working_set", "16K"),
                 ("call_rate", "max"),
                 ("client_engine", "epoll"),
             ],
@@ -454,9 +454,9 @@ mod tests {
     #[test]
     fn a_reader_that_does_nothing_is_recognised() {
         assert!(throws_away(&levels(&[("profile", "drain")])));
-        assert!(throws_away(&levels(&[("work", "none"), ("walk", "0")])));
-        assert!(!throws_away(&levels(&[("work", "none"), ("walk", "512K")])));
-        assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("walk", "0")])));
+        assert!(throws_away(&levels(&[("work", "none"), ("working_set", "0")])));
+        assert!(!throws_away(&levels(&[("work", "none"), ("working_set", "512K")])));
+        assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("working_set", "0")])));
         // An import does not say what its reader did.
         assert!(!throws_away(&levels(&[("transport", "unix")])));
     }

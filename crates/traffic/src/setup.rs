@@ -189,7 +189,7 @@ mod tests {
         {
             let mut levels = levels();
             levels.set("work", work.into());
-            levels.set("fill", fill.into());
+            levels.set("writer_work", fill.into());
             assert_eq!(Setup::of(&levels).unwrap().spins(), spins, "{work} {fill}");
         }
     }

@@ -21,7 +21,7 @@ copy one to write your own, and run it by its path.
 const SEED: u64 = 1;
 
 /// The profiles' names stand for these.
-const SET_BY_PROFILES: &[&str] = &["work", "walk", "idle_flows"];
+const SET_BY_PROFILES: &[&str] = &["work", "working_set", "idle_flows"];
 
 /// The document.
 pub fn text() -> Result<String> {

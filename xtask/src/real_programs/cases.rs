@@ -34,8 +34,8 @@ pub struct Case {
 }
 
 /// Who only reads, from a peer that writes 64 KiB at a time.
-const READER: &[&str] = &["--transport", "tcp", "--i-am", "reader", "--write-size", PEER, "--read-size", VALUES];
-const UNIX_READER: &[&str] = &["--transport", "unix", "--i-am", "reader", "--write-size", PEER, "--read-size", VALUES];
+const READER: &[&str] = &["--transport", "tcp", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
+const UNIX_READER: &[&str] = &["--transport", "unix", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
 
 const PRINTED: &str = "regex:([0-9]+) bytes/s";
 const SOURCE: &str = "exec '{ends}' source {port} 134217728 65536";
@@ -89,7 +89,7 @@ pub const CASES: &[Case] = &[
         package: Some("pv"),
         setting: "`-B`, reads a pipe, without splice",
         default: "128K",
-        question: &["--transport", "pipe", "--i-am", "reader", "--write-size", PEER, "--read-size", VALUES],
+        question: &["--transport", "pipe", "--role", "reader", "--write-size", PEER, "--read-size", VALUES],
         placement: Some("unpinned"),
         metric: "bytes:128M",
         start: None,
@@ -167,7 +167,7 @@ pub const CASES: &[Case] = &[
         package: Some("nginx"),
         setting: "`output_buffers`, without sendfile",
         default: "32K",
-        question: &["--transport", "tcp", "--i-am", "writer", "--read-size", PEER, "--write-size", VALUES],
+        question: &["--transport", "tcp", "--role", "writer", "--read-size", PEER, "--write-size", VALUES],
         placement: Some("cross-core"),
         metric: PRINTED,
         start: Some((

@@ -81,7 +81,7 @@ proptest! {
             numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
         };
         let words = format!(
-            "stream --age fresh --transport unix,tcp --profile drain --read-size {} --write-size {} --flows {} --seed {seed} \
+            "stream --connection-age fresh --transport unix,tcp --profile drain --read-size {} --write-size {} --flows {} --seed {seed} \
              --blocks 1 --dry-run --format json",
             list(&reads), list(&writes), list(&flows)
         );

@@ -39,7 +39,7 @@ fn sizes() {
         check(&format!("stream {flag} many"), &[flag, "write for example 64K"]);
         check(&format!("stream {flag} 99999999999999999999"), &[flag]);
     }
-    check("stream --walk 2G", &["--walk", "use 0 to 1G"]);
+    check("stream --working-set 2G", &["--working-set", "use 0 to 1G"]);
     check("stream --sndbuf 0", &["--sndbuf", "out of range"]);
     check("stream --fit-max 1Q", &["--fit-max", "`Q` in `1Q` is not a unit"]);
 }
@@ -49,13 +49,13 @@ fn other_levels() {
     check("stream --flows 0", &["--flows", "0 is out of range: use 1 to 65536"]);
     check("stream --flows -3", &["--flows", "negative"]);
     check("stream --flows 1.5", &["--flows", "write for example 50"]);
-    check("stream --age fresh --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
+    check("stream --connection-age fresh --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
     check("stream --duration 10us", &["--duration", "out of range: use 1ms"]);
     check("stream --duration 20", &["--duration", "use ns, us, ms, s, m"]);
-    check("stream --think 2s", &["--think", "out of range"]);
+    check("stream --think-time 2s", &["--think-time", "out of range"]);
     check("stream --rate 0", &["--rate", "out of range"]);
     check("stream --work busy", &["--work", "use none, sum, copy, or nanoseconds per byte"]);
-    check("stream --fill busy", &["--fill", "use none, touch, or nanoseconds per byte"]);
+    check("stream --writer-work busy", &["--writer-work", "use none, touch, or nanoseconds per byte"]);
 }
 
 #[test]
@@ -81,18 +81,21 @@ fn unknown_names_are_guessed_at() {
 #[test]
 fn a_factor_that_fits_no_transport() {
     check(
-        "stream --age fresh --transport pipe --sndbuf 64K",
+        "stream --connection-age fresh --transport pipe --sndbuf 64K",
         &["--sndbuf fits none", "(pipe)", "applies to unix, tcp, tcp6"],
     );
-    check("stream --age fresh --transport unix --pipe-size 64K", &["--pipe-size fits none", "applies to pipe"]);
+    check(
+        "stream --connection-age fresh --transport unix --pipe-size 64K",
+        &["--pipe-size fits none", "applies to pipe"],
+    );
     check(
         "stream --transport /dev/zero --write-size 4K",
         &["--write-size fits none", "applies to unix, tcp, tcp6, pipe"],
     );
-    check("stream --age fresh --transport unix --congestion cubic", &["--congestion fits none"]);
+    check("stream --connection-age fresh --transport unix --congestion cubic", &["--congestion fits none"]);
     // For some only: said, and collapsed there.
     let ran = Bench::new()
-        .run("stream --age fresh --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run")
+        .run("stream --connection-age fresh --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run")
         .exits(0);
     ran.prints(&["note: pipe-size does not apply to unix: collapsed there"]);
 }
@@ -146,7 +149,7 @@ fn contradictions() {
         "stream --profile sum --work copy",
         &["--work is set by the profiles already: leave out --profile or --work"],
     );
-    check("stream --profile parser --walk 1K", &["leave out --profile or --walk"]);
+    check("stream --profile parser --working-set 1K", &["leave out --profile or --working-set"]);
     check("stream --json-stream --format json", &["--json-stream", "--format"]);
     check("stream --read-size 4K --read-size 8K", &["--read-size", "multiple times"]);
     check("stream --read-size 1..16M --write-size 1..16M --budget 1s", &["too short", "--budget"]);
@@ -155,8 +158,8 @@ fn contradictions() {
         &["cells are too many", "shorter lists"],
     );
     check(
-        "call --request 1..16M --response 1..16M --flows 1..1024 --depth 1..1024 --think 1ns..1s --dry-run",
-        &["cells are too many (50000 at most)", "above all of --think, which has 31 levels"],
+        "call --request 1..16M --response 1..16M --flows 1..1024 --depth 1..1024 --think-time 1ns..1s --dry-run",
+        &["cells are too many (50000 at most)", "above all of --think-time, which has 31 levels"],
     );
 }
 
@@ -242,7 +245,7 @@ fn no_store_yet() {
 fn sessions_that_do_not_exist() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --engine null --duration 1ms --quiet")).exits(2);
-    bench.run("stream --engine null --age fresh --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
+    bench.run("stream --engine null --connection-age fresh --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
     bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("report x").exits(2).complains(&["x", "ID"]);

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Two cells, one group, half a second or so.
-pub const QUICK: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
+pub const QUICK: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
                          --duration 5ms --blocks 6 --budget 2s --seed 1";
 
 /// A folder with a home of its own, so that the default store is in it.

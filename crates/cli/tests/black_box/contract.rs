@@ -139,7 +139,7 @@ fn sockets_and_a_device_in_one_document() {
     let bench = Bench::new();
     let ran = bench
         .run(
-            "stream --age fresh --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
+            "stream --connection-age fresh --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
              --duration 5ms --blocks 6 --budget 2s --seed 7 --format json",
         )
         .exits(0);
@@ -193,7 +193,7 @@ fn verified_means_every_byte() {
     let bench = Bench::new();
     let document = bench
         .run(
-            "stream --age fresh --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
+            "stream --connection-age fresh --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
              --blocks 2 --budget 2s --verify --format json",
         )
         .exits(0)
@@ -214,7 +214,7 @@ fn verified_means_every_byte() {
 #[test]
 fn flows_are_told_apart() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 100ms \
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 100ms \
                  --blocks 3 --budget 4s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
@@ -228,7 +228,7 @@ fn flows_are_told_apart() {
 #[test]
 fn long_trials_keep_their_series() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
                  --blocks 1 --budget 3s --quiet";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
@@ -243,7 +243,7 @@ fn long_trials_keep_their_series() {
 #[test]
 fn options_are_told_as_asked_and_as_set() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
+    let words = "stream --connection-age fresh --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
                  --nodelay on --duration 20ms --blocks 1 --budget 2s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
@@ -258,7 +258,7 @@ fn options_are_told_as_asked_and_as_set() {
 #[test]
 fn what_the_kernel_made_of_a_request_is_said() {
     let bench = Bench::new();
-    let command = "stream --age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --duration 200ms --blocks 1 --looks 1 --audit off \
+    let command = "stream --connection-age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --duration 200ms --blocks 1 --looks 1 --audit off \
          --budget 4s --format json";
     let document = bench.run(command).exits(0).json();
     let option = &document["cells"][0]["counters"]["options"]["sndbuf"];
@@ -361,7 +361,7 @@ fn a_full_backlog_is_named_where_the_kernel_counted_it() {
 #[test]
 fn gentle_runs_rest_as_long_as_they_measure() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 50ms \
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 50ms \
                  --blocks 2 --budget 2s --quiet --gentle";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);

@@ -24,13 +24,13 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (Kind::Rate, _) => ["max", "100M"],
         (Kind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
-        (_, "i_am") => ["reader", "both"],
-        (_, "age") => ["fresh", "steady"],
-        (_, "choose") => ["none", "flows"],
+        (_, "role") => ["reader", "both"],
+        (_, "connection_age") => ["fresh", "steady"],
+        (_, "compare") => ["none", "flows"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],
-        (_, "fill") => ["none", "touch"],
+        (_, "writer_work") => ["none", "touch"],
         (_, "fd_table") => ["shared", "private"],
         (_, "arrivals") => ["constant", "poisson"],
         (_, "slo") => ["none", "p99=2ms"],
@@ -143,8 +143,9 @@ fn a_flag_outranks_the_plan() {
 #[test]
 fn lists_and_ranges() {
     let check = |flag: &str, expected: &str| {
-        let ran =
-            Bench::new().run(&format!("stream --age fresh --transport unix --dry-run --read-size {flag}")).exits(0);
+        let ran = Bench::new()
+            .run(&format!("stream --connection-age fresh --transport unix --dry-run --read-size {flag}"))
+            .exits(0);
         let line = ran.stdout.lines().find(|line| line.contains("read-size")).expect("the factor's line").to_owned();
         assert!(line.ends_with(&format!("choice     {expected}")), "{line}");
     };
@@ -158,7 +159,7 @@ fn lists_and_ranges() {
 #[test]
 fn it_says_cells_blocks_time_and_what_was_collapsed() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
+    let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
         "cells in",
         "confirmation blocks",
@@ -182,7 +183,7 @@ fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
     let words = format!(
-        "stream --age fresh --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run"
+        "stream --connection-age fresh --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run"
     );
     let ran = bench.run(&words).exits(0).prints(&["1 cell in 2 groups", "skipped: "]);
     assert!(ran.stdout.contains(&format!("{missing} cannot be read")), "{ran}");
@@ -217,7 +218,10 @@ fn nothing_is_run_and_nothing_is_written() {
 fn the_seed_decides() {
     let bench = Bench::new();
     let plan = |seed: &str| {
-        bench.run(&format!("stream --age fresh --transport unix --dry-run --format json {seed}")).exits(0).json()
+        bench
+            .run(&format!("stream --connection-age fresh --transport unix --dry-run --format json {seed}"))
+            .exits(0)
+            .json()
     };
     assert_eq!(plan("--seed 4"), plan("--seed 4"));
     assert_ne!(plan("--seed 4"), plan("--seed 5"));
@@ -228,7 +232,7 @@ fn the_seed_decides() {
 fn the_seed_decides_the_order_of_measurement() {
     let bench = Bench::new();
     // The null engine never fails, so no block is ever repeated.
-    let words = "stream --engine null --age fresh --transport unix --profile drain --read-size 1K..8K --write-size 64K \
+    let words = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 1K..8K --write-size 64K \
                  --duration 1ms --blocks 6 --budget 1s --quiet";
     let mut orders: Vec<Vec<Value>> = Vec::new();
     for (session, seed) in (1..).zip([11, 11, 12]) {

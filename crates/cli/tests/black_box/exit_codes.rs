@@ -4,7 +4,8 @@ use crate::bench::{Bench, QUICK};
 use crate::far::{LONG, agent, under_way};
 
 /// One group of two sizes, in a moment.
-const TINY: &str = "stream --age fresh --transport unix --write-size 64K --duration 2ms --looks 1 --seed 1 --quiet";
+const TINY: &str =
+    "stream --connection-age fresh --transport unix --write-size 64K --duration 2ms --looks 1 --seed 1 --quiet";
 
 #[test]
 fn success_is_0() {

@@ -22,7 +22,7 @@ use crate::raw::{Raw, number};
 
 /// A stream of one cell, in a second or so. At a pace, as what follows: what is asked of most of them is that bytes come at all,
 /// and at full speed they take both CPUs from the tests beside them.
-pub const STREAM: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 \
+pub const STREAM: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 \
                       --rate 50M --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
 
 /// The same as fast as it goes.
@@ -31,7 +31,7 @@ fn full_speed() -> String {
 }
 
 /// The same that goes on until somebody stops it. An agent's place follows.
-pub const LONG: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
+pub const LONG: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
                     --rate 50M --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.

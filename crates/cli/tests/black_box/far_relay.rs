@@ -15,7 +15,7 @@ use crate::far::{agent, ends_of, stopped};
 use crate::far_bounds::{ALLOWED, Caller, PATIENCE, TOO_MUCH};
 use crate::raw::{Raw, name, number};
 
-const RELAYED: &str = "stream --age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 --looks 1 \
+const RELAYED: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 --looks 1 \
                        --rate 50M --audit off --budget 8s --seed 1 --quiet --format json";
 
 const CALL: &str = "call --work none --flows 4 --server-engine epoll --duration 100ms --blocks 2 --looks 1 --audit off \

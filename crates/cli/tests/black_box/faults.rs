@@ -9,11 +9,11 @@ use crate::contract::{check_document, check_schema};
 use crate::raw::Raw;
 
 /// One cell.
-const ONE: &str = "stream --age fresh --transport unix --profile drain --read-size 4K --write-size 64K --duration 20ms --blocks 6 \
+const ONE: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 64K --duration 20ms --blocks 6 \
                    --budget 2s --seed 1 --format json";
 
 /// Two cells.
-const TWO: &str = "stream --age fresh --transport tcp --profile drain --read-size 4K,64K --write-size 64K --duration 20ms --blocks 6 \
+const TWO: &str = "stream --connection-age fresh --transport tcp --profile drain --read-size 4K,64K --write-size 64K --duration 20ms --blocks 6 \
                    --budget 2s --seed 1 --format json";
 
 /// A fault in the only cell: exit code 5, its reason in the cell, and a document all the same.
@@ -89,7 +89,7 @@ fn what_is_whole_is_verified() {
         assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
         assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
     };
-    check("stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K", 100);
+    check("stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K", 100);
     check("stream --transport udp --profile drain --read-size 1K --write-size 1K", 100);
     check("call --transport unix --profile echo --server-engine blocking", 200);
 }
@@ -118,7 +118,7 @@ fn ends_as_processes_measure_the_same_way() {
 /// A long trial over processes, and what a signal to one of them does. The block is repeated.
 fn check_signal(name: &str, reason: &str) {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 1 \
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 1 \
                  --budget 2s --ends processes";
     let mut running = bench.start(words);
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
@@ -150,7 +150,7 @@ fn a_transport_that_is_missing_beside_one_that_is_there() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
     let words = format!(
-        "stream --age fresh --transport unix,{missing} --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 6 \
+        "stream --connection-age fresh --transport unix,{missing} --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 6 \
          --budget 2s --format json"
     );
     let document = bench.run(&words).exits(0).json();

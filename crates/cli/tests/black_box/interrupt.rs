@@ -10,7 +10,7 @@ use crate::contract::check_document;
 use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
-const LONGER: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 5ms \
+const LONGER: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 5ms \
                       --blocks 24 --looks 1 --budget 2s --seed 1";
 
 /// Its blocks.
@@ -105,7 +105,7 @@ fn recommendations(document: &Value) -> Vec<(bool, String)> {
 #[test]
 fn stopping_when_it_looks_good_proves_nothing() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile sum --read-size 256,64K --write-size 64K --duration 10ms --blocks 60 \
+    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 256,64K --write-size 64K --duration 10ms --blocks 60 \
                  --budget 3s --seed 1 --json-stream";
     let mut running = bench.start(words);
     // Twenty blocks of four trials: more than enough to tell such sizes apart.
@@ -199,7 +199,8 @@ fn resuming_tells_which_plan_it_goes_on_with() {
     let bench = Bench::new();
     interrupted(&bench, "INT", "", 5);
     // Other factors than those of the session: going on silently with the old ones would answer another question.
-    let ran = bench.run("stream --age fresh --transport tcp --read-size 1K --write-size 1K --resume --quiet");
+    let ran =
+        bench.run("stream --connection-age fresh --transport tcp --read-size 1K --write-size 1K --resume --quiet");
     ran.exits(2).complains(&["session 1 was begun with another --transport", "without --resume"]);
     for words in ["run --resume 1 --transport tcp", "run --resume 1 --budget 7s"] {
         bench.run(words).exits(2).complains(&["session 1 was begun with another --"]);

@@ -8,7 +8,7 @@ use crate::bench::{Bench, clock_seed, killed_by};
 use crate::raw::{Raw, number};
 
 /// Real sockets, in small: begun, calibrated and confirmed within a second or so.
-const SMALL: &str = "stream --age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 2ms \
+const SMALL: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 2ms \
                      --blocks 40 --budget 1s --json-stream";
 
 /// The last moment of a kill after the start. Later, most sessions are over.

@@ -10,7 +10,7 @@ use crate::interrupt::patch;
 use crate::raw::{Raw, name, number};
 
 /// Two cells that hardly differ, and a margin that hardly any number of blocks proves.
-const ALIKE: &str = "stream --age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --duration 2ms \
+const ALIKE: &str = "stream --connection-age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --duration 2ms \
                      --margin 0.1% --budget 2s --seed 1";
 
 /// A fact of every group.
@@ -52,8 +52,7 @@ fn every_group_declares_its_own_blocks() {
     let bench = Bench::new();
     let toml = "placement = \"unpinned,same-cpu\"\naside = { placement = \"same-cpu\" }\n";
     let plan = bench.write("mine.toml", toml);
-    let factors =
-        "--age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
+    let factors = "--connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
     bench.run(&format!("run {plan} {factors} --blocks 18 --quiet")).exits(0);
     let raw = Raw::of(&bench, 1);
     let mut fixed: Vec<u64> = facts(&raw, "blocks_fixed").into_values().collect();
@@ -149,7 +148,7 @@ fn until_proven_looks_until_nothing_is_left_to_settle() {
 #[test]
 fn what_compares_nothing_is_settled_at_once() {
     let bench = Bench::new();
-    let words = "stream --engine null --age fresh --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
+    let words = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
     let ran = bench.run(&format!("{words} --blocks 6 --budget 1s --until proven --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     let notes = raw.session["notes"].to_string();
@@ -180,7 +179,7 @@ fn until_proven_keeps_to_its_cap() {
 #[test]
 fn no_look_mends_a_twin_that_disagrees() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 10ms --blocks 12 \
+    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 10ms --blocks 12 \
                  --budget 2s --seed 1 --plant c2t@spin:1000000 --until proven --json-stream";
     let ran = bench.run(words).exits(0);
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();

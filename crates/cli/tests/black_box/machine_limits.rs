@@ -3,7 +3,7 @@
 use crate::bench::{Bench, possible};
 use crate::raw::{Raw, name};
 
-const MANY: &str = "stream --age fresh --transport unix --profile drain --read-size 4K --write-size 4K --duration 200ms --blocks 1 --budget 2s";
+const MANY: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 4K --duration 200ms --blocks 1 --budget 2s";
 
 #[test]
 fn more_flows_than_files() {

@@ -214,7 +214,7 @@ fn live_lines_end_with_the_report() {
 #[test]
 fn progress_never_touches_standard_output() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
                  --budget 2s --format json";
     let ran = bench.run(words).exits(0).complains(&["calibrate: ", "confirm: "]);
     check_document(&ran.json());
@@ -262,7 +262,7 @@ fn a_page_that_cannot_be_kept_costs_nothing_else() {
 #[test]
 fn what_differs_between_questions_is_not_said_to_hold_for_all() {
     let bench = Bench::new();
-    let words = "stream --age fresh --transport unix --i-am reader --profile sum --read-size 4K,64K --duration 20ms \
+    let words = "stream --connection-age fresh --transport unix --role reader --profile sum --read-size 4K,64K --duration 20ms \
                  --blocks 6 --budget 3s --quiet --write-size";
     let holds = |sizes: &str| {
         let ran = bench.run(&format!("{words} {sizes}")).exits(0);

@@ -42,14 +42,14 @@ fn every_ready_plan_is_planned() {
 fn the_main_plan_asks_for_every_program() {
     let plan = Bench::new().run("run buffer-size --dry-run --format json").exits(0).json();
     assert_eq!(plan["budget_ns"], 60_000_000_000_u64);
-    let groups = groups(&plan, ["transport", "i_am", "age"]);
+    let groups = groups(&plan, ["transport", "role", "connection_age"]);
     for transport in ["unix", "tcp"] {
         for program in ["reader", "writer"] {
             let group = format!("\"{transport}\" \"{program}\" \"steady\"");
             assert!(groups.contains(&group), "{group} is not in {groups:?}");
         }
     }
-    let congestion = |cell: &Value| cell["factors"]["i_am"] == "writer" && cell["factors"]["congestion"] == "bbr";
+    let congestion = |cell: &Value| cell["factors"]["role"] == "writer" && cell["factors"]["congestion"] == "bbr";
     assert!(plan["cells"].as_array().expect("cells").iter().any(congestion));
 }
 
@@ -112,7 +112,7 @@ budget = \"7s\"
 transport = \"unix\"
 placement = \"cross-core,same-cpu\"
 profile = \"drain,slow\"
-age = \"fresh\"
+connection-age = \"fresh\"
 read-size = \"4K..32K\"
 write-size = [16384, \"64K\"]
 finalists = 2
@@ -126,7 +126,7 @@ finalists = \"all\"
 trial = \"20ms\"
 [profiles.slow]
 work = \"0.1ns\"
-walk = \"4K\"
+working-set = \"4K\"
 ";
 
 #[test]
@@ -175,7 +175,10 @@ fn a_plan_with_parts_screening_and_a_profile_of_its_own() {
 #[test]
 fn budgets_are_kept_within_reason() {
     let bench = Bench::new();
-    let plan = bench.run("stream --age fresh --transport unix --budget 20s --dry-run --format json").exits(0).json();
+    let plan = bench
+        .run("stream --connection-age fresh --transport unix --budget 20s --dry-run --format json")
+        .exits(0)
+        .json();
     assert_eq!(plan["budget_ns"], 20_000_000_000_u64);
     bench
         .run("stream --read-size 1..16M --write-size 1..16M --budget 1s")

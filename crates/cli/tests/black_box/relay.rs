@@ -66,7 +66,7 @@ fn what_a_plan_holds_is_said_before_it_runs() {
         "until judgement 1, of a budget of 1",
     ]);
     bench
-        .run("run buffer-size --i-am relay --dry-run")
+        .run("run buffer-size --role relay --dry-run")
         .exits(0)
         .prints(&["10 cells in 2 groups", "relay-buffer  choice"]);
     bench.run("relay --as call --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);

@@ -7,7 +7,7 @@ use crate::bench::{Bench, QUICK, Ran, Running, possible};
 use crate::raw::Raw;
 
 /// A session of the null engine: quick, and it never fails.
-const NULL: &str = "stream --engine null --age fresh --transport unix --profile drain --read-size 4K,8K --write-size 4K \
+const NULL: &str = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 4K,8K --write-size 4K \
                     --duration 1ms --blocks 6 --budget 1s --quiet";
 
 /// How a command prefix takes away root's right to write anything.

@@ -194,9 +194,9 @@ fn work(ns_per_byte: Option<f64>, assumed: &mut Vec<String>) -> String {
     }
 }
 
-fn stream(transport: &str, i_am: &str, flows: u64, sizes: &str, work: &str) -> String {
+fn stream(transport: &str, role: &str, flows: u64, sizes: &str, work: &str) -> String {
     format!(
-        "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\ni-am = \"{i_am}\"\nflows = {}\n{sizes}finalists = \
+        "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nrole = \"{role}\"\nflows = {}\n{sizes}finalists = \
          \"all\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
         flows.clamp(1, 65_536)
     )
@@ -261,7 +261,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         assumed,
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"observed\"\nflows = {}\nfinalists = \"all\"\n\n\
-             [[part]]\ni-am = \"reader\"\nwrite-size = \"{}\"\nread-size = \"{}\"\n\n[[part]]\ni-am = \"writer\"\nread-size = \
+             [[part]]\nrole = \"reader\"\nwrite-size = \"{}\"\nread-size = \"{}\"\n\n[[part]]\nrole = \"writer\"\nread-size = \
              \"{}\"\nwrite-size = \"{}\"\n\n[profiles.observed]\nwork = \"{work}\"\n",
             end.flows.clamp(1, 65_536),
             compact(out_size),
@@ -515,7 +515,7 @@ mod tests {
     #[test]
     fn a_reader_is_asked_for_its_peers_sizes() {
         let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
-        let lines = ["i-am = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
+        let lines = ["role = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
         let asked = check_plan(short, ProgramKind::Reader, &lines);
         assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
         let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
@@ -534,7 +534,7 @@ mod tests {
         check_plan(
             vec![end(unix, None, writes(), 0)],
             ProgramKind::Writer,
-            &["i-am = \"writer\"", "transport = \"unix\""],
+            &["role = \"writer\"", "transport = \"unix\""],
         );
         check_plan(vec![end(Leads::Pipe { fd: 1 }, None, writes(), 0)], ProgramKind::Writer, &["transport = \"pipe\""]);
         let calls = || (side("read", 4096, 100, 50), side("write", 900, 900, 50));
@@ -549,7 +549,7 @@ mod tests {
         check_plan(
             vec![end(tcp(), reads.clone(), writes.clone(), 2)],
             ProgramKind::Both,
-            &["i-am = \"writer\"", "i-am = \"reader\""],
+            &["role = \"writer\"", "role = \"reader\""],
         );
         let passed = vec![end(served(), reads, None, 0), end(tcp(), None, writes, 0)];
         check_plan(passed, ProgramKind::Relay, &["relay-buffer = \"4K,16K,64K,256K,1M\""]);
@@ -588,7 +588,7 @@ mod tests {
             (end.seen, end.exchanges) = (6, exchanges);
             vec![end]
         };
-        check_plan(uploads(6, 32_000), ProgramKind::Reader, &["i-am = \"reader\"", "write-size = \"16K,1M\""]);
+        check_plan(uploads(6, 32_000), ProgramKind::Reader, &["role = \"reader\"", "write-size = \"16K,1M\""]);
         // Short ones are requests, on a connection each; so are long ones that follow each other on one.
         check_plan(uploads(6, 6 * 20), ProgramKind::Server, &["request = 81920", "response = 19"]);
         let mut kept = uploads(600, 600 * 400);
@@ -597,7 +597,7 @@ mod tests {
         // A download that was asked for.
         let mut down = end(served(), side("read", 512, 100, 3), side("write", 65_536, 65_536, 900), 3);
         (down.seen, down.exchanges) = (3, 3);
-        check_plan(vec![down], ProgramKind::Writer, &["i-am = \"writer\""]);
+        check_plan(vec![down], ProgramKind::Writer, &["role = \"writer\""]);
     }
 
     #[test]

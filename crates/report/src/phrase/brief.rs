@@ -4,7 +4,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::level::Kind;
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Engine, IAm, Level, Spec, Transport, Workload};
+use bytegauge_model::{Engine, Level, ProgramRole, Spec, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
@@ -63,12 +63,12 @@ fn one(name: &str, value: &Level) -> Option<String> {
         ("user_data", "none") => "no user data".into(),
         ("connect_per_call", _) => if text == "on" { "connect per call" } else { "connected" }.into(),
         ("read_once", _) => if text == "on" { "reads once" } else { "reads all" }.into(),
-        ("age", "fresh") => "young".into(),
-        ("age", "steady") => "in use".into(),
-        ("i_am", "reader") => "you read".into(),
-        ("i_am", "writer") => "you write".into(),
-        ("i_am", "relay") => "you relay".into(),
-        ("i_am", "both") => "both yours".into(),
+        ("connection_age", "fresh") => "young".into(),
+        ("connection_age", "steady") => "in use".into(),
+        ("role", "reader") => "you read".into(),
+        ("role", "writer") => "you write".into(),
+        ("role", "relay") => "you relay".into(),
+        ("role", "both") => "both yours".into(),
         ("request", _) => calls_of(&level(name, value)),
         ("mode" | "placement", _) => text,
         ("write_size" | "read_size", _) => format!("peer {text}"),
@@ -131,15 +131,15 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
         "placement" => placement(conditions).map(str::to_owned),
         // Said by the table.
         "transport" | "mode" | "profile" => None,
-        "i_am" => Some(role(conditions)?),
-        "age" => Some(match value.name()? {
+        "role" => Some(role(conditions)?),
+        "connection_age" => Some(match value.name()? {
             "fresh" => "connections in their first milliseconds".into(),
             "steady" => "connections past their first moments".into(),
             other => format!("connections {other}"),
         }),
         "request" => Some(calls_of(&level(name, &value))),
         "flows" if value.number() == Some(1) && conditions.workload() != Workload::Call => None,
-        "read_size" | "write_size" if conditions.i_am().is_some() => None,
+        "read_size" | "write_size" if conditions.role().is_some() => None,
         _ => {
             let factor = factor::find(name)?;
             let default = factor.default_over(conditions.workload(), conditions.transport())?;
@@ -156,25 +156,25 @@ pub fn role(conditions: &Spec) -> Option<String> {
         size => format!("its peer {does} {}", level(name, &size)),
     };
     let who = who(conditions)?;
-    Some(match conditions.i_am()? {
-        IAm::Reader => format!("{who}, {}", peer("write_size", "writes")),
-        IAm::Writer => format!("{who}, {}", peer("read_size", "reads")),
-        IAm::Relay => {
+    Some(match conditions.role()? {
+        ProgramRole::Reader => format!("{who}, {}", peer("write_size", "writes")),
+        ProgramRole::Writer => format!("{who}, {}", peer("read_size", "reads")),
+        ProgramRole::Relay => {
             let (writer, reader) = (peer("write_size", "writes"), peer("read_size", "reads"));
             format!("{who}, {writer}, {}", reader.replace("its", "the other"))
         }
-        IAm::Both => who.to_owned(),
+        ProgramRole::Both => who.to_owned(),
     })
 }
 
 /// Whose program is asked about: "your program reads".
 pub fn who(conditions: &Spec) -> Option<&'static str> {
-    Some(match conditions.i_am()? {
-        IAm::Reader => "your program reads",
-        IAm::Writer => "your program writes",
-        IAm::Relay => "your program is the relay",
-        IAm::Both if conditions.connect().is_some() => "the server is not yours",
-        IAm::Both => "both ends are yours",
+    Some(match conditions.role()? {
+        ProgramRole::Reader => "your program reads",
+        ProgramRole::Writer => "your program writes",
+        ProgramRole::Relay => "your program is the relay",
+        ProgramRole::Both if conditions.connect().is_some() => "the server is not yours",
+        ProgramRole::Both => "both ends are yours",
     })
 }
 
@@ -266,10 +266,10 @@ mod tests {
 
     #[test]
     fn a_link_is_named_so_that_a_column_holds_it() {
-        let names = ["transport", "i_am", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
+        let names = ["transport", "role", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
         let link = |loss| {
             let link = [("link_delay", "20ms"), ("link_loss", loss), ("link_rate", "1Gbit"), ("duration", "auto")];
-            levels(&[&[("transport", "tcp"), ("i_am", "reader")], &link[..]].concat())
+            levels(&[&[("transport", "tcp"), ("role", "reader")], &link[..]].concat())
         };
         assert_eq!(brief(&link("0%"), &names), "TCP, you read, 20ms, 1Gbit");
         assert_eq!(brief(&link("0.1%"), &names), "TCP, you read, 20ms, 0.1% lost, 1Gbit");
@@ -289,15 +289,15 @@ mod tests {
     #[test]
     fn the_peer_is_named_where_it_is_not_ours() {
         assert_eq!(
-            role(&levels(&[("i_am", "reader"), ("write_size", "64K")])).unwrap(),
+            role(&levels(&[("role", "reader"), ("write_size", "64K")])).unwrap(),
             "your program reads, its peer writes 64 KiB"
         );
         assert_eq!(
-            role(&levels(&[("i_am", "relay"), ("write_size", "64K"), ("read_size", "4K")])).unwrap(),
+            role(&levels(&[("role", "relay"), ("write_size", "64K"), ("read_size", "4K")])).unwrap(),
             "your program is the relay, its peer writes 64 KiB, the other peer reads 4 KiB"
         );
-        assert_eq!(role(&levels(&[("i_am", "both")])).unwrap(), "both ends are yours");
-        let foreign = [("i_am", "both"), ("transport", "tcp"), ("connect", "127.0.0.1:7")];
+        assert_eq!(role(&levels(&[("role", "both")])).unwrap(), "both ends are yours");
+        let foreign = [("role", "both"), ("transport", "tcp"), ("connect", "127.0.0.1:7")];
         assert_eq!(role(&levels(&foreign)).unwrap(), "the server is not yours");
         assert_eq!(role(&levels(&[("transport", "tcp")])), None);
     }

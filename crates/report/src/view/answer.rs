@@ -206,7 +206,7 @@ fn too_little(
     {
         return Some(Decision::nothing(
             "under an offered load it is the server's CPU time that is compared, and a server that is not ours does not \
-             show it: compare the percentiles below, or leave out --rate and --think",
+             show it: compare the percentiles below, or leave out --rate and --think-time",
         ));
     }
     if confirmed.is_empty() {

@@ -3,7 +3,7 @@
 //! They take a proof back, or split it by the age of connections, and never make one. Where connections are asked about
 //! that are fresh, longer ones are another question: then the proof stands, and the other answer is said beside it.
 
-use bytegauge_model::{Age, CellId, GroupId};
+use bytegauge_model::{CellId, ConnectionAge, GroupId};
 use bytegauge_stats::audit::{Audit, Finding, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -72,20 +72,24 @@ fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
 /// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.
 pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
     let all = conditions.audit.filter(|all| all.finding == Finding::Contradicts);
-    confirmed.iter().filter(|group| group.row.group.factors.age() == Some(Age::Steady)).find_map(|group| {
-        let audit = of_choice(group, choice, conditions.margin)?;
-        let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
-        match (audit.finding, audit.strongest(), all) {
-            (Finding::Contradicts, Some(rival), _) => {
-                let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
-                let least = crate::outward::at_least(rival.lower?.exp_m1());
-                let what = if group.offered { "CPU time" } else { "time" };
-                Some(format!("in trials of {long} it takes at least {least} more {what} than {label}"))
+    confirmed.iter().filter(|group| group.row.group.factors.connection_age() == Some(ConnectionAge::Steady)).find_map(
+        |group| {
+            let audit = of_choice(group, choice, conditions.margin)?;
+            let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
+            match (audit.finding, audit.strongest(), all) {
+                (Finding::Contradicts, Some(rival), _) => {
+                    let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
+                    let least = crate::outward::at_least(rival.lower?.exp_m1());
+                    let what = if group.offered { "CPU time" } else { "time" };
+                    Some(format!("in trials of {long} it takes at least {least} more {what} than {label}"))
+                }
+                (_, _, Some(_)) => {
+                    Some(format!("in trials of {long} the choices of this session lose to their rivals"))
+                }
+                _ => None,
             }
-            (_, _, Some(_)) => Some(format!("in trials of {long} the choices of this session lose to their rivals")),
-            _ => None,
-        }
-    })
+        },
+    )
 }
 
 const MS: u64 = 1_000_000;

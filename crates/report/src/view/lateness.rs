@@ -38,7 +38,7 @@ pub fn lateness(settled: &Settled) -> Option<LatenessView> {
 fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<LateFinding> {
     let levels = &settled.cell.factors;
     let is_open = levels.offered_rate().is_some() || levels.slo().is_some();
-    let pause_ns = levels.think().map(|ns| ns as f64);
+    let pause_ns = levels.think_time().map(|ns| ns as f64);
     // Late and reported, trial by trial.
     let pairs: Vec<(f64, f64)> = settled
         .trials

@@ -52,7 +52,7 @@ mod verdicts;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning,
+    Cell, CellKind, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning, renamed,
 };
 use bytegauge_stats::group::Method;
 
@@ -204,7 +204,7 @@ impl View {
 /// The words that a session was asked by, where its plan has them.
 fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
     let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
-    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty())
+    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty()).map(renamed::command)
 }
 
 /// The program that was checked, where one was.

@@ -208,7 +208,7 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
         offered_rate: levels.offered_rate().map(|rate| rate as f64),
         objective: call.knee.as_ref().and_then(objective),
         rate: known.rate,
-        think_share: levels.think().zip(known.rate).map(|(ns, rate)| {
+        think_share: levels.think_time().zip(known.rate).map(|(ns, rate)| {
             let per_flow = rate / flows(levels) as f64;
             ns as f64 / 1e9 * per_flow
         }),
@@ -244,7 +244,7 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
 }
 
 fn think_share(end: &EndSums, levels: &Spec) -> Option<f64> {
-    let think_ns = levels.think().filter(|ns| *ns > 0)? as f64;
+    let think_ns = levels.think_time().filter(|ns| *ns > 0)? as f64;
     (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64))
 }
 

@@ -47,8 +47,8 @@ fn planted(age: &str, profiles: &[&'static str]) -> SessionData {
         ..Plan::default()
     });
     let level = Level::Name(age.into());
-    data.groups.iter_mut().for_each(|row| row.group.factors.set("age", level.clone()));
-    data.cells.iter_mut().for_each(|row| row.cell.factors.set("age", level.clone()));
+    data.groups.iter_mut().for_each(|row| row.group.factors.set("connection_age", level.clone()));
+    data.cells.iter_mut().for_each(|row| row.cell.factors.set("connection_age", level.clone()));
     data
 }
 

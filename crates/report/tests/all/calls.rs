@@ -168,7 +168,7 @@ fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
     data
 }
 
-const RPC: &[(&str, &str)] = &[("profile", "rpc"), ("work", "sum"), ("walk", "16K"), ("idle_flows", "0")];
+const RPC: &[(&str, &str)] = &[("profile", "rpc"), ("work", "sum"), ("working_set", "16K"), ("idle_flows", "0")];
 
 fn engines() -> SessionData {
     let planted = [

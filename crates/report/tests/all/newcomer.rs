@@ -162,7 +162,7 @@ fn who_works_is_the_one_of_the_profile() {
     // Levels alone may be those of another workload.
     for factors in data.groups.iter_mut().map(|row| &mut row.group.factors) {
         factors.set("profile", Level::Name("rpc".into()));
-        factors.set("walk", Level::Number(16 << 10));
+        factors.set("working_set", Level::Number(16 << 10));
     }
     let holds = view(&data).answer.holds.join("; ");
     assert!(holds.contains("the server adds up every request") && !holds.contains("the reader adds"), "{holds}");

@@ -86,11 +86,11 @@ fn code_is_that_of_the_users_own_program() {
     let role = |group: &str| Level::Name(if group == "g1" { "reader" } else { "writer" }.into());
     for row in &mut data.groups {
         let role = role(&row.group.id.0);
-        row.group.factors.set("i_am", role);
+        row.group.factors.set("role", role);
     }
     for row in &mut data.cells {
         let role = role(&row.cell.group.0);
-        row.cell.factors.set("i_am", role);
+        row.cell.factors.set("role", role);
     }
     let view = View::of(&data, &Settings::default());
     let [reads, writes] = view.answer.to_use.rows.as_slice() else { panic!("{:?}", view.answer.to_use.rows) };
@@ -244,8 +244,8 @@ fn what_was_not_looked_at_is_said() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains("both ends yours (--i-am both)"), "{text}");
-    data.groups[0].group.factors.set("i_am", Level::Name("both".into()));
+    assert!(text.contains("both ends yours (--role both)"), "{text}");
+    data.groups[0].group.factors.set("role", Level::Name("both".into()));
     let asked = View::of(&data, &Settings::default()).answer.holds.join("; ");
     assert!(
         !asked.contains("both ends yours") && asked.contains("(--full-grid), socket buffers (run socket-buffers)"),
@@ -257,7 +257,7 @@ fn what_was_not_looked_at_is_said() {
     assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
     // Who reads has no congestion control to set.
     for row in &mut data.groups {
-        row.group.factors.set("i_am", Level::Name("reader".into()));
+        row.group.factors.set("role", Level::Name("reader".into()));
     }
     let holds = View::of(&data, &Settings::default()).answer.holds.join("; ");
     assert!(holds.contains("other congestion controls of the peer, which sends, than cubic"), "{holds}");

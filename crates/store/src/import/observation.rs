@@ -102,10 +102,10 @@ fn fill(factors: &mut Spec, name: &str, level: Level) {
 /// Touching every byte is the profile `sum` with a writer that fills its buffer; not touching it, `drain`.
 fn fill_touches(factors: &mut Spec, touches: bool) {
     let (work, filling, profile) = if touches { ("sum", "touch", "sum") } else { ("none", "none", "drain") };
-    for (name, level) in [("work", work), ("fill", filling), ("profile", profile)] {
+    for (name, level) in [("work", work), ("writer_work", filling), ("profile", profile)] {
         fill(factors, name, Level::Name(level.into()));
     }
-    fill(factors, "walk", Level::Number(0));
+    fill(factors, "working_set", Level::Number(0));
 }
 
 /// What no machine moves is a slip in a unit. The harness's own floor moves nothing and is rated all the same.

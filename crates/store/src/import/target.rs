@@ -3,7 +3,7 @@
 //! A name with a unit is preferred to a guess: `MB/s` may be a million bytes or a million bits, so a
 //! heading in it is not recognised but mapped by the user.
 
-use bytegauge_model::{FACTORS, Factor, Side, factor, suggest};
+use bytegauge_model::{FACTORS, Factor, Side, factor, renamed, suggest};
 
 use crate::counters;
 
@@ -184,7 +184,8 @@ fn counter(name: &str) -> Option<Target> {
 
 fn named(name: &str) -> Option<Target> {
     let fixed = NAMES.iter().find(|(ours, _)| *ours == name).map(|(_, target)| *target);
-    fixed.or_else(|| factor::find(name).map(Target::Factor)).or_else(|| counter(name))
+    let of_factor = || factor::find(renamed::factor(name)).map(Target::Factor);
+    fixed.or_else(of_factor).or_else(|| counter(name))
 }
 
 fn names() -> Vec<String> {

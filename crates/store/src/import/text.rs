@@ -84,9 +84,9 @@ fn read(line: &str, fields: &mut Fields) -> Result<(), String> {
         fields.set(target, value).map_err(|reason| format!("{part}: {reason}"))?;
     }
     fields.fill("flows", Level::Number(1));
-    for (name, level) in [("engine", "blocking"), ("work", "none"), ("fill", "none"), ("profile", "drain")] {
+    for (name, level) in [("engine", "blocking"), ("work", "none"), ("writer_work", "none"), ("profile", "drain")] {
         fields.fill(name, Level::Name(level.into()));
     }
-    fields.fill("walk", Level::Number(0));
+    fields.fill("working_set", Level::Number(0));
     Ok(())
 }

@@ -110,10 +110,24 @@ fn text_tables() {
     assert_eq!((sink.calls, sink.short_calls, sink.window_ns), (1_500_000, 9_000, 742_017_215));
     let cells = desk.store.cells(imported.session).unwrap();
     assert!(cells.iter().all(|row| factor::of(Workload::Stream).all(|factor| row.cell.factors.states(factor.name))));
-    assert_eq!(cells[0].cell.factors.get("fill"), Level::Name("none".into()));
-    assert_eq!(cells[4].cell.factors.get("fill"), Level::Absent, "a device is not written to");
+    assert_eq!(cells[0].cell.factors.get("writer_work"), Level::Name("none".into()));
+    assert_eq!(cells[4].cell.factors.get("writer_work"), Level::Absent, "a device is not written to");
     let session = desk.store.session(imported.session).unwrap();
     assert_eq!((session.status, session.plan_name.as_str()), (SessionStatus::Imported, "import"));
+}
+
+/// A table that a version before 1.0 exported.
+#[test]
+fn tables_with_old_factor_names_are_read() {
+    let table = "transport,i_am,age,walk,fill,think,read_size,bytes,duration_sec\n\
+                 unix,reader,fresh,0,touch,0,4096,1000000,1\n";
+    let mut desk = desk();
+    let imported = desk.import(table, &[]).unwrap();
+    let factors = &desk.store.cells(imported.session).unwrap()[0].cell.factors;
+    let level = |name: &str| factors.get(name).to_string();
+    assert_eq!(["role", "connection_age", "writer_work"].map(level), ["reader", "fresh", "touch"]);
+    assert_eq!((factors.working_set, factors.think_time), (Some(0), Some(0)));
+    assert!(factors.other.is_empty(), "{:?}", factors.other);
 }
 
 #[test]
@@ -175,8 +189,9 @@ fn the_published_grid_needs_no_mapping() {
         ]
     );
     let cells = desk.store.cells(imported.session).unwrap();
-    let profile =
-        |index: usize| ["work", "fill", "profile", "walk"].map(|n| cells[index].cell.factors.get(n).to_string());
+    let profile = |index: usize| {
+        ["work", "writer_work", "profile", "working_set"].map(|n| cells[index].cell.factors.get(n).to_string())
+    };
     assert_eq!(profile(0), ["sum", "touch", "sum", "0"]);
     assert_eq!(profile(1), ["none", "none", "drain", "0"]);
     // In block 4 one of the group's two cells is missing.

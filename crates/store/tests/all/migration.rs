@@ -137,3 +137,15 @@ fn nothing_that_was_counted_is_lost() {
         }
     }
 }
+
+/// Versions before 1.0 stored some factors under names that they have no longer.
+#[test]
+fn old_factor_names_become_the_present_ones() {
+    let text = fs::read_to_string(fixture("schema-3-stream", "sql")).unwrap();
+    let (_folder, store) = migrated("schema-3-stream");
+    let cells = store.cells(SessionId(1)).unwrap();
+    for (old, new) in [("walk", "working_set"), ("fill", "writer_work"), ("think", "think_time")] {
+        assert!(text.contains(&format!("\"{old}\":")), "the fixture has no {old}");
+        assert!(cells.iter().all(|row| row.cell.factors.states(new) && !row.cell.factors.states(old)), "{old}");
+    }
+}

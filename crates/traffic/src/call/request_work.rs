@@ -1,4 +1,4 @@
-//! The work of a server on its requests: `--work` on every byte, `--walk` once a request.
+//! The work of a server on its requests: `--work` on every byte, `--working-set` once a request.
 //!
 //! Each connection has its own, as each reader of a stream does, whatever engine carries it: no engine waits for the
 //! work of another connection, and all engines touch the same memory. Where requests have no connection, each thread

@@ -64,7 +64,7 @@ impl StreamSetup {
             write_size: if two_ended { Some(write_size()?) } else { None },
             batch: levels.batch().map(|n| n as usize),
             outstanding: levels.outstanding().map_or(OUTSTANDING, |n| n as usize),
-            fill: levels.fill().unwrap_or_default(),
+            fill: levels.writer_work().unwrap_or_default(),
             rate: levels.rate(),
             both: levels.goes_both_ways() && engine != Engine::Null,
             path,

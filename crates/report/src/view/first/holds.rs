@@ -1,7 +1,7 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellKind, IAm, Level, Placement, SessionStatus, Spec, Stage, catalog};
+use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Stage, catalog};
 
 use super::super::document::{GroupView, LookView, View};
 use super::super::groups::are_apart;
@@ -27,7 +27,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             !questions.varying.iter().any(|name| name == factor.name) && is_everywhere(factor.name, level)
         });
         // How old connections were says more than a word for it.
-        let common = common.filter(|(factor, _)| !aged || factor.name != "age");
+        let common = common.filter(|(factor, _)| !aged || factor.name != "connection_age");
         // Where all are pinned that is said already.
         let common = common.filter(|(factor, _)| !is_pinned || factor.name != "placement");
         // A row says what its peer does where rows differ in that.
@@ -37,8 +37,8 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
         let is_foreign =
             candidates.peek().is_some() && candidates.all(|cell| levels(&cell.factors).connect().is_some());
         let said = common.filter_map(|(factor, _)| match factor.name {
-            "i_am" if is_foreign => Some("the server is not yours".to_owned()),
-            "i_am" if peers_differ => phrase::who(&conditions).map(str::to_owned),
+            "role" if is_foreign => Some("the server is not yours".to_owned()),
+            "role" if peers_differ => phrase::who(&conditions).map(str::to_owned),
             name => phrase::condition(name, &conditions),
         });
         said.chain(worker(view, questions)).collect()
@@ -119,7 +119,7 @@ fn not_asked(view: &View) -> Vec<String> {
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
         // Whoever sends sets it.
-        said.push(match over_tcp.iter().all(|levels| levels.i_am() == Some(IAm::Reader)) {
+        said.push(match over_tcp.iter().all(|levels| levels.role() == Some(ProgramRole::Reader)) {
             true => format!("other congestion controls of the peer, which sends,{set} (--congestion)"),
             false => format!("other congestion controls{set} (--congestion)"),
         });
@@ -135,8 +135,8 @@ fn not_asked(view: &View) -> Vec<String> {
         said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
     if let Some("buffer-size") = (!said.is_empty()).then_some(view.plan.name.as_str()) {
-        if !groups.iter().any(|levels| levels.i_am() == Some(IAm::Both)) {
-            said.push("both ends yours (--i-am both)".into());
+        if !groups.iter().any(|levels| levels.role() == Some(ProgramRole::Both)) {
+            said.push("both ends yours (--role both)".into());
         }
         said.push("peers of other sizes, other readers (--full-grid)".into());
         said.push("socket buffers (run socket-buffers)".into());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, FACTORS, IAm, Level, SessionStatus, Spec, Stage};
+use bytegauge_model::{CellKind, FACTORS, Level, ProgramRole, SessionStatus, Spec, Stage};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{
@@ -262,8 +262,8 @@ pub fn all_trials(cell: &CellView) -> Option<f64> {
 /// Whether the program's peer chooses it. Who sends decides about congestion control.
 fn is_peers(levels: &Spec, factor: &str) -> bool {
     matches!(
-        (levels.i_am(), factor),
-        (Some(IAm::Reader), "write_size" | "congestion") | (Some(IAm::Writer), "read_size")
+        (levels.role(), factor),
+        (Some(ProgramRole::Reader), "write_size" | "congestion") | (Some(ProgramRole::Writer), "read_size")
     )
 }
 

@@ -200,7 +200,7 @@ fn lever_text(view: &View, lever: &LeverView, questions: &Questions) -> Option<S
         "placement" => "placement".to_owned(),
         "transport" => "the transport".to_owned(),
         // Whoever sends sets it.
-        "congestion" if group.factors.get("i_am").is_some_and(|who| who == "reader") => {
+        "congestion" if group.factors.get("role").is_some_and(|who| who == "reader") => {
             "the peer's congestion control".to_owned()
         }
         "congestion" => "congestion control".to_owned(),

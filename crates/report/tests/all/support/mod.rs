@@ -255,7 +255,7 @@ fn add_group(
         conditions.push(("placement", placement.to_owned()));
     }
     conditions.push(("work", if profile == "drain" { "none" } else { "sum" }.into()));
-    conditions.push(("walk", if profile == "parser" { "512K" } else { "0" }.into()));
+    conditions.push(("working_set", if profile == "parser" { "512K" } else { "0" }.into()));
     let mut facts = Map::new();
     facts.insert("warmup_ns".into(), json!(4_000_000));
     facts.insert("steady".into(), json!(true));

@@ -1,0 +1,83 @@
+//! Options and commands that do not exist: which one was probably meant.
+//!
+//! An option that an earlier version had leads to its present name. Other unknown names lead to the nearest known one,
+//! if it differs by a slip of the finger. Never accepts an unknown name.
+
+use std::ffi::OsString;
+
+use bytegauge_model::{renamed, suggest};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Arg, Command};
+
+/// The error with advice about an unknown option or command. `words` is the command line with the program's name.
+pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
+    let (kind, advice): (_, fn(&Command, &str) -> Option<String>) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, about_option),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, about_command),
+        _ => return error,
+    };
+    let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
+    if let Some(advice) = advice(named(command, words), &name) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
+    }
+    error
+}
+
+/// The innermost command that the words name.
+fn named<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
+    let words = words.iter().skip(1).take_while(|word| *word != "--");
+    words
+        .filter_map(|word| word.to_str())
+        .fold(command, |command, word| command.find_subcommand(word).unwrap_or(command))
+}
+
+fn about_option(command: &Command, name: &str) -> Option<String> {
+    let name = name.strip_prefix("--")?;
+    let known: Vec<&str> = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
+    if let Some(new) = renamed::option(name).filter(|new| known.contains(&new.as_str())) {
+        return Some(format!("the option was renamed: use --{new}"));
+    }
+    suggest::nearest(name, known).map(|nearest| format!("a similar option exists: --{nearest}"))
+}
+
+fn about_command(command: &Command, name: &str) -> Option<String> {
+    let known = command.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    suggest::nearest(name, known).map(|nearest| format!("a similar command exists: {nearest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command_line;
+
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let command = command_line::command();
+        let error = command.clone().try_get_matches_from(&words).unwrap_err();
+        explained(error, &command, &words).render().to_string()
+    }
+
+    #[test]
+    fn renamed_option_names_the_new_one() {
+        for (line, expected) in [
+            ("bytegauge stream --i-am reader", "use --role"),
+            ("bytegauge run buffer-size --age=fresh", "use --connection-age"),
+            ("bytegauge call --think 1ms", "use --think-time"),
+        ] {
+            let said = said(line);
+            assert!(said.contains(&format!("renamed: {expected}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn slip_of_the_finger_names_the_nearest() {
+        let said_of_option = said("bytegauge stream --read-sise 4K");
+        assert!(said_of_option.contains("a similar option exists: --read-size"), "{said_of_option}");
+        let said_of_command = said("bytegauge strem");
+        assert!(said_of_command.contains("a similar command exists: stream"), "{said_of_command}");
+        let unlike = said("bytegauge stream --colour red");
+        assert!(!unlike.contains("tip:"), "{unlike}");
+    }
+}
