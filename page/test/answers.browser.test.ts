@@ -55,7 +55,7 @@ inBrowser("the answers in a browser", () => {
     view.answer.use.choices = [{ factor: "congestion", heading: "TCP_CONGESTION", auto: "bbr" }];
     group.recommendation.survives_exchange = false;
     group.twin = { exchanged_bound: 0.078 } as unknown as NonNullable<typeof group.twin>;
-    view.answer.next = ["bytegauge run buffer-size --resume 1 --until proven", "179 s at most"];
+    view.answer.next = ["bytegauge run buffer-size --resume 1 --until conclusive", "179 s at most"];
     view.answer.avoid = [
       {
         question: "g1 unix",

@@ -111,7 +111,7 @@ fn measure(product: &Product, circumstance: Circumstance, budget: Option<&str>) 
     let group = matches!(circumstance, Circumstance::Quota).then(|| Group::of(QUOTA_CPUS)).transpose()?;
     let mut command = group.as_ref().map_or_else(|| product.command(), |group| product.command_in(group));
     command.arg("run").arg(&file).args(["--quiet", "--format", "csv"]);
-    command.args(budget.iter().flat_map(|budget| ["--budget", budget]));
+    command.args(budget.iter().flat_map(|budget| ["--time", budget]));
     let output = command.output().context("running bytegauge")?;
     drop(load);
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

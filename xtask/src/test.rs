@@ -24,7 +24,7 @@ const TESTS_A_CPU: usize = 4;
 
 /// What the release build is asked to carry.
 const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --read-size 64K --write-size 64K \
-                           --duration 20ms --blocks 2 --budget 5s --verify";
+                           --trial-time 20ms --blocks 2 --time 5s --verify";
 
 /// `cargo xtask test`.
 pub fn command() -> Command {

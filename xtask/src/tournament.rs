@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let file = product.store.with_file_name("tournament.toml");
         std::fs::write(&file, plan(&questions, &runs[0], given("trial")?)?).context("writing the plan")?;
         let mut command = product.command();
-        command.arg("run").arg(&file).args(["--budget", given("budget")?]);
+        command.arg("run").arg(&file).args(["--time", given("budget")?]);
         command.args(matches.get_flag("resume").then_some("--resume"));
         command.args(["--quiet", "--format", "csv"]).stdout(std::process::Stdio::null());
         steps::visible(&mut command).context("running bytegauge")?;
@@ -186,7 +186,7 @@ fn plan(questions: &[Question], of: &Value, trial: &str) -> Result<String> {
     if !text("ends").is_empty() {
         plan.push_str(&format!("ends = \"{}\"\n", text("ends")));
     }
-    plan.push_str("audit = false\nfinalists = \"all\"\n");
+    plan.push_str("long-trials = false\nfinalists = \"all\"\n");
     for question in questions.iter().filter(|question| question.is_contested()) {
         let mut levels: BTreeMap<&String, Vec<String>> = BTreeMap::new();
         for (name, level) in question.entrants().into_iter().flatten().chain(&question.conditions) {
@@ -196,7 +196,7 @@ fn plan(questions: &[Question], of: &Value, trial: &str) -> Result<String> {
                 there.push(level);
             }
         }
-        plan.push_str(&format!("\n# {}\n[[part]]\nduration = \"{trial}\"\n", question.label));
+        plan.push_str(&format!("\n# {}\n[[part]]\ntrial-time = \"{trial}\"\n", question.label));
         // What is left to the system everywhere is so without a word.
         for (name, levels) in levels.iter().filter(|(_, levels)| levels.iter().any(|level| level != "auto")) {
             plan.push_str(&format!("{name} = \"{}\"\n", levels.join(",")));
@@ -405,7 +405,7 @@ mod tests {
         let questions = questions(&[run(1, 65_536, 65_536, true), run(2, 4096, 1 << 20, true)]).unwrap();
         let text = plan(&questions, &run(1, 0, 0, true), "250ms").unwrap();
         for line in
-            ["read_size = \"64K,4K,1M\"", "write_size = \"16K\"", "think-time = \"0ns\"", "duration = \"250ms\""]
+            ["read_size = \"64K,4K,1M\"", "write_size = \"16K\"", "think_time = \"0ns\"", "trial-time = \"250ms\""]
         {
             assert!(text.contains(line), "{text}");
         }

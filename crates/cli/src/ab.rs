@@ -18,16 +18,16 @@ const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; w
 
 /// Flags that a side's words cannot hold.
 const OF_SESSION: [&str; 17] = [
-    "budget",
+    "time",
     "blocks",
-    "looks",
+    "analyses",
     "until",
-    "until-max",
-    "audit",
+    "max-time",
+    "long-trials",
     "margin",
     "seed",
     "verify",
-    "gentle",
+    "half-load",
     "dry-run",
     "resume",
     "format",

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 
 use crate::exit::Failure;
 
-/// The words of a command line, each negative value joined to its flag: `--budget -5s` is a wrong budget, not a
+/// The words of a command line, each negative value joined to its flag: `--time -5s` is a wrong budget, not a
 /// flag called `-5`.
 pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
@@ -109,10 +109,10 @@ mod tests {
             let asked = asked(words.split_whitespace().map(OsString::from));
             assert_eq!(asked.join(" "), expected, "{words}");
         };
-        check("--store /tmp/r.db run buffer-size --budget 4m", "run buffer-size --budget 4m");
+        check("--store /tmp/r.db run buffer-size --time 4m", "run buffer-size --time 4m");
         check("run --store=/tmp/r.db buffer-size", "run buffer-size");
         check("stream --read-size 4K,64K --resume 3 -q", "stream --read-size 4K,64K -q");
-        check("stream --resume --until proven", "stream --until proven");
+        check("stream --resume --until conclusive", "stream --until conclusive");
         check("check --values 1,2 -- dd --store x --resume 2", "check --values 1,2 -- dd --store x --resume 2");
         check("survey --only buffer-size", "");
     }
@@ -123,7 +123,7 @@ mod tests {
             let joined = joined(words.split(' ').map(OsString::from));
             assert_eq!(joined, expected.split(' ').collect::<Vec<_>>());
         };
-        check("x --budget -5s --dry-run", "x --budget=-5s --dry-run");
+        check("x --time -5s --dry-run", "x --time=-5s --dry-run");
         check("x --read-size=4K -1 -o 2", "x --read-size=4K -1 -o 2");
         check("x -- -1", "x -- -1");
     }

@@ -17,8 +17,8 @@ use clap::ArgMatches;
 use crate::exit::Failure;
 use crate::{args, measure, resume, stored};
 
-/// What `--values` takes for those that the latest stored answer names; `answer:7` for session 7's.
-const ANSWER: &str = "answer";
+/// What `--values` takes for those that the latest stored answer names; `recommended:7` for session 7's.
+const RECOMMENDED: &str = "recommended";
 
 /// The choices of an answer that are sizes which a program may take.
 const SIZES: [&str; 5] = ["read_size", "write_size", "relay_buffer", "rcvbuf", "sndbuf"];
@@ -168,15 +168,15 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 fn is_answer(text: &str) -> bool {
-    text == ANSWER || text.starts_with("answer:")
+    text == RECOMMENDED || text.starts_with("recommended:")
 }
 
-/// What a stored answer names, where it is asked for by `--values answer` or `--advice`.
+/// What a stored answer names, where it is asked for by `--values recommended` or `--recommendation`.
 fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
     let by_values = args::text(matches, "values").filter(|text| is_answer(text));
-    let wanted = match (by_values, args::text(matches, "advice")) {
+    let wanted = match (by_values, args::text(matches, "recommendation")) {
         (None, None) => return Ok(None),
-        (Some(text), _) => text.strip_prefix("answer:"),
+        (Some(text), _) => text.strip_prefix("recommended:"),
         (None, Some("latest")) => None,
         (None, Some(id)) => Some(id),
     };

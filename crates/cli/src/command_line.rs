@@ -38,7 +38,7 @@ names the others, or gives every row one value:
 /// What is not to be seen from the flags.
 const CHECK_HELP: &str =
     "Every run is one trial. Values are tried in random order, block by block, with one of them twice, \
-and compared within blocks; --values answer tries those that the latest stored answer names.
+and compared within blocks; --values recommended tries those that the latest stored answer names.
 
   bytegauge check --values 4K..1M --default 512 -- dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
   bytegauge check --values 16K,64K,256K --default 16K --metric bytes:1G \
@@ -52,8 +52,8 @@ what they print is read only where --metric or --ready look at it. The command i
 const AB_HELP: &str =
     "Both are visited in every block, in random order, one of them twice; what is reported holds at 95 %.
 
-  bytegauge ab --a 'run:stream --read-size 4K' --b 'run:stream --read-size 64K' --until decided
-  bytegauge ab --a 'cmd:./old --input data' --b 'cmd:./new --input data' --margin 2% --budget 30s
+  bytegauge ab --a 'run:stream --read-size 4K' --b 'run:stream --read-size 64K' --until conclusive
+  bytegauge ab --a 'cmd:./old --input data' --b 'cmd:./new --input data' --margin 2% --time 30s
   bytegauge ab --a 'start:./old 7000' --b 'start:./new 7000' --ready tcp:7000 -- ./client 7000
   bytegauge ab --a addr:10.0.0.1:7000 --b addr:10.0.0.2:7000
 
@@ -76,7 +76,7 @@ slower, and how much is told. Nothing of it is changed, and what it sends is not
 what the system refuses is said with the next step.
 
   bytegauge observe --pid $(pgrep -o nginx)
-  bytegauge observe --for 10s -- dd if=/dev/zero of=/dev/null bs=64K count=100K
+  bytegauge observe --time 10s -- dd if=/dev/zero of=/dev/null bs=64K count=100K
 
 What is started here has no input, prints to standard error, and is told to leave (TERM) when the time is over.";
 
@@ -114,10 +114,10 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("survey")
                 .about("The ready plans in small, one after another, in five minutes: what to know of this machine first")
-                .arg(valued("budget", "TIME", "Time for all of it [default: 5m]"))
+                .arg(valued("time", "TIME", "Time for all of it [default: 5m]"))
                 .arg(valued("only", "PLANS", "Some of them alone, such as buffer-size,tcp-echo"))
                 .arg(seed_arg())
-                .arg(Arg::new("gentle").long("gentle").action(ArgAction::SetTrue).help("Rest after every trial as long as it took"))
+                .arg(Arg::new("half-load").long("half-load").action(ArgAction::SetTrue).help("Rest after every trial as long as it took"))
                 .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print what would be measured, and for how long"))
                 .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress and no page, only the answers"))
                 .arg(no_page_arg()),
@@ -126,7 +126,7 @@ pub fn command() -> Command {
             Command::new("doctor")
                 .about("What of this machine disturbs measurements or slows sockets, each with the command that mends it")
                 .arg(choice("format", &["text", "json"]).default_value("text").help("How to print it"))
-                .arg(valued("for", "TIME", "How long to look at what the host and other programs take of the CPUs [default: 3s]"))
+                .arg(valued("time", "TIME", "How long to look at what the host and other programs take of the CPUs [default: 3s]"))
                 .arg(strict_arg().help("Exit with 3 if there is something to mend")),
         )
         .subcommand(observing())
@@ -246,7 +246,7 @@ fn observing() -> Command {
                 .conflicts_with("pid")
                 .help("A program to start and look at, instead of --pid"),
         )
-        .arg(Arg::new("for").long("for").value_name("TIME").help("How long to look [default: 5s]"))
+        .arg(Arg::new("time").long("time").value_name("TIME").help("How long to look [default: 5s]"))
         .arg(Arg::new("sample").long("sample").value_name("TIME").help("How long it is traced at a time [default: 100ms]"))
         .arg(
             Arg::new("output")
@@ -298,7 +298,7 @@ fn ab() -> Command {
         })
         .mut_arg("strict", |arg| arg.help("Exit with 3 if it could not be decided"))
         .mut_arg("until", |arg| {
-            arg.value_parser(["decided"]).help("Go on from judgement to judgement until it is decided")
+            arg.value_parser(["conclusive"]).help("Go on from judgement to judgement until it is decided")
         })
 }
 
@@ -307,12 +307,16 @@ fn checking(command: Command) -> Command {
     with_program(command)
         .after_help(CHECK_HELP)
         .arg(valued("default", "VALUE", "What the program has now: the gain over it is told"))
-        .arg(valued("advice", "ID", "Try what that session named as well, and tell whether it holds here (or: latest)"))
+        .arg(valued(
+            "recommendation",
+            "ID",
+            "Try what that session named as well, and tell whether it holds here (or: latest)",
+        ))
 }
 
 /// Of a program no byte of ours is compared, it is a process anyway, and no trial of it is longer than another.
 fn hide_what_programs_lack(arg: Arg) -> Arg {
-    let hidden = ["ends", "verify", "audit", "fit-max"].contains(&arg.get_id().as_str());
+    let hidden = ["ends", "verify", "long-trials", "fit-max"].contains(&arg.get_id().as_str());
     if hidden { arg.hide(true) } else { arg }
 }
 
@@ -340,10 +344,10 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let command = factor_flags::args(workload).into_iter().fold(command, Command::arg);
     command
         .next_help_heading("Design")
-        .arg(valued("budget", "TIME", "Time until the first judgement, such as 60s or 5m; --until or --resume go on to the next"))
+        .arg(valued("time", "TIME", "Time until the first judgement, such as 60s or 5m; --until or --resume go on to the next"))
         .arg(valued("blocks", "N", "Confirmation blocks until the first judgement, instead of as many as the budget allows"))
         .arg(valued(
-            "looks",
+            "analyses",
             "N",
             "Judgements that the session may have, each after twice the blocks; 1 uses all of the 95 % [default: 3]",
         ))
@@ -351,15 +355,15 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
             Arg::new("until")
                 .long("until")
                 .value_name("WHAT")
-                .value_parser(["proven"])
+                .value_parser(["conclusive"])
                 .help("Go on from judgement to judgement until all is proven that can be"),
         )
         .arg(
-            valued("until-max", "TIME", "Begin no further judgement that would end after so much measured time of the session (what was measured before --resume counts, pauses do not)")
+            valued("max-time", "TIME", "Begin no further judgement that would end after so much measured time of the session (what was measured before --resume counts, pauses do not)")
                 .requires("until"),
         )
         .arg(valued(
-            "audit",
+            "long-trials",
             "SHARE",
             "Share of the time in which the answer is compared once more in trials of 250 ms; off for none [default: 10%]",
         ))
@@ -387,8 +391,8 @@ fn measuring(command: Command, workload: Option<Workload>) -> Command {
                 .help("Check every byte at the sink (slower; the numbers include the checking)"),
         )
         .arg(
-            Arg::new("gentle")
-                .long("gentle")
+            Arg::new("half-load")
+                .long("half-load")
                 .action(ArgAction::SetTrue)
                 .help("Rest after every trial as long as it took, for other programs' sake (half as many trials in a budget)"),
         )

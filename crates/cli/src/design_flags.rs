@@ -11,19 +11,19 @@ use crate::exit::Failure;
 
 /// Puts them into a plan.
 pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
-    if let Some(Nanos(ns)) = args::parsed(matches, "budget")? {
+    if let Some(Nanos(ns)) = args::parsed(matches, "time")? {
         if ns == 0 {
-            return Err(Failure::usage("--budget: a session needs time: give for example 60s"));
+            return Err(Failure::usage("--time: a session needs time: give for example 60s"));
         }
         spec.budget_ns = Some(ns);
     }
     if let Some(text) = args::text(matches, "blocks") {
         spec.blocks = Some(blocks(text)?);
     }
-    if let Some(text) = args::text(matches, "looks") {
+    if let Some(text) = args::text(matches, "analyses") {
         spec.looks = looks(text)?;
     }
-    if let Some(text) = args::text(matches, "audit") {
+    if let Some(text) = args::text(matches, "long-trials") {
         spec.audit = audit(text)?;
     }
     if let Some(text) = args::text(matches, "margin") {
@@ -33,7 +33,7 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
         spec.ends = ends;
     }
     spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
-    spec.gentle |= matches!(matches.try_get_one::<bool>("gentle"), Ok(Some(true)));
+    spec.gentle |= matches!(matches.try_get_one::<bool>("half-load"), Ok(Some(true)));
     Ok(())
 }
 
@@ -47,7 +47,7 @@ fn blocks(text: &str) -> Result<u64, Failure> {
 /// How often a session may be judged.
 fn looks(text: &str) -> Result<u64, Failure> {
     text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
-        Failure::usage(format!("--looks: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
+        Failure::usage(format!("--analyses: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
     })
 }
 
@@ -56,7 +56,7 @@ fn audit(text: &str) -> Result<f64, Failure> {
     let share = if text == "off" { Some(0.0) } else { share(text) };
     share.filter(|share| (0.0..=AUDIT_MAX).contains(share)).ok_or_else(|| {
         Failure::usage(format!(
-            "--audit: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
+            "--long-trials: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
             AUDIT_MAX * 100.0
         ))
     })

@@ -96,10 +96,10 @@ struct Facts {
 
 /// `bytegauge doctor`.
 pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
-    let length = args::parsed::<Nanos>(matches, "for")?.unwrap_or(LOOK);
+    let length = args::parsed::<Nanos>(matches, "time")?.unwrap_or(LOOK);
     if !(LOOK_MIN..=LOOK_MAX).contains(&length) {
         return Err(Failure::usage(format!(
-            "--for: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"
+            "--time: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"
         )));
     }
     let environment = Environment::read();

@@ -86,8 +86,8 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
         _ if further.is_empty() => return String::new(),
         (true, None) => "at once, until all is proven that can be",
         (true, Some(_)) => "at once, until it is decided",
-        (false, None) => "with --resume afterwards, or at once with --until proven",
-        (false, Some(_)) => "with --resume afterwards, or at once with --until decided",
+        (false, None) => "with --resume afterwards, or at once with --until conclusive",
+        (false, Some(_)) => "with --resume afterwards, or at once with --until conclusive",
     };
     format!("  where something stays open: {}, {when}\n", further.join(", "))
 }

@@ -227,9 +227,9 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     };
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
-    let until_max_ns = args::parsed::<Nanos>(matches, "until-max")?.map(|cap| cap.0);
+    let until_max_ns = args::parsed::<Nanos>(matches, "max-time")?.map(|cap| cap.0);
     if until_proven && plan.looks == 1 {
-        return Err(Failure::usage("--until: with --looks 1 there is no further judgement: leave one of them out"));
+        return Err(Failure::usage("--until: with --analyses 1 there is no further judgement: leave one of them out"));
     }
     let plant = args::text(matches, "plant").map(plant).transpose()?;
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);

@@ -42,11 +42,11 @@ const COLUMNS_MIN: usize = 40;
 
 /// `bytegauge observe`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let time_ns = args::parsed::<Nanos>(matches, "for")?.map_or(TIME_NS, |time| time.0);
+    let time_ns = args::parsed::<Nanos>(matches, "time")?.map_or(TIME_NS, |time| time.0);
     let sample_ns = args::parsed::<Nanos>(matches, "sample")?.map_or(SAMPLE_NS, |time| time.0);
     if sample_ns < SAMPLE_MIN_NS || time_ns < sample_ns {
         return Err(Failure::usage(
-            "--sample takes 1ms or more, and --for no less than --sample: --for 5s --sample 100ms",
+            "--sample takes 1ms or more, and --time no less than --sample: --time 5s --sample 100ms",
         ));
     }
     let words: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
@@ -103,7 +103,7 @@ fn nothing_seen(observed: &Observed) -> u8 {
             (operations @ 1.., ..) =>
                 format!(": it handed {operations} operations to io_uring, whose sizes are not to be seen this way"),
             (0, true, _) => ": it has ended; was it started as it should be?".to_owned(),
-            (0, false, _) => ": look while it has work to do, or longer (--for 60s)".to_owned(),
+            (0, false, _) => ": look while it has work to do, or longer (--time 60s)".to_owned(),
         }
     ));
     if observed.interrupted { INTERRUPTED } else { FAILED }

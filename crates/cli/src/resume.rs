@@ -174,14 +174,14 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
         )));
     }
     let design = [
-        ("budget", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
+        ("time", asked.budget_ns.to_string(), begun.budget_ns.to_string()),
         ("blocks", format!("{:?}", asked.blocks), format!("{:?}", begun.blocks)),
-        ("looks", asked.looks.to_string(), begun.looks.to_string()),
-        ("audit", asked.audit.to_string(), begun.audit.to_string()),
+        ("analyses", asked.looks.to_string(), begun.looks.to_string()),
+        ("long-trials", asked.audit.to_string(), begun.audit.to_string()),
         ("margin", asked.margin.to_string(), begun.margin.to_string()),
         ("ends", asked.ends.to_string(), begun.ends.to_string()),
         ("verify", asked.verify.to_string(), begun.verify.to_string()),
-        ("gentle", asked.gentle.to_string(), begun.gentle.to_string()),
+        ("half-load", asked.gentle.to_string(), begun.gentle.to_string()),
         ("seed", asked.seed.to_string(), begun.seed.to_string()),
     ];
     let design = design.into_iter().filter(|(name, ..)| given(name)).map(|(name, a, b)| (name.to_owned(), a, b));

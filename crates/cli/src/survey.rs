@@ -23,7 +23,7 @@ const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 
 /// `bytegauge survey`.
 pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
-    let budget_ns = args::parsed::<Nanos>(matches, "budget")?.map_or(SURVEY_NS, |budget| budget.0);
+    let budget_ns = args::parsed::<Nanos>(matches, "time")?.map_or(SURVEY_NS, |budget| budget.0);
     let steps = steps(matches)?;
     let seed = design_flags::seed(matches);
     if matches.get_flag("dry-run") {
@@ -50,14 +50,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         let title = format!("{}/{} {}: {}", at + 1, steps.len(), step.plan, step.asks);
         let mut spec = step.spec(&steps, budget_ns)?;
-        spec.gentle = matches.get_flag("gentle");
+        spec.gentle = matches.get_flag("half-load");
         let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
             Ok(plan) if plan.budget_ns <= step.budget_ns(&steps, budget_ns) => plan,
             // What this machine lacks, or the time does, is said, and the rest goes on.
             planned @ (Ok(_) | Err(PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
                 let why = match planned {
                     Err(error @ PlanError::NothingLeft(_)) => error.to_string(),
-                    _ => "its part of the time is too short: give a longer --budget, or fewer --only".into(),
+                    _ => "its part of the time is too short: give a longer --time, or fewer --only".into(),
                 };
                 terminal::print(&format!("{title}\n  - {why}\n"));
                 continue;

@@ -116,7 +116,7 @@ impl Run<'_> {
                 let why = spending.used_up_by(self);
                 let time = match look {
                     1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
-                    _ => "the time of --until-max".to_owned(),
+                    _ => "the time of --max-time".to_owned(),
                 };
                 let note =
                     format!("the blocks of judgement {look} stopped after {done} of {of}, when {time} was over: {why}");

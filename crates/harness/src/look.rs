@@ -101,7 +101,7 @@ impl Run<'_> {
         let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
         let needed = with_spare(monotonic_ns() - self.began_ns + next_ns);
         self.observer.hear(&Event::Note(format!(
-            "nothing more is measured: judgement {} of {} {beyond}: give --until-max {needed}, or leave it out",
+            "nothing more is measured: judgement {} of {} {beyond}: give --max-time {needed}, or leave it out",
             self.look, self.plan.looks
         )));
         let begun = Stand::of(&self.store.groups(self.session)?).map_or(0, |stand| stand.begun);
@@ -113,7 +113,7 @@ impl Run<'_> {
         let spent_ns = monotonic_ns() - self.began_ns;
         let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
         let (next, spent, cap) = (forecast(next_ns), forecast(spent_ns), Nanos(cap_ns));
-        Some(format!("would take about {next} beside the {spent} that were measured, and end beyond --until-max {cap}"))
+        Some(format!("would take about {next} beside the {spent} that were measured, and end beyond --max-time {cap}"))
     }
 
     /// Time of all looks after one, which come at once where something stays open and the user wants them, nanoseconds; as

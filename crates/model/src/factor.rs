@@ -557,7 +557,7 @@ pub const FACTORS: &[Factor] = &[
     Factor {
         name: "duration",
         lens: lens!(duration),
-        flag: None,
+        flag: Some("trial-time"),
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
         defaults: everywhere("auto"),

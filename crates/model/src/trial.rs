@@ -23,7 +23,7 @@ use crate::workload::Workload;
 
 /// Why a trial of the null engine failed whose thread was not let run: it moves nothing on purpose, so that no byte came is no news.
 pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purpose, did not run within the window (it was kept \
-                             from a CPU), so the harness's own cost is not known: use a longer --duration";
+                             from a CPU), so the harness's own cost is not known: use a longer --trial-time";
 
 /// How a trial, or a cell, ended. Decisions match on the variant; the reason is text for people and is never parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -240,24 +240,24 @@ mod tests {
     fn an_audit_has_its_share_and_leaves_the_fewest_blocks_theirs() {
         let check = |text: &str, audited: bool| {
             let with = schedule(text);
-            let without = schedule(&format!("{text}\naudit = false"));
+            let without = schedule(&format!("{text}\nlong-trials = false"));
             assert_eq!((with.audit_ns > 0, without.audit_ns), (audited, 0), "{text}: {with:?}");
             let others_ns = with.total_ns() - with.audit_ns;
             assert!(with.audit_ns <= others_ns / 9 + 1, "{text}: {with:?}");
             assert!(with.blocks >= 6 && with.blocks <= without.blocks, "{text}: {with:?} {without:?}");
         };
-        check("budget = \"60s\"", true);
+        check("time = \"60s\"", true);
         check("blocks = 100", true);
         check("blocks = 6", false);
-        check("budget = \"5s\"", false);
-        check("budget = \"60s\"\nduration = \"300ms\"", false);
-        check("budget = \"60s\"\ntransport = \"/dev/zero\"", false);
+        check("time = \"5s\"", false);
+        check("time = \"60s\"\ntrial-time = \"300ms\"", false);
+        check("time = \"60s\"\ntransport = \"/dev/zero\"", false);
     }
 
     #[test]
     fn the_audit_of_later_judgements_goes_with_their_blocks() {
         // Screened before: sixteen sizes.
-        let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\nbudget = \"60s\"";
+        let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\ntime = \"60s\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         let schedule = plan.schedule();
         assert!(schedule.screen_ns > 0 && schedule.audit_ns > 0, "{schedule:?}");
@@ -272,7 +272,7 @@ mod tests {
         let text = format!(
             "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nplacement = \"cross-core\"\nflows = 20\n\
              competing-flows = \"0,20\"\nconnect-per-call = \"on\"\nfinalists = \"all\"\ntrial = \"80ms\"\n\
-             server-engine = \"blocking,epoll\"\nrcvbuf = \"{rcvbuf}\"\nbudget = \"{budget}\""
+             server-engine = \"blocking,epoll\"\nrcvbuf = \"{rcvbuf}\"\ntime = \"{budget}\""
         );
         resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1)
     }
@@ -304,7 +304,7 @@ mod tests {
         assert!(plan.notes.iter().any(|note| note.starts_with(&said)), "{:?}", plan.notes);
         // Of far longer it is asked.
         let refused = calls("auto", "1s").unwrap_err().to_string();
-        assert!(refused.contains(&format!("give --budget {}s", plan.budget_ns / 1_000_000_000)), "{refused}");
+        assert!(refused.contains(&format!("give --time {}s", plan.budget_ns / 1_000_000_000)), "{refused}");
     }
 
     #[test]
@@ -346,8 +346,8 @@ mod tests {
             assert!(gentle.blocks < steady.blocks && gentle.blocks >= 6, "{text}: {gentle:?} {steady:?}");
             assert!(gentle.total_ns() <= budget_ns, "{text}: {gentle:?}");
         };
-        check("budget = \"20s\"");
-        check("budget = \"60s\"");
-        check("budget = \"60s\"\naudit = false");
+        check("time = \"20s\"");
+        check("time = \"60s\"");
+        check("time = \"60s\"\nlong-trials = false");
     }
 }

@@ -12,8 +12,19 @@ use crate::spec::{Part, PlanError, PlanSpec, ProfileSpec, parse as parse_levels}
 
 /// Keys of a plan beside the factors.
 const PLAN_KEYS: &[&str] = &[
-    "name", "summary", "workload", "budget", "blocks", "looks", "audit", "margin", "ends", "verify", "wants",
-    "profiles", "part",
+    "name",
+    "summary",
+    "workload",
+    "time",
+    "blocks",
+    "analyses",
+    "long-trials",
+    "margin",
+    "ends",
+    "verify",
+    "wants",
+    "profiles",
+    "part",
 ];
 
 /// Keys of a part beside the factors.
@@ -51,10 +62,10 @@ impl Reader<'_> {
                 "name" => spec.name = self.text(key, value)?,
                 "summary" => spec.summary = self.text(key, value)?,
                 "workload" => {}
-                "budget" => spec.budget_ns = Some(self.duration(key, value)?),
+                "time" => spec.budget_ns = Some(self.duration(key, value)?),
                 "blocks" => spec.blocks = Some(self.count(key, value)?),
-                "looks" => spec.looks = self.looks(key, value)?,
-                "audit" => spec.audit = self.audit(key, value)?,
+                "analyses" => spec.looks = self.looks(key, value)?,
+                "long-trials" => spec.audit = self.audit(key, value)?,
                 "margin" => spec.margin = self.margin(key, value)?,
                 "ends" => spec.ends = self.ends(key, value)?,
                 "verify" => spec.verify = value.as_bool().ok_or_else(|| self.bad(key, "takes true or false"))?,
@@ -282,7 +293,7 @@ mod tests {
         );
         check_error("age = \"fresh\"", "p.toml: `age` was renamed: write `connection-age`");
         check_error("read-size = -1", "--read-size: `-1` is negative: sizes, counts and durations start at 0");
-        check_error("budget = 60", "p.toml: `budget` takes a text in quotes");
+        check_error("time = 60", "p.toml: `time` takes a text in quotes");
         check_error("finalists = 1", "p.toml: `finalists` takes a number from 2 to 64, or \"all\"");
         check_error("workload = \"strem\"", "p.toml: `workload` is \"stream\", \"call\" or \"ring\"");
         check_error("workload = 1", "p.toml: `workload` takes a text in quotes");

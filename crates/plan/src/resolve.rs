@@ -356,11 +356,8 @@ mod tests {
             "--work is set by the profiles already: leave out --profile or --work",
         );
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
-        let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\nbudget = \"1s\"").unwrap_err().to_string();
-        assert!(
-            error.starts_with("a budget of 1 s is too short for 3750 cells in 6 groups: give --budget "),
-            "{error}"
-        );
+        let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\ntime = \"1s\"").unwrap_err().to_string();
+        assert!(error.starts_with("a budget of 1 s is too short for 3750 cells in 6 groups: give --time "), "{error}");
     }
 
     #[test]
@@ -406,8 +403,8 @@ mod tests {
         assert!(searching.budget_ns > plain.budget_ns);
         let both = plan_of(&format!("{text}\nslo = \"none,p99=2ms\"\nrate = \"max,10k\"")).unwrap();
         assert_eq!(both.groups.len(), 3);
-        let error = plan_of(&format!("{text}\nslo = \"p99.99=2ms\"\nbudget = \"20s\"")).unwrap_err().to_string();
-        assert!(error.starts_with("a budget of 20 s is too short for 2 cells in 1 group: give --budget "), "{error}");
+        let error = plan_of(&format!("{text}\nslo = \"p99.99=2ms\"\ntime = \"20s\"")).unwrap_err().to_string();
+        assert!(error.starts_with("a budget of 20 s is too short for 2 cells in 1 group: give --time "), "{error}");
     }
 
     #[test]

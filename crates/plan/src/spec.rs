@@ -223,7 +223,7 @@ pub enum PlanError {
     },
     /// The budget is too short for the smallest design.
     #[error(
-        "a budget of {budget} is too short for {cells} cells in {of}: give --budget {needed} or more, or shorter lists (of conditions, too: one --profile)"
+        "a budget of {budget} is too short for {cells} cells in {of}: give --time {needed} or more, or shorter lists (of conditions, too: one --profile)"
     )]
     Budget {
         /// The budget given.

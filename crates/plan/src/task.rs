@@ -135,12 +135,12 @@ impl Plan {
         let fewest = format!("{run}, so the {blocks} blocks without which nothing is proven need about {needed}");
         match self.budget_is_stated() {
             true => format!(
-                "{fewest}: what fits the budget of {} is measured, and may prove nothing; for a proof give --budget \
+                "{fewest}: what fits the budget of {} is measured, and may prove nothing; for a proof give --time \
                  {seconds}s, fewer values, or less to do in a run",
                 Nanos(self.budget_ns)
             ),
             false => {
-                format!("{fewest}, which the session takes: --budget, fewer values or less to do in a run shorten it")
+                format!("{fewest}, which the session takes: --time, fewer values or less to do in a run shorten it")
             }
         }
     }
@@ -232,7 +232,7 @@ mod tests {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
             plan.too_short_for(run(10 * SECOND), 300 * SECOND)
         });
-        assert!(stated.is_ok_and(|said| said.contains("may prove nothing; for a proof give --budget 300s")));
+        assert!(stated.is_ok_and(|said| said.contains("may prove nothing; for a proof give --time 300s")));
         // One value proves nothing, however many blocks there are.
         let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
         assert_eq!(one.budget_for_runs(run(10 * SECOND), 0), None);

@@ -494,7 +494,7 @@ fn outlook_text(outlook: &Outlook) -> String {
         Outlook::Elsewhere => return "nobody can go on with it here".into(),
         Outlook::Hopeless => return "more blocks alone would not settle it".into(),
     };
-    format!("the judgements that are left {bring}: go on with --resume --until proven")
+    format!("the judgements that are left {bring}: go on with --resume --until conclusive")
 }
 
 /// A budget as the flag takes it, rounded up to what a person would type.
@@ -611,13 +611,13 @@ mod tests {
             "Unix sockets, ends on different CPUs: not proven; the best so far is to read with 32 KiB and write with 256 KiB: \
              3.9 GiB/s (3.66 to 4.37); it takes at most 1.7 % more time than whichever confirmed choice is best (shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened); \
-             the judgements that are left likely bring the bound to 0.9 %: go on with --resume --until proven.",
+             the judgements that are left likely bring the bound to 0.9 %: go on with --resume --until conclusive.",
         );
         let answer = |outlook| Answer::NotProven { best: both(), why: Some("5 usable blocks".into()), outlook };
         for (outlook, expected) in [
             (
                 Outlook::Left { blocks: 1, bound: None },
-                "the judgements that are left may bring a bound that is an answer: go on with --resume --until proven",
+                "the judgements that are left may bring a bound that is an answer: go on with --resume --until conclusive",
             ),
             (Outlook::Nothing, "no judgement of this session is left"),
             (Outlook::Elsewhere, "nobody can go on with it here"),

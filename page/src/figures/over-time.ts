@@ -28,7 +28,7 @@ export function overTime({ view, group }: Looking): Figure | Lacking | null {
       : {
           id: "over-time",
           title: "One trial over time",
-          needs: `no trial of these conditions is known from millisecond to millisecond. Those of a second or more are (--duration 10s), where they are longer than the intervals of ${duration(view.interval_ns)} that were asked for.`,
+          needs: `no trial of these conditions is known from millisecond to millisecond. Those of a second or more are (--trial-time 10s), where they are longer than the intervals of ${duration(view.interval_ns)} that were asked for.`,
         };
   const { interval_ns, unit, flows, sum, mean, spread } = found;
   const cell = cellOf(view, found.cell);

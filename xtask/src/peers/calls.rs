@@ -55,7 +55,7 @@ pub fn called(place: &mut Place, words: &[&str]) -> Result<Found> {
     let engine = client.strip_prefix(OURS).context("the client is not ours")?;
     let (request, length) = (MESSAGE_BYTES.to_string(), format!("{seconds}s"));
     let mut args = vec!["call", "--connect", server.place(), "--flows", connections, "--request", &request];
-    args.extend(["--client-engine", engine, "--duration", &length, "--blocks", "1"]);
+    args.extend(["--client-engine", engine, "--trial-time", &length, "--blocks", "1"]);
     let session = place.ours.session(&args, Some(cpus.client))?;
     let cost_ns = (server.cpu_ns()? - before_ns) as f64 / session.calls().max(1) as f64;
     Ok(Found { rate: session.rate()?, cost_s: Some(cost_ns / 1e9) })

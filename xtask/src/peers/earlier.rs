@@ -4,6 +4,7 @@
 //! nothing: the floor of every number. Either build measures itself by its own clock.
 
 use std::path::{Path, PathBuf};
+use std::process::Command as Process;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -73,12 +74,19 @@ fn pairs(bench: &Bench) -> Result<Rivals> {
     Ok(Rivals { pairs, ..Rivals::default() })
 }
 
+/// The option for the length of a trial: builds before 1.0 call it `--duration`.
+fn length_option(program: &str) -> Result<&'static str> {
+    let help =
+        Process::new(program).args(["stream", "--help"]).output().with_context(|| format!("running {program}"))?;
+    Ok(if String::from_utf8_lossy(&help.stdout).contains("--trial-time") { "--trial-time" } else { "--duration" })
+}
+
 /// One run. The words: the program, engine, bytes of a read and of a write, seconds.
 fn streamed(_: &mut Place, words: &[&str]) -> Result<Found> {
     let (program, engine, size) = (word(words, 0)?, word(words, 1)?, word(words, 2)?);
     let length = format!("{}s", seconds(words, 3)?);
     let mut args = vec!["stream", "--transport", "tcp", "--engine", engine, "--read-size", size, "--write-size", size];
-    args.extend(["--placement", "cross-core", "--profile", "drain", "--duration", &length, "--blocks", "1"]);
+    args.extend(["--placement", "cross-core", "--profile", "drain", length_option(program)?, &length, "--blocks", "1"]);
     let trials = Ours::new(PathBuf::from(program))?.exported(&args)?;
     // Older builds had a pair of ends instead of ends by role.
     let reader =

@@ -83,7 +83,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let key = key.to_str().context("a folder whose name is text")?;
     let mut args = vec!["stream", "--host", agent.place(), "--key-file", key, "--profile", "drain"];
     args.extend(["--read-size", size, "--write-size", size, "--flows", flows, "--congestion", &congestion]);
-    args.extend(["--duration", &length, "--blocks", "1"]);
+    args.extend(["--trial-time", &length, "--blocks", "1"]);
     place.ours.run_behind(hosts.near());
     Ok(Found::rate(place.ours.session(&args, None)?.rate()?))
 }

@@ -154,7 +154,7 @@ fn session(section: &str, measure: &Measure, pair: &Rival, bench: &Bench) -> Res
         measure.metric,
         "--blocks",
         &blocks,
-        "--looks",
+        "--analyses",
         "1",
         "--seed",
         &seed,

@@ -39,7 +39,7 @@ pub fn compared(bench: &Bench) -> Result<String> {
     let (blocks, seed) = (blocks.to_string(), bench.seed.to_string());
     let mut args = vec!["run", &plan, "--seed", &seed, "--blocks", &blocks];
     if bench.effort.quick {
-        args.extend(["--duration", "5ms"]);
+        args.extend(["--trial-time", "5ms"]);
     }
     let session = bench.ours.session(&args, None)?;
     let panel = panel(&session)?;

@@ -89,7 +89,7 @@ fn of_sockperf(said: &str) -> Option<Found> {
 fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let (length, engine) = (format!("{}s", seconds(words, 1)?), word(words, 2)?);
     let mut args = vec!["call", "--flows", "1", "--request", MESSAGE_BYTES, "--client-engine", engine];
-    args.extend(["--duration", &length, "--blocks", "1"]);
+    args.extend(["--trial-time", &length, "--blocks", "1"]);
     let rate = if word(words, 0)? == "tcp" {
         let cpus = place.cpus()?;
         let server = calls::serve(place, &format!("ours:{engine}"), cpus.server)?;

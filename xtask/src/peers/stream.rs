@@ -126,7 +126,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let (congestion, seconds) = (congestion_control()?, format!("{}s", seconds(words, 1)?));
     let mut args = vec!["stream", "--transport", "tcp", "--profile", "drain", "--congestion", &congestion];
     args.extend(["--read-size", &size, "--write-size", &size, "--placement", &placement, "--flows", &flows]);
-    args.extend(["--duration", &seconds, "--blocks", "1"]);
+    args.extend(["--trial-time", &seconds, "--blocks", "1"]);
     Ok(Found::rate(place.ours.session(&args, None)?.rate()?))
 }
 

@@ -59,7 +59,7 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
 fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let (size, length, engine) = (SIZE_BYTES.to_string(), format!("{}s", seconds(words, 0)?), word(words, 1)?);
     let mut args = vec!["stream", "--transport", "udp", "--work", "none", "--write-size", &size, "--engine", engine];
-    args.extend(["--placement", "cross-core", "--duration", &length, "--blocks", "1"]);
+    args.extend(["--placement", "cross-core", "--trial-time", &length, "--blocks", "1"]);
     let session = place.ours.session(&args, None)?;
     let came = session.confirmed().find_map(|(_, trial)| Some((trial.end(EndRole::Sink)?.datagrams?, trial.wall_ns)));
     let Some((came, wall_ns)) = came else {

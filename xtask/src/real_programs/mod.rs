@@ -149,17 +149,17 @@ impl Bench {
     fn measured(&self, case: &Case, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
-        let mut ask = words(&["stream", "--profile", "drain", "--budget", for_question]);
+        let mut ask = words(&["stream", "--profile", "drain", "--time", for_question]);
         ask.extend(words(case.question));
         let mut check = words(&["check", "--values", VALUES, "--default", case.default, "--metric", case.metric]);
-        check.extend(words(&["--budget", for_program]));
+        check.extend(words(&["--time", for_program]));
         if let Some(placement) = case.placement {
             ask.extend(words(&["--ends", "processes", "--placement", placement]));
             check.extend(words(&["--placement", placement]));
         }
         let question = self.document(&ask)?;
         let session = question["session"].as_i64().context("the question has no session")?.to_string();
-        check.extend(words(&["--advice", &session]));
+        check.extend(words(&["--recommendation", &session]));
         if let Some((start, ready)) = case.start {
             check.extend(["--start".to_owned(), filled(start), "--ready".to_owned(), filled(ready)]);
         }

@@ -12,7 +12,7 @@ use crate::raw::Raw;
 use crate::running_relays::free_address;
 
 /// Six blocks of both and a twin.
-const QUICK: [&str; 7] = ["ab", "--blocks", "6", "--looks", "1", "--seed", "1"];
+const QUICK: [&str; 7] = ["ab", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 fn ab(bench: &Bench, words: &[&str]) -> Ran {
     bench.run_args(&QUICK.iter().chain(words).copied().collect::<Vec<_>>())
@@ -57,24 +57,24 @@ fn worse_better_and_as_good_are_told_apart() {
 fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
     let bench = Bench::new();
     let few =
-        bench.run_args(&["ab", "--blocks", "3", "--looks", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
+        bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
     few.exits(3).prints(&["? not decided: 3 usable blocks; at least 6 are needed"]);
     let words =
         ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
     // Three blocks show nothing, six do.
-    let decided = bench.run_args(&words.iter().copied().chain(["--until", "decided"]).collect::<Vec<_>>());
+    let decided = bench.run_args(&words.iter().copied().chain(["--until", "conclusive"]).collect::<Vec<_>>());
     decided.exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
     bench.run_args(&words).exits(0).prints(&["not decided", "ab --resume 3"]);
-    bench.run("ab --resume 3 --until decided").exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
+    bench.run("ab --resume 3 --until conclusive").exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
     bench.run("ab --resume 1").exits(2).complains(&["session 1"]);
-    bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["decided"]);
+    bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["conclusive"]);
 }
 
 #[test]
 fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let bench = Bench::new();
     let flags =
-        ["--a", "run:stream --transport unix --duration 50ms", "--b", "run:stream --read-size 4K --duration 50ms"];
+        ["--a", "run:stream --transport unix --trial-time 50ms", "--b", "run:stream --read-size 4K --trial-time 50ms"];
     let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
     let ran = ab(&bench, &words);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
@@ -84,12 +84,12 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let document = ran.json();
     assert_eq!(document["groups"].as_array().map(Vec::len), Some(1));
     Raw::of(&bench, 1).check_sound();
-    let call = "run:call --flows 2 --duration 100ms";
+    let call = "run:call --flows 2 --trial-time 100ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
     ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
     // The same twice is a fair question: what does chance make?
-    let same = "run:stream --transport unix --read-size 64K --duration 20ms";
+    let same = "run:stream --transport unix --read-size 64K --trial-time 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
     let told = versus(&ran);
     assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()), "{ran}");
@@ -110,7 +110,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     wrong(&["--a", "run:check", "--b", "run:stream"], "--a: write a workload and its flags");
     wrong(&["--a", "run:stream", "--b", "run:call"], "--a is a stream, --b a call");
     wrong(&["--a", "run:stream --read-size 1K,2K", "--b", "run:stream"], "give one level each to --read-size");
-    wrong(&["--a", "run:stream --budget 5s", "--b", "run:stream"], "--budget is said of both at once");
+    wrong(&["--a", "run:stream --time 5s", "--b", "run:stream"], "--time is said of both at once");
     wrong(&["--a", "run:stream --rate 1G", "--b", "run:stream"], "another --rate");
     wrong(&["--a", "run:stream", "--b", "run:stream", "--metric", "bytes:1M"], "--metric is of programs");
     wrong(&["--a", "start:true", "--b", "start:true", "--", "true"], "a server needs --ready");
@@ -173,7 +173,7 @@ fn echo() -> String {
 fn two_servers_that_run_already_are_compared_by_their_addresses() {
     let bench = Bench::new();
     let (a, b) = (echo(), echo());
-    let [with_a, with_b] = [&a, &b].map(|side| format!("{side} --flows 2 --request 100 --duration 100ms"));
+    let [with_a, with_b] = [&a, &b].map(|side| format!("{side} --flows 2 --request 100 --trial-time 100ms"));
     let ran = ab(&bench, &["--a", &with_a, "--b", &with_b, "--format", "json"]);
     // Which is faster is the machine's business.
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
@@ -205,7 +205,7 @@ fn gate(bench: &Bench, b: &str, undecided: &str, blocks: &str) -> Ran {
     bench.shell(&format!(
         "export PATH={bin}:$PATH RUNNER_TEMP={folder} GITHUB_OUTPUT={folder}/output GITHUB_STEP_SUMMARY={folder}/summary \
          A='cmd:echo took=2' B='cmd:echo took={b}' MARGIN=5% BUDGET=5s UNTIL_MAX=20s LOAD= UNDECIDED={undecided} \
-         FLAGS='--metric time:took=(.*) --blocks {blocks} --looks 2 --seed 1'; exec bash {script}"
+         FLAGS='--metric time:took=(.*) --blocks {blocks} --analyses 2 --seed 1'; exec bash {script}"
     ))
 }
 

@@ -29,7 +29,7 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn flags() -> impl Strategy<Value = String> {
-    let design = ["budget", "blocks", "margin", "seed", "ends", "fit-max", "format", "plant", "grace", "store"];
+    let design = ["time", "blocks", "margin", "seed", "ends", "fit-max", "format", "plant", "grace", "store"];
     let flags: Vec<String> =
         FACTORS.iter().map(bytegauge_model::Factor::flag).chain(design.map(str::to_owned)).collect();
     proptest::sample::select(flags)

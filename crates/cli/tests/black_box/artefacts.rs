@@ -9,7 +9,7 @@ use crate::bench::Bench;
 use crate::raw::number;
 
 const TWO: &str =
-    "stream --transport /dev/zero --profile drain --read-size 64K,128K --duration 5ms --seed 1 --budget 5s";
+    "stream --transport /dev/zero --profile drain --read-size 64K,128K --trial-time 5ms --seed 1 --time 5s";
 
 #[test]
 fn a_twin_that_differs() {
@@ -69,7 +69,7 @@ fn a_placement_with_two_modes() {
     const READ_NS: u64 = 1_000_000;
     let bench = Bench::new();
     // A millisecond a read in every other block.
-    let words = "stream --transport /dev/zero --profile drain --read-size 64K --duration 20ms --blocks 12 --budget 5s";
+    let words = "stream --transport /dev/zero --profile drain --read-size 64K --trial-time 20ms --blocks 12 --time 5s";
     bench.run(&format!("{words} --seed 1 --plant c1@modes:{READ_NS} --quiet")).exits(0);
     let trials = confirmed(&bench);
     // No machine is too busy for this law: so many reads of that length fit the window, and one on either side.

@@ -8,7 +8,7 @@ use crate::raw::{Raw, name, number};
 
 /// Two sizes; half of the time goes into the audit, so that it carries several blocks.
 const HALF: &str =
-    "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --audit 50% --seed 1";
+    "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --long-trials 50% --seed 1";
 
 fn of_stage<'a>(lines: &'a [Value], stage: &'a str) -> impl Iterator<Item = &'a Value> {
     lines.iter().filter(move |line| line["stage"] == stage)
@@ -43,9 +43,10 @@ fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
 fn what_has_no_time_for_an_audit_says_so() {
     let bench = Bench::new();
     // A tenth of it holds no two trials of 250 ms, although a busy machine takes several times as long.
-    let words = "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --duration 10ms";
+    let words =
+        "stream --transport unix --profile sum --read-size 4K,64K --write-size 64K --blocks 6 --trial-time 10ms";
     for (audit, expected) in [
-        ("--audit off", "AUDIT not run (--audit off): connections older than "),
+        ("--long-trials off", "AUDIT not run (--long-trials off): connections older than "),
         ("", "AUDIT not run (no time): connections older than "),
     ] {
         let ran = bench.run(&format!("{words} {audit} --quiet")).exits(0);
@@ -58,11 +59,14 @@ fn what_has_no_time_for_an_audit_says_so() {
 #[test]
 fn the_dry_run_counts_it() {
     let bench = Bench::new();
-    let plan = "stream --transport unix --read-size 4K,64K --write-size 64K --budget 60s --dry-run --format json";
-    let shown =
-        bench.run("stream --transport unix --read-size 4K,64K --write-size 64K --budget 60s --dry-run").exits(0);
+    let plan = "stream --transport unix --read-size 4K,64K --write-size 64K --time 60s --dry-run --format json";
+    let shown = bench.run("stream --transport unix --read-size 4K,64K --write-size 64K --time 60s --dry-run").exits(0);
     let text = &shown.stdout;
     assert!(text.contains("audit") && text.contains("in trials of 250 ms"), "{text}");
     assert!((bench.run(plan).exits(0).json()["audit"].as_f64().unwrap_or_default() - 0.1).abs() < 1e-9);
-    bench.run("stream --transport unix --audit 99%").exits(2).complains(&["--audit", "out of range", "or off"]);
+    bench.run("stream --transport unix --long-trials 99%").exits(2).complains(&[
+        "--long-trials",
+        "out of range",
+        "or off",
+    ]);
 }

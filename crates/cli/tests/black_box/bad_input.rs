@@ -50,8 +50,8 @@ fn other_levels() {
     check("stream --flows -3", &["--flows", "negative"]);
     check("stream --flows 1.5", &["--flows", "write for example 50"]);
     check("stream --connection-age fresh --transport tcp --nodelay maybe", &["--nodelay", "use on, off or auto"]);
-    check("stream --duration 10us", &["--duration", "out of range: use 1ms"]);
-    check("stream --duration 20", &["--duration", "use ns, us, ms, s, m"]);
+    check("stream --trial-time 10us", &["--trial-time", "out of range: use 1ms"]);
+    check("stream --trial-time 20", &["--trial-time", "use ns, us, ms, s, m"]);
     check("stream --think-time 2s", &["--think-time", "out of range"]);
     check("stream --rate 0", &["--rate", "out of range"]);
     check("stream --work busy", &["--work", "use none, sum, copy, or nanoseconds per byte"]);
@@ -152,7 +152,7 @@ fn contradictions() {
     check("stream --profile parser --working-set 1K", &["leave out --profile or --working-set"]);
     check("stream --json-stream --format json", &["--json-stream", "--format"]);
     check("stream --read-size 4K --read-size 8K", &["--read-size", "multiple times"]);
-    check("stream --read-size 1..16M --write-size 1..16M --budget 1s", &["too short", "--budget"]);
+    check("stream --read-size 1..16M --write-size 1..16M --time 1s", &["too short", "--time"]);
     check(
         "stream --read-size 1..16M --write-size 1..16M --sndbuf 1..1G --rcvbuf 1..1G",
         &["cells are too many", "shorter lists"],
@@ -177,10 +177,10 @@ fn sources_that_cannot_be_read() {
 
 #[test]
 fn design() {
-    check("stream --budget 0s", &["--budget"]);
-    check("stream --budget -5s", &["--budget", "negative"]);
-    check("stream --budget soon", &["--budget", "write for example"]);
-    check("stream --budget 10", &["--budget", "use ns, us, ms, s, m"]);
+    check("stream --time 0s", &["--time"]);
+    check("stream --time -5s", &["--time", "negative"]);
+    check("stream --time soon", &["--time", "write for example"]);
+    check("stream --time 10", &["--time", "use ns, us, ms, s, m"]);
     check("stream --margin 0", &["--margin", "5%"]);
     check("stream --margin 200%", &["--margin", "5%"]);
     check("stream --margin much", &["--margin", "5%"]);
@@ -205,8 +205,8 @@ fn plans_in_toml() {
     check_plan("read-size = 4.5", &["plan.toml", "read_size", "\"1K..2M\""]);
     check_plan("read-size = []", &["read-size"]);
     check_plan("transport = [\"unix\", \"tpc\"]", &["did you mean `tcp`?"]);
-    check_plan("budget = 60", &["plan.toml", "budget", "in quotes"]);
-    check_plan("budget = \"soon\"", &["plan.toml", "budget", "write for example"]);
+    check_plan("time = 60", &["plan.toml", "time", "in quotes"]);
+    check_plan("time = \"soon\"", &["plan.toml", "time", "write for example"]);
     check_plan("margin = 5", &["plan.toml", "margin", "0.05"]);
     check_plan("blocks = 0", &["plan.toml", "blocks", "1 to 100000"]);
     check_plan("ends = \"thread\"", &["plan.toml", "ends", "did you mean `threads`?"]);
@@ -244,8 +244,8 @@ fn no_store_yet() {
 #[test]
 fn sessions_that_do_not_exist() {
     let bench = Bench::new();
-    bench.run(&format!("{QUICK} --engine null --duration 1ms --quiet")).exits(2);
-    bench.run("stream --engine null --connection-age fresh --transport unix --read-size 4K --write-size 4K --duration 1ms --blocks 1 --looks 1 --budget 1s -q").exits(0);
+    bench.run(&format!("{QUICK} --engine null --trial-time 1ms --quiet")).exits(2);
+    bench.run("stream --engine null --connection-age fresh --transport unix --read-size 4K --write-size 4K --trial-time 1ms --blocks 1 --analyses 1 --time 1s -q").exits(0);
     bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("report x").exits(2).complains(&["x", "ID"]);

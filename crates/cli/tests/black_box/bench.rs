@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Two cells, one group, half a second or so.
 pub const QUICK: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
-                         --duration 5ms --blocks 6 --budget 2s --seed 1";
+                         --trial-time 5ms --blocks 6 --time 2s --seed 1";
 
 /// A folder with a home of its own, so that the default store is in it.
 pub struct Bench {
@@ -84,11 +84,11 @@ impl Bench {
     /// Runs a session of trials so long; of longer ones where a machine that is busy with other things let nothing be measured.
     #[track_caller]
     pub fn measures(&self, words: &str, duration_ms: u32) -> Ran {
-        let ran = self.run(&format!("{words} --duration {duration_ms}ms"));
+        let ran = self.run(&format!("{words} --trial-time {duration_ms}ms"));
         if ran.status.code() != Some(5) {
             return ran.exits(0);
         }
-        self.run(&format!("{words} --duration {}ms", 30 * duration_ms)).exits(0)
+        self.run(&format!("{words} --trial-time {}ms", 30 * duration_ms)).exits(0)
     }
 
     /// Runs the binary with arguments that may hold white space, and waits.

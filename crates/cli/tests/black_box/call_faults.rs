@@ -10,7 +10,7 @@ const SERVERS: [&str; 2] = ["blocking", "uring:plain"];
 
 /// Trials of an hour: whoever waited for one would be found out by the bench, which waits for two minutes.
 const LONG: &str =
-    "call --transport tcp --profile echo --flows 3 --duration 3600s --blocks 1 --budget 2s --ends processes";
+    "call --transport tcp --profile echo --flows 3 --trial-time 3600s --blocks 1 --time 2s --ends processes";
 
 /// Kills one of the two ends whenever there are two, which fails the cell for good after two trials.
 fn check_killed(server: &str, dead: &str, left: &str) {

@@ -14,7 +14,7 @@ use crate::raw::Raw;
 use crate::running_relays::free_address;
 
 /// Six blocks of two values and a twin.
-const QUICK: [&str; 7] = ["check", "--blocks", "6", "--looks", "1", "--seed", "1"];
+const QUICK: [&str; 7] = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 /// Checks a script of `sh` over values.
 fn check(bench: &Bench, flags: &[&str], script: &str) -> Ran {
@@ -100,7 +100,7 @@ fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
     let sender = bench.write("sender.py", SENDER);
     let flags =
         ["--values", "10,2000", "--default", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
-    let few = ["check", "--blocks", "2", "--looks", "1", "--seed", "1"];
+    let few = ["check", "--blocks", "2", "--analyses", "1", "--seed", "1"];
     let words: Vec<&str> =
         few.iter().chain(&flags).chain(&["--", &python, "-S", &sender, "{value}"]).copied().collect();
     let document = bench.run_args(&words).exits(0).json();
@@ -164,7 +164,7 @@ fn wrong_usage_is_said_before_anything_runs() {
     wrong(&["--placement", "cross-core", "--", "true", "{value}"], "sets two programs apart");
     wrong(&["--default", "1,2", "--", "true", "{value}"], "is several values");
     wrong(&["--values", "3K,4K", "--", "dd", "count={count:1M}"], "does not divide");
-    wrong(&["--values", "answer", "--", "true", "{value}"], "no results");
+    wrong(&["--values", "recommended", "--", "true", "{value}"], "no results");
     assert!(!mark.exists() && !bench.store().exists());
 }
 
@@ -190,7 +190,7 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
 fn a_first_run_that_meets_cold_caches_plans_nothing() {
     let bench = Bench::new();
     let script = "test -e warm || sleep 4; touch warm; : {value}";
-    let words = ["check", "--budget", "8s", "--looks", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
+    let words = ["check", "--time", "8s", "--analyses", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
     bench.run_args(&words).exits(0);
 }
 
@@ -199,13 +199,13 @@ fn a_first_run_that_meets_cold_caches_plans_nothing() {
 fn runs_that_outlast_the_budget_are_measured_as_far_as_it_goes() {
     let bench = Bench::new();
     let words =
-        ["check", "--budget", "3s", "--looks", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
+        ["check", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
-    ran.complains(&["the 6 blocks without which nothing is proven", "may prove nothing; for a proof give --budget"]);
+    ran.complains(&["the 6 blocks without which nothing is proven", "may prove nothing; for a proof give --time"]);
     // One value proves nothing, however long it is measured: nobody asks for more time.
-    let words = ["check", "--budget", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
+    let words = ["check", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
-    assert!(!ran.stderr.contains("give --budget"), "{ran}");
+    assert!(!ran.stderr.contains("give --time"), "{ran}");
     let document = bench.run("report --format json").exits(0).json();
     assert_eq!(document["status"], "complete");
     assert!(document["cells"][0]["trials"].as_u64() >= Some(1), "{document}");
@@ -408,7 +408,8 @@ fn a_server_that_ignores_its_signal_is_killed_and_said() {
     let script = |stop: &str| {
         let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
         let start = format!("exec {python} -S {server} {port} {{value}} deaf");
-        let words = ["check", "--blocks", "1", "--looks", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
+        let words =
+            ["check", "--blocks", "1", "--analyses", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
         let ready = format!("tcp:{port}");
         let port = port.to_string();
         let words: Vec<&str> =
@@ -426,7 +427,7 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     let bench = Bench::new();
     let script =
         bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; echo took=$1\n");
-    let flags = "--blocks 40 --looks 1 --values 1,2 --default 2 --metric time:took=(.*) --seed 1 --save v1";
+    let flags = "--blocks 40 --analyses 1 --values 1,2 --default 2 --metric time:took=(.*) --seed 1 --save v1";
     let mut running = bench.start(&format!("check {flags} --json-stream -- sh {script} {{value}}"));
     // Six blocks and more, of which intervals could be made, and not all.
     running.until("some trials", |running| running.stdout().matches("\"event\":\"trial\"").count() >= 3 + 6 * 3);
@@ -459,7 +460,7 @@ fn a_session_without_the_fewest_blocks_is_gone_on_with_until_they_are_there() {
     // One block takes longer than the budget and the half of it that is overrun for the fewest, until the file is gone.
     let script = bench.write("run.sh", "test -e $0.slow && sleep 1.6; echo took=$1\n");
     std::fs::write(format!("{script}.slow"), "").expect("a file");
-    let flags = "--values 1,2 --default 2 --metric time:took=(.*) --budget 3s";
+    let flags = "--values 1,2 --default 2 --metric time:took=(.*) --time 3s";
     let ran = bench.run(&format!("check {flags} -- sh {script} {{value}}"));
     ran.exits(0).complains(&["the blocks of judgement 1 stopped after 1 of 6", "--resume measures what"]);
     let before = Raw::of(&bench, 1);
@@ -499,7 +500,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
     let advised = bench.run("report 1 --format json").json()["answer"]["use"]["rows"][0]["choice"]["read_size"].clone();
     let advised = advised.as_u64().expect("a read size");
     let other = if advised == 4096 { "64K" } else { "4K" };
-    let flags = ["--values", "answer", "--default", other, "--metric", "time:took (.*)", "--format", "json"];
+    let flags = ["--values", "recommended", "--default", other, "--metric", "time:took (.*)", "--format", "json"];
     let script = format!("test {{value}} = {advised} && echo took 2 || echo took 1");
     let document = check(&bench, &flags, &script).exits(0).json();
     check_schema(&document);

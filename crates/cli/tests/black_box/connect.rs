@@ -55,7 +55,7 @@ fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'stat
     })
 }
 
-const FLAGS: &str = "--flows 3 --duration 100ms --blocks 2 --audit off --budget 4s --request 100";
+const FLAGS: &str = "--flows 3 --trial-time 100ms --blocks 2 --long-trials off --time 4s --request 100";
 
 /// For those who wait in vain.
 const SOON: &str = "--timeout 100ms";

@@ -140,7 +140,7 @@ fn sockets_and_a_device_in_one_document() {
     let ran = bench
         .run(
             "stream --connection-age fresh --transport unix,tcp,/dev/zero --read-size 4K,64K --write-size 64K --profile drain \
-             --duration 5ms --blocks 6 --budget 2s --seed 7 --format json",
+             --trial-time 5ms --blocks 6 --time 2s --seed 7 --format json",
         )
         .exits(0);
     let document = ran.json();
@@ -167,7 +167,7 @@ fn what_is_not_known_is_null() {
     // One trial: a median, but no interval.
     let document = bench
         .run(
-            "stream --transport /dev/zero --read-size 64K --profile drain --duration 20ms --blocks 1 --budget 2s \
+            "stream --transport /dev/zero --read-size 64K --profile drain --trial-time 20ms --blocks 1 --time 2s \
              --format json",
         )
         .exits(0)
@@ -193,8 +193,8 @@ fn verified_means_every_byte() {
     let bench = Bench::new();
     let document = bench
         .run(
-            "stream --connection-age fresh --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --duration 20ms \
-             --blocks 2 --budget 2s --verify --format json",
+            "stream --connection-age fresh --transport unix,tcp,pipe --profile drain --read-size 16K --write-size 64K --trial-time 20ms \
+             --blocks 2 --time 2s --verify --format json",
         )
         .exits(0)
         .json();
@@ -214,8 +214,8 @@ fn verified_means_every_byte() {
 #[test]
 fn flows_are_told_apart() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --duration 100ms \
-                 --blocks 3 --budget 4s --format json";
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --trial-time 100ms \
+                 --blocks 3 --time 4s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
     let per_flow = &document["cells"][0]["counters"]["per_flow"];
@@ -228,8 +228,8 @@ fn flows_are_told_apart() {
 #[test]
 fn long_trials_keep_their_series() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 1100ms \
-                 --blocks 1 --budget 3s --quiet";
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 1100ms \
+                 --blocks 1 --time 3s --quiet";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
     let confirmed = |trial: &&Value| trial["stage"] == "confirm" && !trial["ends"]["source"].is_null();
@@ -244,7 +244,7 @@ fn long_trials_keep_their_series() {
 fn options_are_told_as_asked_and_as_set() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
-                 --nodelay on --duration 20ms --blocks 1 --budget 2s --format json";
+                 --nodelay on --trial-time 20ms --blocks 1 --time 2s --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
     let options = &document["cells"][0]["counters"]["options"];
@@ -258,8 +258,8 @@ fn options_are_told_as_asked_and_as_set() {
 #[test]
 fn what_the_kernel_made_of_a_request_is_said() {
     let bench = Bench::new();
-    let command = "stream --connection-age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --duration 200ms --blocks 1 --looks 1 --audit off \
-         --budget 4s --format json";
+    let command = "stream --connection-age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --trial-time 200ms --blocks 1 --analyses 1 --long-trials off \
+         --time 4s --format json";
     let document = bench.run(command).exits(0).json();
     let option = &document["cells"][0]["counters"]["options"]["sndbuf"];
     // Nothing below the largest int that a machine allows is 2 GiB.
@@ -287,7 +287,7 @@ fn the_harness_is_measured_in_every_session() {
 fn the_null_engine_is_a_choice_like_any_other() {
     let bench = Bench::new();
     let words = "stream --engine null --transport unix,tcp --profile drain --read-size 4K,64K --write-size 64K \
-                 --duration 5ms --blocks 6 --budget 1s --seed 3 --format json";
+                 --trial-time 5ms --blocks 6 --time 1s --seed 3 --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
     for cell in list(&document["cells"]) {
@@ -304,7 +304,7 @@ fn calls_that_take_long_get_long_trials() {
     // 41 ms of work a call: a trial of the usual length completes none.
     let bench = Bench::new();
     let words = "call --transport unix --flows 1 --request 8K --work 5000ns --server-engine epoll \
-                 --blocks 1 --budget 3s --quiet --format json";
+                 --blocks 1 --time 3s --quiet --format json";
     let document = bench.run(words).exits(0).json();
     for cell in document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         assert_eq!(cell["outcome"], "measured", "{document}");
@@ -320,7 +320,7 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
     let limit = |nodelay: &str| {
         let words = format!(
             "call --transport tcp --flows 1 --request 512 --request-chunk 64 --response 100 --server-engine blocking \
-             --nodelay {nodelay} --duration 500ms --blocks 1 --budget 3s --quiet --format json"
+             --nodelay {nodelay} --trial-time 500ms --blocks 1 --time 3s --quiet --format json"
         );
         let document = Bench::new().run(&words).exits(0).json();
         check_schema(&document);
@@ -344,7 +344,7 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
 fn a_full_backlog_is_named_where_the_kernel_counted_it() {
     // A millisecond of work a call, and room for two of 32 connections.
     let words = "call --transport tcp --flows 32 --request 1K --response 100 --connect-per-call on --backlog 1 \
-                 --work 1000ns --server-engine epoll --timeout 100ms --duration 500ms --blocks 1 --budget 4s --quiet \
+                 --work 1000ns --server-engine epoll --timeout 100ms --trial-time 500ms --blocks 1 --time 4s --quiet \
                  --format json";
     let document = Bench::new().run(words).exits(0).json();
     check_schema(&document);
@@ -361,8 +361,8 @@ fn a_full_backlog_is_named_where_the_kernel_counted_it() {
 #[test]
 fn gentle_runs_rest_as_long_as_they_measure() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 50ms \
-                 --blocks 2 --budget 2s --quiet --gentle";
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --trial-time 50ms \
+                 --blocks 2 --time 2s --quiet --half-load";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();

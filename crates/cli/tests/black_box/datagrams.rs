@@ -3,7 +3,7 @@
 use crate::bench::{Bench, possible};
 use crate::raw::Raw;
 
-const SHORT: &str = "--profile drain --duration 100ms --blocks 2 --audit off --budget 8s";
+const SHORT: &str = "--profile drain --trial-time 100ms --blocks 2 --long-trials off --time 8s";
 
 #[test]
 fn the_defaults_fit_datagrams() {

@@ -120,9 +120,9 @@ fn every_flag_is_a_toml_key() {
 fn every_design_flag_is_a_toml_key() {
     let bench = Bench::new();
     let factors = "--transport unix --read-size 4K --write-size 64K --dry-run --format json --seed 5";
-    let flags = "--budget 7s --blocks 9 --looks 2 --margin 10% --ends processes --verify";
+    let flags = "--time 7s --blocks 9 --analyses 2 --margin 10% --ends processes --verify";
     let by_flags = bench.run(&format!("stream {factors} {flags}")).exits(0).plan();
-    let keys = "name = \"stream\"\nbudget = \"7s\"\nblocks = 9\nlooks = 2\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
+    let keys = "name = \"stream\"\ntime = \"7s\"\nblocks = 9\nanalyses = 2\nmargin = 0.1\nends = \"processes\"\nverify = true\n";
     let plan = bench.write("plan.toml", keys);
     let by_file = bench.run(&format!("run {plan} {factors}")).exits(0).plan();
     assert_eq!(by_file, by_flags);
@@ -173,7 +173,7 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
         "until judgement 1, of a budget of 60 s",
         "judgement 1 of 3",
         "where something stays open: judgement 2 ",
-        "or at once with --until proven",
+        "or at once with --until conclusive",
     ]);
     assert_eq!(ran.stderr, "");
 }
@@ -233,7 +233,7 @@ fn the_seed_decides_the_order_of_measurement() {
     let bench = Bench::new();
     // The null engine never fails, so no block is ever repeated.
     let words = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 1K..8K --write-size 64K \
-                 --duration 1ms --blocks 6 --budget 1s --quiet";
+                 --trial-time 1ms --blocks 6 --time 1s --quiet";
     let mut orders: Vec<Vec<Value>> = Vec::new();
     for (session, seed) in (1..).zip([11, 11, 12]) {
         bench.run(&format!("{words} --seed {seed}")).exits(0);

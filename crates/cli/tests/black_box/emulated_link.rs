@@ -47,7 +47,7 @@ fn a_stream_goes_over_the_link_that_its_cell_names() {
     }
     bench.run(
         "stream --link-delay 40ms,80ms --link-loss 0%,2% --link-rate 50Mbit --flows 2 --profile drain --read-size 64K \
-         --write-size 64K --duration 200ms --blocks 1 --looks 1 --audit off --budget 60s --seed 1 --quiet --ends threads",
+         --write-size 64K --trial-time 200ms --blocks 1 --analyses 1 --long-trials off --time 60s --seed 1 --quiet --ends threads",
     );
     let raw = Raw::of(&bench, 1);
     check_reasons(&raw);
@@ -86,8 +86,8 @@ fn trials_whose_link_was_late_are_left_out_and_the_session_goes_on() {
     }
     // So far away that a busy machine alone makes no link late: by a tenth of the round trip on average.
     let mut session = bench.start(
-        "stream --link-delay 100ms --link-rate 50Mbit --profile drain --read-size 64K --write-size 64K --duration 200ms \
-         --blocks 500 --looks 1 --audit off --budget 3000s --seed 1 --json-stream",
+        "stream --link-delay 100ms --link-rate 50Mbit --profile drain --read-size 64K --write-size 64K --trial-time 200ms \
+         --blocks 500 --analyses 1 --long-trials off --time 3000s --seed 1 --json-stream",
     );
     let trials = |session: &Running| {
         let lines = json_lines(&session.stdout());
@@ -133,8 +133,8 @@ fn calls_go_over_a_link_by_tcp_and_udp() {
     }
     for (session, transport, engine) in [(1, "tcp", "epoll"), (2, "udp", "plain")] {
         bench.run(&format!(
-            "call --profile echo --flows 4 --transport {transport} --server-engine {engine} --link-delay 20ms --duration 200ms \
-             --blocks 1 --looks 1 --audit off --budget 60s --seed 1 --quiet"
+            "call --profile echo --flows 4 --transport {transport} --server-engine {engine} --link-delay 20ms --trial-time 200ms \
+             --blocks 1 --analyses 1 --long-trials off --time 60s --seed 1 --quiet"
         ));
         let raw = Raw::of(&bench, session);
         check_reasons(&raw);

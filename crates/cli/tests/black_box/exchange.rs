@@ -147,7 +147,7 @@ fn standard_input_is_imported_and_reported() {
     let words = "import - --map transport==tcp,request==512 <calls.csv";
     bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
     bench.run("report --full").exits(0).prints(&["4.71 k calls/s", "3.12 k calls/s"]);
-    bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--duration 10s"]);
+    bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--trial-time 10s"]);
     bench
         .run("stream --interval 1ms --transport unix")
         .exits(2)

@@ -5,7 +5,7 @@ use crate::far::{LONG, agent, under_way};
 
 /// One group of two sizes, in a moment.
 const TINY: &str =
-    "stream --connection-age fresh --transport unix --write-size 64K --duration 2ms --looks 1 --seed 1 --quiet";
+    "stream --connection-age fresh --transport unix --write-size 64K --trial-time 2ms --analyses 1 --seed 1 --quiet";
 
 #[test]
 fn success_is_0() {
@@ -14,7 +14,7 @@ fn success_is_0() {
 
 #[test]
 fn regression_is_1() {
-    let words = ["ab", "--a", "cmd:true", "--b", "cmd:sleep 0.1", "--budget", "5s", "--quiet", "--seed", "1"];
+    let words = ["ab", "--a", "cmd:true", "--b", "cmd:sleep 0.1", "--time", "5s", "--quiet", "--seed", "1"];
     Bench::new().run_args(&words).exits(1);
 }
 
@@ -27,19 +27,17 @@ fn wrong_usage_is_2() {
 #[test]
 fn insignificant_result_is_3_with_strict() {
     // It throws bytes away: no result for use, however clear it is.
-    Bench::new().run(&format!("{TINY} --profile drain --read-size 256,64K --blocks 12 --budget 2s --strict")).exits(3);
+    Bench::new().run(&format!("{TINY} --profile drain --read-size 256,64K --blocks 12 --time 2s --strict")).exits(3);
 }
 
 #[test]
 fn missing_interval_is_4_with_strict() {
-    Bench::new().run(&format!("{TINY} --profile sum --read-size 4K,64K --blocks 1 --budget 2s --strict")).exits(4);
+    Bench::new().run(&format!("{TINY} --profile sum --read-size 4K,64K --blocks 1 --time 2s --strict")).exits(4);
 }
 
 #[test]
 fn failure_is_5() {
-    Bench::new()
-        .run_args(&["check", "--values", "1,2", "--budget", "2s", "--quiet", "--", "false", "{value}"])
-        .exits(5);
+    Bench::new().run_args(&["check", "--values", "1,2", "--time", "2s", "--quiet", "--", "false", "{value}"]).exits(5);
 }
 
 #[test]
@@ -55,7 +53,7 @@ fn lost_host_is_6() {
 fn interrupt_is_130() {
     let bench = Bench::new();
     let mut running =
-        bench.start(&format!("{TINY} --profile drain --read-size 4K,64K --blocks 500 --budget 60s --json-stream"));
+        bench.start(&format!("{TINY} --profile drain --read-size 4K,64K --blocks 500 --time 60s --json-stream"));
     running.until("a trial", |running| running.stdout().contains("\"event\":\"trial\""));
     running.signal("INT");
     running.wait().exits(130);

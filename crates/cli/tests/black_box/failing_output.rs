@@ -27,7 +27,7 @@ const PRINTING: &[&str] = &[
     "export",
     "export --format csv",
     "import exported.jsonl",
-    "doctor --for 100ms",
+    "doctor --time 100ms",
     "completions bash",
     "man",
     "stream --help",
@@ -36,7 +36,7 @@ const PRINTING: &[&str] = &[
     "survey --dry-run",
     "{QUICK} --no-page",
     "{QUICK} --json-stream",
-    "check --values 1,2 --budget 2s --quiet -- true {value}",
+    "check --values 1,2 --time 2s --quiet -- true {value}",
 ];
 
 fn command(words: &str) -> String {
@@ -153,7 +153,7 @@ fn servers_end_in_order_with_full_standard_error() {
 #[test]
 fn survey_goes_on_without_standard_output() {
     let bench = Bench::new();
-    let words = "--store r.db survey --budget 20s --only buffer-size,pipe-sizes --no-page";
+    let words = "--store r.db survey --time 20s --only buffer-size,pipe-sizes --no-page";
     let ran = bench.shell(&format!("exec \"$BYTEGAUGE\" {words} >/dev/full"));
     assert_eq!(ran.status.code(), Some(5), "{ran}");
     let listed = bench.run("--store r.db sessions").exits(0);

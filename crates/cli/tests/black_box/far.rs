@@ -22,8 +22,8 @@ use crate::raw::{Raw, number};
 
 /// A stream of one cell, in a second or so. At a pace, as what follows: what is asked of most of them is that bytes come at all,
 /// and at full speed they take both CPUs from the tests beside them.
-pub const STREAM: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 \
-                      --rate 50M --looks 1 --audit off --budget 3s --seed 1 --quiet --format json";
+pub const STREAM: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 2 \
+                      --rate 50M --analyses 1 --long-trials off --time 3s --seed 1 --quiet --format json";
 
 /// The same as fast as it goes.
 fn full_speed() -> String {
@@ -31,16 +31,16 @@ fn full_speed() -> String {
 }
 
 /// The same that goes on until somebody stops it. An agent's place follows.
-pub const LONG: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 3000 \
-                    --rate 50M --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+pub const LONG: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 3000 \
+                    --rate 50M --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --host";
 
 /// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
-pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --duration 100ms --blocks 3000 \
-                          --rate 1k --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --trial-time 100ms --blocks 3000 \
+                          --rate 1k --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --host";
 
 /// Calls through a relay, which go on as well: it has the agent's port for the whole of each trial.
-const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --duration 100ms --blocks 3000 \
-                          --rate 1k --looks 1 --audit off --seed 1 --json-stream --key-file key --relay-host";
+const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll --relay hybrid,epoll --trial-time 100ms --blocks 3000 \
+                          --rate 1k --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --relay-host";
 
 /// With an end at the agent, and with a relay.
 const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
@@ -169,7 +169,7 @@ fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
 fn calls_are_made_to_and_from_a_far_host() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let call = "call --work none --duration 100ms --blocks 2 --looks 1 --audit off --budget 3s --seed 1 --quiet \
+    let call = "call --work none --trial-time 100ms --blocks 2 --analyses 1 --long-trials off --time 3s --seed 1 --quiet \
                 --format json";
     for flags in [
         "--flows 4 --server-engine epoll",
@@ -249,7 +249,7 @@ fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
     command.args(["-c", WITHOUT_RINGS, BINARY]).args(words.split(' '));
     let mut agent = bench.spawn(command, words.into());
     let place = agent.place();
-    let calls = "call --profile echo --duration 100ms --blocks 1 --looks 1 --audit off --budget 6s --seed 1 --quiet --format json \
+    let calls = "call --profile echo --trial-time 100ms --blocks 1 --analyses 1 --long-trials off --time 6s --seed 1 --quiet --format json \
                  --server-engine epoll,uring:plain";
     let datagrams = DATAGRAMS.replace("plain,mmsg,gso", "plain,uring:plain");
     for words in [calls, &format!("{STREAM} --engine epoll,uring:plain"), &datagrams] {
@@ -494,9 +494,9 @@ fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
     let ran = run("--flows 1,3").exits(0);
     let reasons: Vec<String> = Raw::of(&bench, ran.json()["session"].as_i64().unwrap()).reasons();
     assert!(reasons.iter().any(|reason| reason.contains("--max-flows")), "{reasons:?}");
-    let long = "stream --profile drain --read-size 64K --write-size 64K --duration 6m --blocks 3 --quiet";
+    let long = "stream --profile drain --read-size 64K --write-size 64K --trial-time 6m --blocks 3 --quiet";
     let ran = bench.run(&format!("{long} --host {place} --key-file key"));
-    ran.exits(5).complains(&["--max-duration", "--budget"]);
+    ran.exits(5).complains(&["--max-duration", "--time"]);
     stopped(agent);
     for (stream, cap, flags) in [
         (full_speed().as_str(), "--max-rate 20M", "--rate 10M,max"),

@@ -59,8 +59,8 @@ fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
         "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from,both --flows 2 > one.json\n\
          agent six $far '[fd09:0::2]:4713'\n\
          $BYTEGAUGE {STREAM} --host '[fd09:0::2]:4713' --key-file key > three.json\n\
-         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --duration 400ms --blocks 2 --looks 1 \
-         --rate 1k --audit off --budget 8s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
+         $BYTEGAUGE call --profile echo --flows 2 --server-engine epoll --trial-time 400ms --blocks 2 --analyses 1 \
+         --rate 1k --long-trials off --time 8s --quiet --format json --host 10.9.0.2:4711 --key-file key > two.json"
     );
     let Some(_ran) = between_two_hosts(&bench, &script) else { return };
     for file in ["one.json", "two.json", "three.json"] {
@@ -133,8 +133,8 @@ agent free $far 10.9.0.2:4712 --relay-to 10.9.1.2:4711
 #[test]
 fn a_relay_stands_on_another_host_and_the_server_here_or_on_a_third() {
     let bench = Bench::new();
-    let calls = "call --profile echo --flows 2 --server-engine epoll --duration 400ms --blocks 2 --looks 1 --audit off \
-                 --rate 1k --budget 8s --quiet --format json";
+    let calls = "call --profile echo --flows 2 --server-engine epoll --trial-time 400ms --blocks 2 --analyses 1 --long-trials off \
+                 --rate 1k --time 8s --quiet --format json";
     let script = format!(
         "{THIRD_HOST}\n\
          $BYTEGAUGE {STREAM} --relay hybrid,epoll --relay-host 10.9.0.2:4711 --key-file key > home.json\n\

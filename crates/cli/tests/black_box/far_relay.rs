@@ -15,11 +15,11 @@ use crate::far::{agent, ends_of, stopped};
 use crate::far_bounds::{ALLOWED, Caller, PATIENCE, TOO_MUCH};
 use crate::raw::{Raw, name, number};
 
-const RELAYED: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 2 --looks 1 \
-                       --rate 50M --audit off --budget 8s --seed 1 --quiet --format json";
+const RELAYED: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 2 --analyses 1 \
+                       --rate 50M --long-trials off --time 8s --seed 1 --quiet --format json";
 
-const CALL: &str = "call --work none --flows 4 --server-engine epoll --duration 100ms --blocks 2 --looks 1 --audit off \
-                    --rate 2k --budget 8s --seed 1 --quiet --format json";
+const CALL: &str = "call --work none --flows 4 --server-engine epoll --trial-time 100ms --blocks 2 --analyses 1 --long-trials off \
+                    --rate 2k --time 8s --seed 1 --quiet --format json";
 
 /// Of every way in which a relay may take its connections one.
 const WAYS: [&str; 7] = ["read-write", "pipe", "splice", "epoll", "tokio", "uring", "uring-multishot"];

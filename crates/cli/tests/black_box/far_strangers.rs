@@ -164,8 +164,8 @@ fn strangers_at_a_call_server_lock_no_client_out() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Clients come all the time. Each engine serves in its own way.
-    let words = "call --profile echo --connect-per-call on --flows 2 --server-engine epoll,blocking,tokio --duration 500ms \
-                 --blocks 500 --looks 1 --audit off --seed 1 --json-stream --key-file key --host";
+    let words = "call --profile echo --connect-per-call on --flows 2 --server-engine epoll,blocking,tokio --trial-time 500ms \
+                 --blocks 500 --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --host";
     let session = under_way(&bench, words, &place);
     let so_far = trials(&session);
     let mut silent: Vec<TcpStream> = Vec::new();

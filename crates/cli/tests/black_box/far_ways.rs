@@ -12,7 +12,7 @@ use crate::raw::{Raw, number};
 
 /// A stream of datagrams, by every engine that joins or cuts none by itself, and one that does.
 pub const DATAGRAMS: &str = "stream --transport udp --profile drain --read-size 64K --write-size 1000 \
-                      --engine plain,mmsg,gso --duration 100ms --blocks 2 --looks 1 --audit off --budget 6s --seed 1 --quiet \
+                      --engine plain,mmsg,gso --trial-time 100ms --blocks 2 --analyses 1 --long-trials off --time 6s --seed 1 --quiet \
                       --format json";
 
 /// Of every trial that was measured both ways each has its bytes, and the rate of a cell is that of both.
@@ -48,8 +48,8 @@ fn streams_go_both_ways_at_once_over_the_same_connections() {
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running.
     let words = STREAM
-        .replace("--duration 100ms --blocks 2", "--duration 1s --blocks 1 --budget 9s")
-        .replace("--budget 3s ", "");
+        .replace("--trial-time 100ms --blocks 2", "--trial-time 1s --blocks 1 --time 9s")
+        .replace("--time 3s ", "");
     for flags in ["--verify", "--flows 3 --ends processes", "--engine epoll --flows 3", "--engine tokio --verify"] {
         let ran = bench.run(&format!("{words} --host {place} --key-file key --direction both {flags}")).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);
@@ -125,7 +125,7 @@ fn datagrams_go_both_ways_at_once_between_hosts_and_on_one() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running; a cell that it keeps so all the same is left out.
-    let words = DATAGRAMS.replace("--duration 100ms", "--duration 400ms").replace("--budget 6s", "--budget 15s");
+    let words = DATAGRAMS.replace("--trial-time 100ms", "--trial-time 400ms").replace("--time 6s", "--time 15s");
     let of_processes = words.replace("plain,mmsg,gso", "mmsg");
     for (words, flags) in [(&words, "--verify"), (&of_processes, "--flows 3 --ends processes")] {
         let ran = bench.run(&format!("{words} --host {place} --key-file key --direction both {flags}")).exits(0);
@@ -138,7 +138,7 @@ fn datagrams_go_both_ways_at_once_between_hosts_and_on_one() {
 }
 
 /// Calls over datagrams.
-const CALLS: &str = "call --transport udp --work none --timeout 5s --duration 100ms --blocks 2 --looks 1 --audit off --budget 6s \
+const CALLS: &str = "call --transport udp --work none --timeout 5s --trial-time 100ms --blocks 2 --analyses 1 --long-trials off --time 6s \
                      --rate 2k --seed 1 --quiet --format json";
 
 /// In every trial each request and each reply that came was sent, and each call ended once.

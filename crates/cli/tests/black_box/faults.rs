@@ -9,12 +9,12 @@ use crate::contract::{check_document, check_schema};
 use crate::raw::Raw;
 
 /// One cell.
-const ONE: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 64K --duration 20ms --blocks 6 \
-                   --budget 2s --seed 1 --format json";
+const ONE: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 64K --trial-time 20ms --blocks 6 \
+                   --time 2s --seed 1 --format json";
 
 /// Two cells.
-const TWO: &str = "stream --connection-age fresh --transport tcp --profile drain --read-size 4K,64K --write-size 64K --duration 20ms --blocks 6 \
-                   --budget 2s --seed 1 --format json";
+const TWO: &str = "stream --connection-age fresh --transport tcp --profile drain --read-size 4K,64K --write-size 64K --trial-time 20ms --blocks 6 \
+                   --time 2s --seed 1 --format json";
 
 /// A fault in the only cell: exit code 5, its reason in the cell, and a document all the same.
 #[track_caller]
@@ -82,7 +82,7 @@ fn a_path_that_corrupts() {
 fn what_is_whole_is_verified() {
     let bench = Bench::new();
     let check = |words: &str, duration_ms: u32| {
-        let flags = "--verify --blocks 2 --budget 2s --seed 1 --quiet --format json";
+        let flags = "--verify --blocks 2 --time 2s --seed 1 --quiet --format json";
         let document = bench.measures(&format!("{words} {flags}"), duration_ms).json();
         check_schema(&document);
         let cells = document["cells"].as_array().expect("cells");
@@ -118,8 +118,8 @@ fn ends_as_processes_measure_the_same_way() {
 /// A long trial over processes, and what a signal to one of them does. The block is repeated.
 fn check_signal(name: &str, reason: &str) {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 900ms --blocks 1 \
-                 --budget 2s --ends processes";
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 900ms --blocks 1 \
+                 --time 2s --ends processes";
     let mut running = bench.start(words);
     running.until("confirmation", |running| running.stderr().contains("confirm: "));
     // Those of the block before may still be there, or leave between looking and sending.
@@ -150,8 +150,8 @@ fn a_transport_that_is_missing_beside_one_that_is_there() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
     let words = format!(
-        "stream --connection-age fresh --transport unix,{missing} --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 6 \
-         --budget 2s --format json"
+        "stream --connection-age fresh --transport unix,{missing} --profile drain --read-size 64K --write-size 64K --trial-time 20ms --blocks 6 \
+         --time 2s --format json"
     );
     let document = bench.run(&words).exits(0).json();
     check_document(&document);
@@ -171,7 +171,7 @@ fn a_file_is_read_again_and_again() {
     let bench = Bench::new();
     let file = bench.write("data.bin", &"0123456789".repeat(1000));
     let words = format!(
-        "stream --transport {file} --profile drain --read-size 4K,64K --duration 20ms --blocks 6 --budget 2s --format json"
+        "stream --transport {file} --profile drain --read-size 4K,64K --trial-time 20ms --blocks 6 --time 2s --format json"
     );
     let document = bench.run(&words).exits(0).json();
     check_document(&document);
@@ -187,8 +187,8 @@ fn a_file_is_read_again_and_again() {
 fn a_server_that_reads_once_shows_why_connections_are_reset() {
     // No buffer holds the request: whenever the server reads, the client has more to write.
     let words = "call --transport tcp --flows 4 --connect-per-call on --request 1M --request-chunk 64K --response 100 \
-                 --read-once on --server-engine epoll --profile rpc --rcvbuf 16K,64K --sndbuf 64K --duration 100ms \
-                 --blocks 2 --budget 3s --quiet --format json";
+                 --read-once on --server-engine epoll --profile rpc --rcvbuf 16K,64K --sndbuf 64K --trial-time 100ms \
+                 --blocks 2 --time 3s --quiet --format json";
     let bench = Bench::new();
     let document = bench.run(words).exits(5).json();
     check_schema(&document);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, Ran, json_lines, nobody};
 
-const FLAGS: &str = "--write-size 64K --duration 100ms --blocks 2 --budget 4s --grace 300ms";
+const FLAGS: &str = "--write-size 64K --trial-time 100ms --blocks 2 --time 4s --grace 300ms";
 
 fn feeding(bench: &Bench, at: &str, flags: &str) -> Ran {
     bench.run(&format!("stream --connect {at} {FLAGS} {flags}"))
@@ -134,7 +134,7 @@ fn a_full_backlog_is_said_alike_by_all() {
     let _first_of_tcp = TcpStream::connect(at).unwrap();
     for place in [format!("unix:{}", path.display()), at.to_string()] {
         for words in ["stream --write-size 64K", "call --request 64"] {
-            let ran = bench.run(&format!("{words} --connect {place} --budget 2s")).exits(5);
+            let ran = bench.run(&format!("{words} --connect {place} --time 2s")).exits(5);
             ran.complains(&["nobody answers: the server is stalled, or its backlog is full", "start the server"]);
         }
     }

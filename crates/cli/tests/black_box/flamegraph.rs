@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::bench::{BINARY, Bench, Ran, Running};
 use crate::raw::Raw;
 
-const WORDS: &str = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --duration 100ms --blocks 1 --looks 1 \
-                     --budget 3s --seed 1 --quiet --full --relay direct,read-write,splice --flamegraph flames";
+const WORDS: &str = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 1 --analyses 1 \
+                     --time 3s --seed 1 --quiet --full --relay direct,read-write,splice --flamegraph flames";
 
 /// Begins a command as perf does, when it samples; and writes down how many trials were stored by then.
 const PERF: &str = r#"#!/bin/sh

@@ -11,7 +11,7 @@ use crate::contract::check_compare_schema;
 fn session(bench: &Bench, took: &str, more: &[&str]) -> Ran {
     let file = bench.write("took", took);
     let script = format!("test {{value}} = 1 && echo took $(cat {file}) || echo took 9");
-    let words = ["check", "--blocks", "6", "--looks", "1", "--values", "1,2", "--metric", "time:took (.*)", "-q"];
+    let words = ["check", "--blocks", "6", "--analyses", "1", "--values", "1,2", "--metric", "time:took (.*)", "-q"];
     bench.run_args(&words.iter().chain(more).chain(&["--", "sh", "-c", &script]).copied().collect::<Vec<_>>())
 }
 
@@ -66,13 +66,13 @@ fn what_has_nothing_in_common_is_not_compared() {
     session(&bench, "1", &[]).exits(0);
     bench.run(crate::bench::QUICK).exits(0);
     bench.run("compare 1 2").exits(5).prints(&["not comparable"]);
-    bench.run("check --blocks 1 --looks 1 --values 1,2 -q -- true {value}").exits(0);
+    bench.run("check --blocks 1 --analyses 1 --values 1,2 -q -- true {value}").exits(0);
     bench.run("compare 1 3").exits(5).prints(&["not comparable", "did not all run the same", "exit code 5"]);
-    bench.run("check --blocks 1 --looks 1 --values 3,4 -q -- true {value}").exits(0);
+    bench.run("check --blocks 1 --analyses 1 --values 3,4 -q -- true {value}").exits(0);
     bench.run("compare 3 4").exits(5).prints(&["not decided: the sessions confirmed nothing in common"]);
     check_compare_schema(&bench.run("compare 1 2 --format json").exits(5).json());
     // Measured as well, and however alike they run: what is not comparable passes no gate.
-    let check = |words: &str| bench.run(&format!("check --blocks 1 --looks 1 --values 1,2 -q {words} {{value}}"));
+    let check = |words: &str| bench.run(&format!("check --blocks 1 --analyses 1 --values 1,2 -q {words} {{value}}"));
     check("--save main -- true").exits(0);
     check("--against main -- true").exits(0);
     check("--against main -- /bin/true").exits(5).prints(&["not comparable"]);

@@ -87,7 +87,7 @@ fn wrong_words_are_escaped_in_messages() {
 fn printed_words_of_programs_are_escaped() {
     let bench = Bench::new();
     bench.write("fails", "printf '\\033]0;pwned\\007\\033[31m\\302\\2331m\\342\\200\\256' >&2; exit 3\n");
-    let ran = bench.run("check --values 1,2 --budget 2s -- sh fails {value}");
+    let ran = bench.run("check --values 1,2 --time 2s -- sh fails {value}");
     check(&ran.stderr, "check");
     check(&ran.stdout, "check");
     for words in ["report --full", "report --format json", "export --format csv"] {

@@ -10,8 +10,8 @@ use crate::contract::check_document;
 use crate::raw::{Raw, name};
 
 /// Long enough to be interrupted, short enough to be finished afterwards.
-const LONGER: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 5ms \
-                      --blocks 24 --looks 1 --budget 2s --seed 1";
+const LONGER: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --trial-time 5ms \
+                      --blocks 24 --analyses 1 --time 2s --seed 1";
 
 /// Its blocks.
 const BLOCKS: u64 = 24;
@@ -105,8 +105,8 @@ fn recommendations(document: &Value) -> Vec<(bool, String)> {
 #[test]
 fn stopping_when_it_looks_good_proves_nothing() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 256,64K --write-size 64K --duration 10ms --blocks 60 \
-                 --budget 3s --seed 1 --json-stream";
+    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 256,64K --write-size 64K --trial-time 10ms --blocks 60 \
+                 --time 3s --seed 1 --json-stream";
     let mut running = bench.start(words);
     // Twenty blocks of four trials: more than enough to tell such sizes apart.
     running.until("blocks", |running| running.stdout().matches("\"stage\":\"confirm\"").count() >= 80);
@@ -167,7 +167,7 @@ fn before_the_first_trial_too() {
 }
 
 /// Who waits for a trial or a grace of an hour is found out by the bench, which waits for two minutes.
-const LONG: &str = "stream --profile drain --read-size 64K --write-size 64K --duration 3600s --budget 2s";
+const LONG: &str = "stream --profile drain --read-size 64K --write-size 64K --trial-time 3600s --time 2s";
 
 #[test]
 fn a_long_trial_is_not_waited_for() {
@@ -202,7 +202,7 @@ fn resuming_tells_which_plan_it_goes_on_with() {
     let ran =
         bench.run("stream --connection-age fresh --transport tcp --read-size 1K --write-size 1K --resume --quiet");
     ran.exits(2).complains(&["session 1 was begun with another --transport", "without --resume"]);
-    for words in ["run --resume 1 --transport tcp", "run --resume 1 --budget 7s"] {
+    for words in ["run --resume 1 --transport tcp", "run --resume 1 --time 7s"] {
         bench.run(words).exits(2).complains(&["session 1 was begun with another --"]);
     }
     let before = Raw::of(&bench, 1).trials;

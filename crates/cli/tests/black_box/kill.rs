@@ -8,8 +8,8 @@ use crate::bench::{Bench, clock_seed, killed_by};
 use crate::raw::{Raw, number};
 
 /// Real sockets, in small: begun, calibrated and confirmed within a second or so.
-const SMALL: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 2ms \
-                     --blocks 40 --budget 1s --json-stream";
+const SMALL: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --trial-time 2ms \
+                     --blocks 40 --time 1s --json-stream";
 
 /// The last moment of a kill after the start. Later, most sessions are over.
 const LATEST_US: u64 = 600_000;

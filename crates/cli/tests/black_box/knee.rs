@@ -14,10 +14,10 @@ use crate::bench::{Bench, Ran};
 use crate::raw::Raw;
 
 /// One search of one small cell: a block is too few for an interval, and enough for a median.
-const FLAGS: &str = "--transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 1 --audit off --budget 60s";
+const FLAGS: &str = "--transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 1 --long-trials off --time 60s";
 
 fn searching(bench: &Bench, flags: &str) -> Ran {
-    bench.run(&format!("call {FLAGS} --duration 100ms {flags}"))
+    bench.run(&format!("call {FLAGS} --trial-time 100ms {flags}"))
 }
 
 /// The number at the end of a path of keys.
@@ -65,7 +65,7 @@ fn a_percentile_that_would_take_too_long_is_told() {
     let bench = Bench::new();
     // Ten milliseconds a call: a hundred a second, of which no 99.9th percentile is to be had.
     let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 100000ns \
-                 --duration 1s --blocks 1 --budget 60s --slo p99.9=1s";
+                 --trial-time 1s --blocks 1 --time 60s --slo p99.9=1s";
     bench.run(&format!("call {flags}")).exits(5);
     let reasons = bench.run("report --format csv").stdout;
     assert!(reasons.contains("p99.9 needs 10000 calls") && reasons.contains("use a lower percentile"), "{reasons}");
@@ -99,8 +99,7 @@ fn one_at_a_time(pause: Duration) -> SocketAddr {
 #[test]
 fn a_known_service_time_bounds_the_knee_and_servers_are_compared_by_theirs() {
     let (quick, slow) = (one_at_a_time(Duration::from_micros(200)), one_at_a_time(Duration::from_millis(2)));
-    let flags =
-        "--flows 2 --request 100 --duration 100ms --blocks 1 --budget 60s --slo p50=100ms --audit off --format json";
+    let flags = "--flows 2 --request 100 --trial-time 100ms --blocks 1 --time 60s --slo p50=100ms --long-trials off --format json";
     let document = Bench::new().run(&format!("call --connect {quick},{slow} {flags}")).exits(0).json();
     for (at, cell) in [&quick, &slow].into_iter().zip(document["cells"].as_array().unwrap()) {
         assert_eq!(cell["factors"]["connect"], at.to_string());
@@ -130,5 +129,5 @@ fn what_is_no_search_is_wrong_usage() {
 fn a_dry_run_shows_what_searching_takes() {
     let bench = Bench::new();
     bench.run("call --slo p99=2ms --dry-run").exits(0).prints(&["p99=2ms", "of a budget of 180 s"]);
-    bench.run("call --slo p99.99=2ms --dry-run").exits(2).complains(&["is too short", "--budget"]);
+    bench.run("call --slo p99.99=2ms --dry-run").exits(2).complains(&["is too short", "--time"]);
 }

@@ -10,8 +10,8 @@ use crate::interrupt::patch;
 use crate::raw::{Raw, name, number};
 
 /// Two cells that hardly differ, and a margin that hardly any number of blocks proves.
-const ALIKE: &str = "stream --connection-age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --duration 2ms \
-                     --margin 0.1% --budget 2s --seed 1";
+const ALIKE: &str = "stream --connection-age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --trial-time 2ms \
+                     --margin 0.1% --time 2s --seed 1";
 
 /// A fact of every group.
 fn facts(raw: &Raw, fact: &str) -> BTreeMap<String, u64> {
@@ -52,7 +52,7 @@ fn every_group_declares_its_own_blocks() {
     let bench = Bench::new();
     let toml = "placement = \"unpinned,same-cpu\"\naside = { placement = \"same-cpu\" }\n";
     let plan = bench.write("mine.toml", toml);
-    let factors = "--connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --duration 1ms --budget 2s";
+    let factors = "--connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --trial-time 1ms --time 2s";
     bench.run(&format!("run {plan} {factors} --blocks 18 --quiet")).exits(0);
     let raw = Raw::of(&bench, 1);
     let mut fixed: Vec<u64> = facts(&raw, "blocks_fixed").into_values().collect();
@@ -98,7 +98,7 @@ fn a_cap_leaves_an_interrupted_look_as_it_was() {
     running.signal("INT");
     running.wait().exits(130);
     let before = Raw::of(&bench, 1);
-    bench.run("stream --resume 1 --until proven --until-max 1ms --quiet").exits(0);
+    bench.run("stream --resume 1 --until conclusive --max-time 1ms --quiet").exits(0);
     let after = Raw::of(&bench, 1);
     assert_eq!((after.status(), &after.trials), ("incomplete", &before.trials), "its blocks are still missing");
     bench.run("stream --resume 1 --quiet").exits(0);
@@ -124,7 +124,7 @@ fn told(ran: &crate::bench::Ran) -> Vec<Value> {
 #[test]
 fn until_proven_looks_until_nothing_is_left_to_settle() {
     let bench = Bench::new();
-    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until proven --json-stream")).exits(0);
+    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --json-stream")).exits(0);
     let looks = told(&ran);
     let settled = looks.last().is_some_and(|look| look["settled"] == look["groups"]);
     // Nobody knows what two such cells show; but it went on exactly as long as something was open.
@@ -148,8 +148,8 @@ fn until_proven_looks_until_nothing_is_left_to_settle() {
 #[test]
 fn what_compares_nothing_is_settled_at_once() {
     let bench = Bench::new();
-    let words = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 4K,8K --write-size 64K --duration 1ms";
-    let ran = bench.run(&format!("{words} --blocks 6 --budget 1s --until proven --json-stream")).exits(0);
+    let words = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 4K,8K --write-size 64K --trial-time 1ms";
+    let ran = bench.run(&format!("{words} --blocks 6 --time 1s --until conclusive --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     let notes = raw.session["notes"].to_string();
     assert!(
@@ -161,17 +161,17 @@ fn what_compares_nothing_is_settled_at_once() {
 #[test]
 fn until_proven_keeps_to_its_cap() {
     let bench = Bench::new();
-    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until proven --until-max 1ms --json-stream")).exits(0);
+    let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --max-time 1ms --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     assert!(raw.session["notes"].to_string().contains("ended after judgement 1 of 3"), "{}", raw.session["notes"]);
     let looks = told(&ran);
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
     // What was measured before counts: nothing more fits.
-    let within = bench.run("stream --resume 1 --until proven --until-max 1ms --no-page").exits(0);
-    within.complains(&["nothing more is measured: judgement 2 of 3 would take about", "give --until-max"]);
+    let within = bench.run("stream --resume 1 --until conclusive --max-time 1ms --no-page").exits(0);
+    within.complains(&["nothing more is measured: judgement 2 of 3 would take about", "give --max-time"]);
     check_blocks(&bench, 6, 1);
     // Another command may allow for more.
-    bench.run("stream --resume 1 --until proven --quiet").exits(0);
+    bench.run("stream --resume 1 --until conclusive --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
     assert!([12, 24].contains(&raw.confirmed()["g1"]), "{:?}", raw.confirmed());
 }
@@ -179,8 +179,8 @@ fn until_proven_keeps_to_its_cap() {
 #[test]
 fn no_look_mends_a_twin_that_disagrees() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --duration 10ms --blocks 12 \
-                 --budget 2s --seed 1 --plant c2t@spin:1000000 --until proven --json-stream";
+    let words = "stream --connection-age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --trial-time 10ms --blocks 12 \
+                 --time 2s --seed 1 --plant c2t@spin:1000000 --until conclusive --json-stream";
     let ran = bench.run(words).exits(0);
     let document = ran.json_lines().pop().expect("a last line")["report"].clone();
     let group = &document["groups"][0];
@@ -223,10 +223,10 @@ fn sessions_of_older_versions_declared_no_looks() {
 #[test]
 fn one_look_has_no_next() {
     let bench = Bench::new();
-    let document = bench.run(&format!("{ALIKE} --blocks 6 --looks 1 --quiet --format json")).exits(0).json();
+    let document = bench.run(&format!("{ALIKE} --blocks 6 --analyses 1 --quiet --format json")).exits(0).json();
     let look = &document["groups"][0]["look"];
     assert_eq!((&look["of"], &look["level"], &look["next_blocks"]), (&json!(1), &json!(0.95), &Value::Null));
     bench.run("stream --resume 1 --quiet").exits(2).complains(&["judgements: 1 of 1"]);
-    bench.run("stream --looks 1 --until proven").exits(2).complains(&["--until", "--looks 1"]);
-    bench.run("stream --looks 7").exits(2).complains(&["--looks: `7`", "1 to 6"]);
+    bench.run("stream --analyses 1 --until conclusive").exits(2).complains(&["--until", "--analyses 1"]);
+    bench.run("stream --analyses 7").exits(2).complains(&["--analyses: `7`", "1 to 6"]);
 }

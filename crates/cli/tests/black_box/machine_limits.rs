@@ -3,7 +3,7 @@
 use crate::bench::{Bench, possible};
 use crate::raw::{Raw, name};
 
-const MANY: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 4K --duration 200ms --blocks 1 --budget 2s";
+const MANY: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K --write-size 4K --trial-time 200ms --blocks 1 --time 2s";
 
 #[test]
 fn more_flows_than_files() {
@@ -35,7 +35,7 @@ fn some_flows_fit_and_some_do_not() {
 #[test]
 fn a_relay_has_as_many_files_as_its_method_needs() {
     let words = "call --transport tcp --profile echo --flows 100 --request 1K --server-engine epoll --client-engine epoll \
-                 --relay epoll,hybrid,std-copy,splice --rate 5k --duration 100ms --blocks 1 --looks 1 --budget 2s --quiet --format json";
+                 --relay epoll,hybrid,std-copy,splice --rate 5k --trial-time 100ms --blocks 1 --analyses 1 --time 2s --quiet --format json";
     for (files, is_short) in [(264, true), (664, false)] {
         let bench = Bench::new();
         let ran = bench.shell(&format!("ulimit -n {files} && exec \"$BYTEGAUGE\" {words}"));
@@ -65,7 +65,7 @@ fn no_thread_may_be_made() {
         return;
     }
     // The first thread is for signals, the next ones are the ends.
-    for (most, words) in [(1, MANY), (2, MANY), (2, &format!("{MANY} --ends processes")), (1, "ring --budget 2s")] {
+    for (most, words) in [(1, MANY), (2, MANY), (2, &format!("{MANY} --ends processes")), (1, "ring --time 2s")] {
         let ran = bench.shell(&script(most, words));
         assert!(matches!(ran.status.code(), Some(2 | 5)) && !ran.stderr.contains("panicked"), "{ran}");
         ran.complains(&["Resource temporarily unavailable", "limit on processes"]);
@@ -163,8 +163,8 @@ fn a_congestion_control_that_is_reserved() {
     ran.exits(0).prints(&[&format!("skipped: congestion control {reserved} is reserved"), "or run as root"]);
 }
 
-const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 200ms --blocks 1 \
-                    --budget 3s --quiet --format json";
+const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --trial-time 200ms --blocks 1 \
+                    --time 3s --quiet --format json";
 
 #[test]
 fn too_little_locked_memory_for_a_ring() {
@@ -191,18 +191,18 @@ fn too_little_locked_memory_for_a_ring() {
 }
 
 const CALLS: &str =
-    "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --blocks 1 --budget 3s";
+    "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --blocks 1 --time 3s";
 
 #[test]
 fn a_thousand_connections_and_more_than_there_can_be() {
     let bench = Bench::new();
     let run = |duration: &str| {
-        let words = format!("{CALLS} --flows 1000 --duration {duration} --quiet --format json");
+        let words = format!("{CALLS} --flows 1000 --trial-time {duration} --quiet --format json");
         bench.shell(&format!("ulimit -n 4096 && exec \"$BYTEGAUGE\" {words}"))
     };
     let ran = run("200ms");
     // A machine that is busy with other things may complete none of so many in so short a time.
-    let ran = if ran.stderr.contains("use a longer --duration") { run("6s") } else { ran };
+    let ran = if ran.stderr.contains("use a longer --trial-time") { run("6s") } else { ran };
     let document = ran.exits(0).json();
     assert_eq!(document["cells"][0]["outcome"], "measured", "{document}");
 

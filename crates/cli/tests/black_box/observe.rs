@@ -21,7 +21,7 @@ fn end<'a>(document: &'a Value, label: &str) -> &'a Value {
 
 /// Starts a program and looks at it to its end.
 fn observe(bench: &Bench, command: &[&str]) -> Ran {
-    let flags = ["observe", "--for", "60s", "--sample", "60s", "--format", "json", "--"];
+    let flags = ["observe", "--time", "60s", "--sample", "60s", "--format", "json", "--"];
     bench.run_args(&[&flags[..], command].concat())
 }
 
@@ -89,7 +89,7 @@ fn every_call_of_a_known_size_is_seen_and_the_plan_runs() {
     assert_eq!(document["plan_file"], "observed-dd.toml");
     bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
     // What there is is not written over.
-    let again = ["observe", "--for", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
+    let again = ["observe", "--time", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
     let again = bench.run_args(&[&again[..], &["count=40"]].concat());
     again.exits(0).prints(&["SEES", "COST", "while it was traced", "bytegauge run ./observed-dd-2.toml", check]);
 }
@@ -248,7 +248,7 @@ fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        let words = format!("observe --pid {} --for 8s --sample 6s --format json", server.id());
+        let words = format!("observe --pid {} --time 8s --sample 6s --format json", server.id());
         let ran = bench.run(&words);
         over.store(true, Ordering::Relaxed);
         calls.join().expect("every call was answered");
@@ -280,7 +280,7 @@ fn ctrl_c_in_the_middle_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
     parrot.says_again("before");
-    let mut looking = bench.start(&format!("observe --pid {} --for 100s --sample 90s", parrot.pid()));
+    let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
     looking.until("tracing", |_| parrot.tracer() != 0);
     parrot.says_again("meanwhile");
     looking.insist("INT").exits(130);
@@ -291,7 +291,7 @@ fn ctrl_c_in_the_middle_leaves_the_program_unharmed() {
 fn a_look_that_is_killed_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
-    let mut looking = bench.start(&format!("observe --pid {} --for 100s --sample 90s", parrot.pid()));
+    let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
     looking.until("tracing", |_| parrot.tracer() != 0);
     parrot.says_again("meanwhile");
     looking.kill();
@@ -302,7 +302,7 @@ fn a_look_that_is_killed_leaves_the_program_unharmed() {
 fn only_one_can_look_and_a_program_may_end_meanwhile() {
     let bench = Bench::new();
     let parrot = Parrot::new();
-    let words = format!("observe --pid {} --for 100s --sample 90s", parrot.pid());
+    let words = format!("observe --pid {} --time 100s --sample 90s", parrot.pid());
     let mut looking = bench.start(&words);
     looking.until("tracing", |_| parrot.tracer() != 0);
     bench.run(&words).exits(2).complains(&["is traced by process", "bytegauge", "end that one"]);
@@ -323,10 +323,10 @@ fn what_cannot_be_looked_at_is_said_with_the_next_step() {
     bench.run("observe").exits(2).complains(&["which program?"]);
     bench.run("observe --pid 1 -- true").exits(2);
     bench.run("observe -- no-such-program-at-all").exits(2).complains(&["was not found"]);
-    bench.run("observe --for 1ms --sample 1s -- true").exits(2).complains(&["--sample"]);
+    bench.run("observe --time 1ms --sample 1s -- true").exits(2).complains(&["--sample"]);
     let mut idle = Command::new("sleep").arg("3600").spawn().expect("sleep");
-    let words = format!("observe --pid {} --for 300ms --sample 100ms", idle.id());
-    bench.run(&words).exits(5).complains(&["sleep moved no bytes", "--for 60s"]);
+    let words = format!("observe --pid {} --time 300ms --sample 100ms", idle.id());
+    bench.run(&words).exits(5).complains(&["sleep moved no bytes", "--time 60s"]);
     assert_eq!(idle.try_wait().expect("a child"), None, "it sleeps on");
     idle.kill().expect("a child");
     idle.wait().expect("a child");
@@ -336,7 +336,7 @@ fn what_cannot_be_looked_at_is_said_with_the_next_step() {
 fn what_was_started_to_be_looked_at_is_ended_with_its_children() {
     let bench = Bench::new();
     let script = "sleep 3600 & dd if=/dev/zero of=/dev/null bs=1K count=5 2>/dev/null; sleep 3600";
-    let words = ["observe", "--for", "1s", "--format", "json", "--", "sh", "-c", script];
+    let words = ["observe", "--time", "1s", "--format", "json", "--", "sh", "-c", script];
     // Whether a second is enough to see something is the machine's business; nobody is left either way.
     let ran = bench.run_args(&words);
     assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");

@@ -214,8 +214,8 @@ fn live_lines_end_with_the_report() {
 #[test]
 fn progress_never_touches_standard_output() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --duration 20ms --blocks 2 \
-                 --budget 2s --format json";
+    let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 20ms --blocks 2 \
+                 --time 2s --format json";
     let ran = bench.run(words).exits(0).complains(&["calibrate: ", "confirm: "]);
     check_document(&ran.json());
 }
@@ -262,8 +262,8 @@ fn a_page_that_cannot_be_kept_costs_nothing_else() {
 #[test]
 fn what_differs_between_questions_is_not_said_to_hold_for_all() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix --role reader --profile sum --read-size 4K,64K --duration 20ms \
-                 --blocks 6 --budget 3s --quiet --write-size";
+    let words = "stream --connection-age fresh --transport unix --role reader --profile sum --read-size 4K,64K --trial-time 20ms \
+                 --blocks 6 --time 3s --quiet --write-size";
     let holds = |sizes: &str| {
         let ran = bench.run(&format!("{words} {sizes}")).exits(0);
         let from = ran.stdout.split_once("HOLDS").unwrap_or_else(|| panic!("{ran}")).1;

@@ -98,7 +98,7 @@ fn the_plans_for_calls_cover_the_grids_that_they_reproduce() {
 fn a_ready_plan_runs_in_small() {
     let bench = Bench::new();
     let words = "run socket-buffers --transport unix --profile drain --sndbuf auto,64K --rcvbuf auto --rcvlowat auto \
-                 --duration 20ms --blocks 6 --budget 2s --seed 2 --format json";
+                 --trial-time 20ms --blocks 6 --time 2s --seed 2 --format json";
     let document = bench.run(words).exits(0).json();
     check_document(&document);
     assert_eq!(document["plan"]["name"], "socket-buffers");
@@ -107,7 +107,7 @@ fn a_ready_plan_runs_in_small() {
 
 const SCREENED: &str = "\
 name = \"mine\"
-budget = \"7s\"
+time = \"7s\"
 [[part]]
 transport = \"unix\"
 placement = \"cross-core,same-cpu\"
@@ -175,15 +175,13 @@ fn a_plan_with_parts_screening_and_a_profile_of_its_own() {
 #[test]
 fn budgets_are_kept_within_reason() {
     let bench = Bench::new();
-    let plan = bench
-        .run("stream --connection-age fresh --transport unix --budget 20s --dry-run --format json")
-        .exits(0)
-        .json();
+    let plan =
+        bench.run("stream --connection-age fresh --transport unix --time 20s --dry-run --format json").exits(0).json();
     assert_eq!(plan["budget_ns"], 20_000_000_000_u64);
     bench
-        .run("stream --read-size 1..16M --write-size 1..16M --budget 1s")
+        .run("stream --read-size 1..16M --write-size 1..16M --time 1s")
         .exits(2)
-        .complains(&["a budget of 1 s is too short", "give --budget"]);
+        .complains(&["a budget of 1 s is too short", "give --time"]);
 }
 
 #[test]

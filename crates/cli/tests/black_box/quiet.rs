@@ -12,7 +12,7 @@ const DEVICE: &str = "stream --transport /dev/zero --profile drain --seed 1";
 #[ignore = "needs a quiet machine: cargo xtask lab quiet"]
 fn a_placement_with_two_modes() {
     let bench = Bench::new();
-    let words = format!("{DEVICE} --read-size 64K,128K --duration 5ms --budget 5s --blocks 40");
+    let words = format!("{DEVICE} --read-size 64K,128K --trial-time 5ms --time 5s --blocks 40");
     // Every other block far slower than the rest.
     let document = bench.run(&format!("{words} --plant c1@modes:20000 --format json")).exits(0).json();
     let planted = document["cells"].as_array().unwrap().iter().find(|cell| cell["id"] == "c1").unwrap();
@@ -25,7 +25,7 @@ fn a_placement_with_two_modes() {
 #[ignore = "needs a quiet machine: cargo xtask lab quiet"]
 fn a_first_case_that_pays_the_warm_up() {
     let bench = Bench::new();
-    let words = format!("{DEVICE} --read-size 64K --blocks 6 --budget 20s");
+    let words = format!("{DEVICE} --read-size 64K --blocks 6 --time 20s");
     // 30 ms of slow reads at the beginning of every trial: left out as far as a trial allows.
     let document = bench.run(&format!("{words} --plant cold:30000000 --format json")).exits(0).json();
     assert_eq!(document["groups"][0]["warmup_ns"], 2_500_000, "{}", document["groups"][0]);
@@ -38,15 +38,15 @@ fn a_first_case_that_pays_the_warm_up() {
 fn a_server_that_works_has_its_knee_near_what_it_can_do() {
     // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
     let words = "call --transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 \
-                 --budget 60s --work 2000ns --slo p90=50ms --duration 100ms --format json";
+                 --time 60s --work 2000ns --slo p90=50ms --trial-time 100ms --format json";
     let document = Bench::new().run(words).exits(0).json();
     let share = document["cells"][0]["call"]["knee"]["share_of_closed"].as_f64();
     assert!(share.is_some_and(|share| share >= 0.3), "{document}");
 }
 
 /// Short calls of many connections, for which a ring needs its memory.
-const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --duration 200ms --blocks 1 \
-                    --budget 3s --quiet --format json";
+const RING: &str = "call --transport unix --profile echo --client-engine epoll --flows 50 --trial-time 200ms --blocks 1 \
+                    --time 3s --quiet --format json";
 
 #[test]
 #[ignore = "switches io_uring off for the whole machine: cargo xtask lab quiet"]
@@ -71,12 +71,12 @@ fn io_uring_switched_off() {
     assert!(reason.contains("io_uring is switched off by kernel.io_uring_disabled=2"), "{reason}");
 
     // Datagrams go without it too, and rings are all made of it.
-    let udp = "stream --transport udp --write-size 1000 --duration 20ms --blocks 1 --budget 3s --quiet --format json";
+    let udp = "stream --transport udp --write-size 1000 --trial-time 20ms --blocks 1 --time 3s --quiet --format json";
     let document =
         bench.shell(&script(&format!("\"$BYTEGAUGE\" {udp} --engine plain,uring:multishot"))).exits(0).json();
     let outcomes: Vec<_> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["outcome"]).collect();
     assert!(outcomes.contains(&&"measured".into()) && outcomes.contains(&&"skipped".into()), "{document}");
-    let ran = bench.shell(&script("\"$BYTEGAUGE\" ring --entries 64 --blocks 1 --budget 2s")).exits(2);
+    let ran = bench.shell(&script("\"$BYTEGAUGE\" ring --entries 64 --blocks 1 --time 2s")).exits(2);
     ran.complains(&["nothing of this plan can be measured here", "kernel.io_uring_disabled=2"]);
 
     // Where it is all that was asked for, nothing is begun.

@@ -67,7 +67,7 @@ impl Raw {
 
     /// The same without those that say that a busy machine kept an end from running in so short a trial.
     pub fn troubles(&self) -> Vec<String> {
-        self.reasons().into_iter().filter(|reason| !reason.contains("use a longer --duration")).collect()
+        self.reasons().into_iter().filter(|reason| !reason.contains("use a longer --trial-time")).collect()
     }
 
     /// What every session must satisfy, finished or cut off: blocks are numbered without a hole; within a

@@ -9,7 +9,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, name, number};
 
 /// Short, and everything but the relay fixed.
-const SHORT: &str = "--duration 100ms --blocks 1 --looks 1 --budget 4s --seed 1 --quiet --format json";
+const SHORT: &str = "--trial-time 100ms --blocks 1 --analyses 1 --time 4s --seed 1 --quiet --format json";
 
 /// Every method but `direct`, and `sockmap`, of which a machine may have none and which fails where a reader is slow.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
@@ -78,7 +78,7 @@ fn relayed(bench: &Bench) -> Vec<Value> {
     let reasons = raw.trials.iter().filter_map(|trial| trial["outcome"]["reason"].as_str());
     // A path whose first calls fill the window, or a floor that got no CPU, is measured once more.
     let failed: Vec<&str> =
-        reasons.filter(|reason| !reason.contains("for longer") && !reason.contains("longer --duration")).collect();
+        reasons.filter(|reason| !reason.contains("for longer") && !reason.contains("longer --trial-time")).collect();
     assert!(failed.is_empty(), "{failed:?}");
     raw.trials.into_iter().filter(|trial| !trial["ends"]["relay"].is_null()).collect()
 }
@@ -126,7 +126,8 @@ fn what_goes_into_a_relay_comes_out_of_it() {
 #[test]
 fn a_relay_of_ours_competes_for_cpus_as_a_program_of_others_does() {
     let bench = Bench::new();
-    let words = format!("{STREAM} --transport tcp --relay read-write --duration 300ms --blocks 200 --looks 1 --quiet");
+    let words =
+        format!("{STREAM} --transport tcp --relay read-write --trial-time 300ms --blocks 200 --analyses 1 --quiet");
     let mut running = bench.start(&words);
     let relays = |bench: &Bench| -> Vec<u32> {
         let is_relay = |id: &u32| {
@@ -151,7 +152,7 @@ fn somebody_elses_server_and_a_search_stand_behind_a_relay_too() {
     let bench = Bench::new();
     let mut server = bench.start("serve echo --listen 127.0.0.1:0");
     let place = server.place();
-    let words = "--transport tcp --flows 2 --request 1K --relay read-write --duration 100ms --blocks 2 --looks 1 --budget 4s --quiet";
+    let words = "--transport tcp --flows 2 --request 1K --relay read-write --trial-time 100ms --blocks 2 --analyses 1 --time 4s --quiet";
     bench.run(&format!("call {words} --connect {place}")).exits(0);
     server.signal("TERM");
     server.wait().exits(0);
@@ -165,7 +166,7 @@ fn somebody_elses_server_and_a_search_stand_behind_a_relay_too() {
     // Whatever it finds, as on a machine that does much else: each of its probes went through the relay.
     let bench = Bench::new();
     let words = "--transport tcp --server-engine epoll --placement unpinned --flows 4 --request 100 --work none --relay epoll \
-                 --slo p50=50ms --duration 100ms --blocks 1 --budget 30s --quiet";
+                 --slo p50=50ms --trial-time 100ms --blocks 1 --time 30s --quiet";
     let code = bench.run(&format!("call {words}")).status.code();
     assert!([Some(0), Some(5)].contains(&code), "{code:?}");
     let searched =

@@ -18,7 +18,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, number};
 
 const QUICK: [&str; 12] =
-    ["--duration", "100ms", "--blocks", "1", "--looks", "1", "--budget", "3s", "--seed", "1", "--quiet", "--full"];
+    ["--trial-time", "100ms", "--blocks", "1", "--analyses", "1", "--time", "3s", "--seed", "1", "--quiet", "--full"];
 
 pub const STREAM: [&str; 9] =
     ["stream", "--transport", "tcp", "--profile", "drain", "--read-size", "64K", "--write-size", "64K"];

@@ -7,7 +7,7 @@ use crate::contract::check_schema;
 use crate::raw::{Raw, name, number};
 
 /// Short, and everything but the ring fixed.
-const SHORT: &str = "--duration 5ms --blocks 6 --budget 4s --grace 1m --seed 1 --quiet --format json";
+const SHORT: &str = "--trial-time 5ms --blocks 6 --time 4s --grace 1m --seed 1 --quiet --format json";
 
 #[track_caller]
 fn check_refused(words: &str, expected: &[&str]) {
@@ -115,7 +115,7 @@ fn a_planted_fault_fails_its_cell_alone() {
 fn the_published_loop_is_shown_and_never_compared() {
     let bench = Bench::new();
     let words = "ring --entries 8,64 --implementation raw,liburing,liburing-undrained --setup default --mode ceiling";
-    let ran = bench.run(&format!("{words} --duration 5ms --blocks 6 --budget 4s --seed 1 --format json")).exits(0);
+    let ran = bench.run(&format!("{words} --trial-time 5ms --blocks 6 --time 4s --seed 1 --format json")).exits(0);
     let document = ran.json();
     check_schema(&document);
     let artefacts: Vec<&Value> = list(&document, "cells").iter().filter(|cell| cell["kind"] == "artefact").collect();
@@ -145,14 +145,14 @@ fn the_published_loop_is_shown_and_never_compared() {
 #[test]
 fn real_work_of_the_same_machine_stands_beside() {
     let bench = Bench::new();
-    let ring = "ring --entries 8 --implementation raw,io-uring --setup default --mode ceiling --duration 5ms --blocks 6 \
-                --budget 4s --grace 1m --seed 1 --quiet --full";
+    let ring = "ring --entries 8 --implementation raw,io-uring --setup default --mode ceiling --trial-time 5ms --blocks 6 \
+                --time 4s --grace 1m --seed 1 --quiet --full";
     bench
         .run(ring)
         .exits(0)
         .prints(&["Echo over stream sockets on an io_uring engine was not measured", "run tcp-echo"]);
     let call =
-        "call --transport unix --server-engine uring:plain --flows 1 --profile rpc --blocks 1 --budget 8s --seed 1";
+        "call --transport unix --server-engine uring:plain --flows 1 --profile rpc --blocks 1 --time 8s --seed 1";
     bench.measures(&format!("{call} --quiet"), 100);
     bench.run(ring).exits(0).prints(&["echo over stream sockets by uring:plain reached"]);
 }

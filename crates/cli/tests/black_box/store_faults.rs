@@ -8,7 +8,7 @@ use crate::raw::Raw;
 
 /// A session of the null engine: quick, and it never fails.
 const NULL: &str = "stream --engine null --connection-age fresh --transport unix --profile drain --read-size 4K,8K --write-size 4K \
-                    --duration 1ms --blocks 6 --budget 1s --quiet";
+                    --trial-time 1ms --blocks 6 --time 1s --quiet";
 
 /// How a command prefix takes away root's right to write anything.
 fn without_rights() -> Option<&'static str> {

@@ -58,7 +58,7 @@ fn a_page_that_nothing_can_show_is_written_and_named() {
 fn sessions_are_listed_and_told_apart() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    let null = "stream --engine null --connection-age fresh --transport pipe --read-size 8K --write-size 8K --duration 1ms --blocks 1 --budget 1s";
+    let null = "stream --engine null --connection-age fresh --transport pipe --read-size 8K --write-size 8K --trial-time 1ms --blocks 1 --time 1s";
     bench.run(&format!("{null} --quiet")).exits(0);
     let listed = bench.run("sessions").exits(0).prints(&["complete", "stream", "bytegauge report"]);
     let numbers: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -122,7 +122,7 @@ fn the_past_can_be_looked_at_where_nothing_may_be_written() {
 #[test]
 fn two_sessions_at_once_share_a_store() {
     let bench = Bench::new();
-    let words = "stream --engine null --connection-age fresh --transport unix --read-size 4K,8K --write-size 4K --duration 10ms --blocks 8 --budget 2s -q";
+    let words = "stream --engine null --connection-age fresh --transport unix --read-size 4K,8K --write-size 4K --trial-time 10ms --blocks 8 --time 2s -q";
     let both = [bench.start(words), bench.start(words)];
     for running in both {
         running.wait().exits(0);
@@ -150,8 +150,8 @@ fn strict_is_for_scripts() {
 #[test]
 fn several_sessions_of_a_plan_are_judged_together() {
     let bench = Bench::new();
-    let words = "stream --transport unix --connection-age fresh --profile sum --read-size 1,64K --write-size 64K --duration 20ms \
-                 --blocks 6 --budget 1s --audit off --quiet";
+    let words = "stream --transport unix --connection-age fresh --profile sum --read-size 1,64K --write-size 64K --trial-time 20ms \
+                 --blocks 6 --time 1s --long-trials off --quiet";
     bench.run(&format!("{words} --seed 1")).exits(0);
     bench.run("report --across").exits(2).complains(&["one such session alone", "bytegauge sessions"]);
     for seed in 2..=3 {

@@ -140,7 +140,7 @@ fn observed_command_ends_with_us() {
     let program = Program::new(&bench, STUBBORN);
     let (path, mark) = (bench.path("program").display().to_string(), program.mark.clone());
     let mut command = Command::new(BINARY);
-    command.args(["observe", "--for", "100s", "--", &path, &mark]);
+    command.args(["observe", "--time", "100s", "--", &path, &mark]);
     let mut running = bench.spawn(command, "observe".into());
     program.until_it_runs(&mut running);
     running.kill();
@@ -165,8 +165,8 @@ fn perf_ends_with_us() {
     // The folder for its data stays until the next start.
     let folders = || fs::read_dir(bench.path("flames")).unwrap().count();
     assert_eq!(folders(), 1);
-    let words = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --relay direct,splice --duration 5ms \
-                 --blocks 1 --looks 1 --budget 2s --quiet --flamegraph flames";
+    let words = "stream --transport tcp --profile drain --read-size 64K --write-size 64K --relay direct,splice --trial-time 5ms \
+                 --blocks 1 --analyses 1 --time 2s --quiet --flamegraph flames";
     fs::write(bench.path("programs/perf"), "#!/bin/sh\nexit 1\n").unwrap();
     let mut command = Command::new(BINARY);
     let path = format!("{}:{}", bench.path("programs").display(), std::env::var("PATH").unwrap_or_default());

@@ -20,7 +20,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
     ]);
     assert!(!bench.store().exists());
     // What has no time is said, and the rest goes on.
-    let ran = bench.run("survey --only udp-echo,buffer-size --budget 10s --seed 1 -q").exits(0);
+    let ran = bench.run("survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
     let ran = ran.prints(&[
         "1/2 buffer-size",
         "its part of the time is too short",
@@ -46,7 +46,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
 #[test]
 fn a_survey_of_nothing_has_failed() {
     let bench = Bench::new();
-    let ran = bench.run("survey --only buffer-size --budget 1s -q").exits(5);
+    let ran = bench.run("survey --only buffer-size --time 1s -q").exits(5);
     ran.prints(&["1/1 buffer-size", "its part of the time is too short", "nothing was measured"]);
     bench
         .run("survey --only buffer-sise")
@@ -59,14 +59,14 @@ fn the_doctor_tells_what_mends_it() {
     let bench = Bench::new();
     let text = bench.run("doctor").exits(0).prints(&["bytegauge doctor · Linux", "governor", "open files"]).stdout;
     assert!(text.lines().count() <= 35, "{text}");
-    let found = bench.run("doctor --for 200ms --format json").exits(0).json();
+    let found = bench.run("doctor --time 200ms --format json").exits(0).json();
     for symptom in found.as_array().expect("symptoms") {
         let mends = symptom["state"] == "mend";
         let says = symptom["found"].as_str().is_some_and(|found| found.contains("ask whoever runs the host"));
         assert_eq!(symptom.get("command").is_some_and(Value::is_string) || says, mends, "{symptom}");
     }
     assert!(found.to_string().contains("in these 200 ms"), "{found}");
-    bench.run("doctor --for 1ms").exits(2).complains(&["--for: 1 ms is out of range", "such as 10s"]);
+    bench.run("doctor --time 1ms").exits(2).complains(&["--time: 1 ms is out of range", "such as 10s"]);
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn help_lists_what_means_something_there() {
     let bench = Bench::new();
     for command in ["check", "ab"] {
         let help = bench.run(&format!("{command} --help")).exits(0).stdout;
-        for flag in ["--verify", "--ends", "--audit", "--fit-max"] {
+        for flag in ["--verify", "--ends", "--long-trials", "--fit-max"] {
             assert!(!help.contains(flag), "{command}: {flag}");
         }
-        assert!(help.contains("--metric") && help.contains("--budget"));
+        assert!(help.contains("--metric") && help.contains("--time"));
     }
 }

@@ -8,7 +8,7 @@ use crate::bench::{Bench, Running};
 
 /// A session that goes on until it is told to stop.
 const ENDLESS: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
-                       --duration 20ms --blocks 100000 --looks 1 --budget 180m --seed 1 --quiet";
+                       --trial-time 20ms --blocks 100000 --analyses 1 --time 180m --seed 1 --quiet";
 
 /// What waits for an answer waits no longer.
 const PATIENCE: Duration = Duration::from_secs(60);

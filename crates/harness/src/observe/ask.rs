@@ -91,7 +91,7 @@ fn heading(observed: &Observed, name: &str, says: &str) -> String {
     let plain: String = says.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
     format!(
         "# What `bytegauge observe` saw {} do, in {} samples. Change it as you like; `bytegauge run THIS-FILE` runs it.\n\
-         name = \"{name}\"\nsummary = \"{plain}\"\nbudget = \"60s\"\n",
+         name = \"{name}\"\nsummary = \"{plain}\"\ntime = \"60s\"\n",
         observed.program.chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect::<String>(),
         observed.cost.samples,
     )

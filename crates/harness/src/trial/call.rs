@@ -153,7 +153,7 @@ fn nothing_completed(calls: &CallReport) -> String {
         })
         .collect();
     match named.is_empty() {
-        true => "no call was completed within the window: use a longer --duration".into(),
+        true => "no call was completed within the window: use a longer --trial-time".into(),
         false => format!("no call was completed within the window: {}", named.join(", ")),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
                 other => (other.moved_nothing(), other.reason().unwrap_or_default().to_owned()),
             }
         };
-        assert_eq!(judged(0), (true, "no call was completed within the window: use a longer --duration".into()));
+        assert_eq!(judged(0), (true, "no call was completed within the window: use a longer --trial-time".into()));
         assert!(matches!(judged(1), (false, reason) if reason.contains("did not run in its mode")));
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn judge(setup: &RingSetup, answers: &Answers) -> Outcome {
     let units = if setup.implementation == Implementation::LiburingUndrained { ring.submitted } else { completed };
     if units == 0 || window_ns == 0 {
         return Outcome::NothingMoved(
-            "nothing was completed within the window (the thread was kept from running): use a longer --duration"
+            "nothing was completed within the window (the thread was kept from running): use a longer --trial-time"
                 .into(),
         );
     }

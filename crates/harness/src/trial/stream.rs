@@ -66,7 +66,7 @@ fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: b
     }
     (received.bytes == 0).then(|| {
         Outcome::NothingMoved(format!(
-            "no byte went {way} within the window (a reader was kept from running): use a longer --duration"
+            "no byte went {way} within the window (a reader was kept from running): use a longer --trial-time"
         ))
     })
 }
@@ -115,7 +115,8 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
             // The null engine moves nothing on purpose, so an empty window only shows that its thread did not run.
             Engine::Null => Outcome::Failed(IDLE_LOOP.into()),
             _ => Outcome::NothingMoved(
-                "no byte arrived within the window (the reader was kept from running): use a longer --duration".into(),
+                "no byte arrived within the window (the reader was kept from running): use a longer --trial-time"
+                    .into(),
             ),
         });
     }
@@ -151,7 +152,7 @@ fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
     if sent.bytes == 0 || sent.window_ns == 0 {
         return Some(Outcome::NothingMoved(
             "the server took no byte within the window: does it read? or does it wait until its replies are read? if it \
-             reads seldom, use a longer --duration"
+             reads seldom, use a longer --trial-time"
                 .into(),
         ));
     }

@@ -34,7 +34,7 @@ fn knee(cell: &CellView, knee: &KneeView) -> String {
     let closed = knee.closed_per_second.map_or_else(|| "nothing".into(), call_rate);
     format!(
         "{}: {} was kept up to this rate or more in half of the searches, {} of the {closed} of a closed loop{}; every trial is \
-         a search of {} probes, each of them short: longer ones (--duration) show queues that grow slowly",
+         a search of {} probes, each of them short: longer ones (--trial-time) show queues that grow slowly",
         cell.label,
         knee.slo,
         share(knee.share_of_closed),

@@ -25,7 +25,7 @@ pub fn render(view: &View) -> String {
         .collect();
     if lines.is_empty() {
         return "\nOVER TIME  no trial is known from millisecond to millisecond: those of a second or\n  \
-                more are (--duration 10s), where they are longer than --interval\n"
+                more are (--trial-time 10s), where they are longer than --interval\n"
             .into();
     }
     format!("\n{}\n", lines.join("\n"))

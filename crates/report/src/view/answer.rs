@@ -224,7 +224,7 @@ fn too_little(
                 } else if conditions.unfinished && conditions.resumable {
                     "go on with --resume"
                 } else {
-                    "a longer --budget leaves time to confirm"
+                    "a longer --time leaves time to confirm"
                 }
             ),
         }));

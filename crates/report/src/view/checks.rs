@@ -77,7 +77,7 @@ fn over_link(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
     let rate = median(&rates).filter(|rate| rates.len() >= LINK_TRIALS && *rate > carries * (1.0 + LINK))?;
     Some(format!(
-        "{} went over a link that carries {} of data at most: much of it came before the window; use a longer --duration",
+        "{} went over a link that carries {} of data at most: much of it came before the window; use a longer --trial-time",
         byte_rate(rate),
         byte_rate(carries)
     ))

@@ -193,7 +193,7 @@ fn outlasting(cells: &[CellView]) -> Option<String> {
     let (worst, most) = outlasting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
         "in {} calls took longer than their trials let be seen ({} of the calls of {}): percentiles among them are not told; \
-         longer trials tell more (--duration 5s)",
+         longer trials tell more (--trial-time 5s)",
         counted(outlasting.len(), "cell"),
         percent(*most),
         worst.label

@@ -367,7 +367,7 @@ fn whoever_is_told_to_set_two_things_is_told_which_of_them_may_be_left_alone() {
 #[test]
 fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
     let mut data = session(&Plan { confirm_blocks: 3, ..reads(0.05) });
-    data.record.plan = serde_json::json!({ "budget_ns": 60_000_000_000_u64, "asked": ["stream", "--budget", "60s"] });
+    data.record.plan = serde_json::json!({ "budget_ns": 60_000_000_000_u64, "asked": ["stream", "--time", "60s"] });
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
     let view = view(&data);
     let next = view.answer.next.join(" | ");
@@ -375,7 +375,7 @@ fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
         next.starts_with("bytegauge doctor | ") && next.contains("and longer: so few blocks bound nothing"),
         "{next}"
     );
-    assert!(next.contains("bytegauge stream --budget 4m") && !next.contains("more than time does"), "{next}");
+    assert!(next.contains("bytegauge stream --time 4m") && !next.contains("more than time does"), "{next}");
     // Rates in brackets are explained where they stand.
     let text = screen(&view);
     assert!(text.contains("(rate): from few trials"), "{text}");

@@ -324,14 +324,14 @@ fn what_is_to_be_done_next_can_be_done() {
     let (said, mut data) = each.into_iter().find(goes_on).expect("looks that help");
     // A session goes on with what it was begun with: --resume takes no other budget. One that was asked by no words of its own, as
     // a part of a survey, goes on by `run`, which takes any.
-    assert!(said.starts_with("bytegauge run --resume 12 --until proven ") && !said.contains("--budget"), "{said}");
+    assert!(said.starts_with("bytegauge run --resume 12 --until conclusive ") && !said.contains("--time"), "{said}");
     // Where other programs decide, time does not help.
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
     let view = View::of(&data, &Settings::default());
     let said = view.answer.next.join(" ");
     assert!(said.contains("while other programs rest") && said.starts_with("bytegauge doctor "), "{said}");
     // They may be somebody else's: then the looks that are left are all that there is.
-    assert!(view.answer.next.iter().any(|step| step == "bytegauge run --resume 12 --until proven"), "{said}");
+    assert!(view.answer.next.iter().any(|step| step == "bytegauge run --resume 12 --until conclusive"), "{said}");
     fits(&view);
     assert!(view.answer.head.contains(" · others used 1.4 of 2 CPUs"), "{}", view.answer.head);
 }
@@ -458,9 +458,9 @@ fn how_many_others_have_two_speeds_is_told() {
 #[test]
 fn commands_are_whole_lines() {
     let mut data = session(&noisy(0.001));
-    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--budget", "30s", "--read-size", "4K,64K"]);
+    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--time", "30s", "--read-size", "4K,64K"]);
     let view = View::of(&data, &Settings::default());
-    assert_eq!(view.answer.next[0], "bytegauge run buffer-size --budget 30s --read-size 4K,64K");
+    assert_eq!(view.answer.next[0], "bytegauge run buffer-size --time 30s --read-size 4K,64K");
     assert!(
         view.answer.more.iter().all(|command| command.starts_with("bytegauge report 12 --")),
         "{:?}",
@@ -477,9 +477,9 @@ fn commands_are_whole_lines() {
     let command = format!("NEXT   {} run buffer-size --resume 12\n", style.program);
     assert!(text.contains(&command), "{text}");
     // Who wanted all looks still does.
-    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--until", "proven", "--seed", "3"]);
+    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--until", "conclusive", "--seed", "3"]);
     let next = View::of(&data, &Settings::default()).answer.next;
-    assert_eq!(next[0], "bytegauge run buffer-size --resume 12 --until proven");
+    assert_eq!(next[0], "bytegauge run buffer-size --resume 12 --until conclusive");
 }
 
 #[test]

@@ -45,12 +45,12 @@ fn next_says_what_the_report_says_of_more_time() {
     let mut data = two(0.12, 12);
     data.record
         .notes
-        .push("ended after judgement 1 of 3: the next would take about 61 s and end beyond --until-max 90 s".into());
+        .push("ended after judgement 1 of 3: the next would take about 61 s and end beyond --max-time 90 s".into());
     let view = view(&data);
     let versus = view.versus.as_ref().expect("two");
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
     let next = next(&view);
-    assert!(next.contains("ab --resume 12 --until decided") || next.contains("--budget"), "{next}");
+    assert!(next.contains("ab --resume 12 --until conclusive") || next.contains("--time"), "{next}");
     assert!(next.contains("it ended after judgement 1 of 3: the next would take"), "{next}");
     assert!(!next.contains("look") && !versus.text.contains("is the margin"), "{next}: {}", versus.text);
     assert!(
@@ -58,7 +58,7 @@ fn next_says_what_the_report_says_of_more_time() {
         "{:?}",
         view.answer.holds
     );
-    assert!(!next.contains("--until proven") && !next.contains("near the margin"), "{next}");
+    assert!(!next.contains("near the margin"), "{next}");
     let forecast =
         next.split("; ").find(|part| part.starts_with("likely narrows the interval from ")).expect("a forecast");
     let forecast = forecast.split(" | ").next().expect("a part");

@@ -420,7 +420,7 @@ fn what_going_on_likely_brings() {
     let verdict = only_verdict(&once);
     assert!(!verdict.recommendation.proven, "{}", verdict.recommendation.text);
     let text = &verdict.recommendation.text;
-    assert!(text.contains("no judgement of this session is left") && !text.contains("--budget"), "{text}");
+    assert!(text.contains("no judgement of this session is left") && !text.contains("--time"), "{text}");
     assert_eq!(verdict.recommendation.more_blocks, None);
     data.groups
         .iter_mut()
@@ -841,7 +841,7 @@ fn a_floor_that_failed_is_not_blamed_for_moving_no_byte() {
     let mut data = session(&small());
     let floors: Vec<_> =
         data.cells.iter().filter(|row| row.cell.kind == CellKind::Floor).map(|row| row.cell.id.clone()).collect();
-    let said = "no byte arrived within the window (the reader was kept from running): use a longer --duration";
+    let said = "no byte arrived within the window (the reader was kept from running): use a longer --trial-time";
     for trial in data.trials.iter_mut().filter(|trial| floors.contains(&trial.cell)) {
         trial.outcome = Outcome::NothingMoved(said.into());
     }

@@ -129,7 +129,7 @@ impl Limits {
             ),
         };
         format!(
-            "the agent allows {} a session and they are used up{charged}: use a smaller --budget, or start it with a larger \
+            "the agent allows {} a session and they are used up{charged}: use a smaller --time, or start it with a larger \
              --max-bytes",
             Bytes(self.bytes)
         )
@@ -182,7 +182,7 @@ impl Limits {
         let trial_ns = length_ns(setup);
         if u128::from(trial_ns) > self.duration.as_nanos() {
             return Err(format!(
-                "the agent allows sessions of {} and this trial takes {}: use a shorter --duration, or start it with a \
+                "the agent allows sessions of {} and this trial takes {}: use a shorter --trial-time, or start it with a \
                  longer --max-duration",
                 nanos(self.duration),
                 Nanos(trial_ns)

@@ -118,7 +118,7 @@ fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > state.setup.limits.duration {
         return Err(format!(
-            "the agent allows sessions of {} and this one is to take {}: use a smaller --budget, or start the agent with a \
+            "the agent allows sessions of {} and this one is to take {}: use a smaller --time, or start the agent with a \
              longer --max-duration",
             nanos(state.setup.limits.duration),
             nanos(wanted)
@@ -380,8 +380,10 @@ impl Passing {
 
 /// What is said instead of a report that is too long.
 fn too_long(number: u64, max: usize) -> ToHome {
-    let reason =
-        format!("the far end's report is longer than {}: use a shorter --duration or fewer --flows", Bytes(max as u64));
+    let reason = format!(
+        "the far end's report is longer than {}: use a shorter --trial-time or fewer --flows",
+        Bytes(max as u64)
+    );
     ToHome::Heard(number, Box::new(Reply::Failed(reason, Box::<EndReport>::default())))
 }
 

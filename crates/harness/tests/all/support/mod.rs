@@ -28,7 +28,7 @@ pub fn run_until<T: Clone + Into<Task>>(setup: &Setup<T>, shows: impl Fn(&Measur
 
 /// Whether a busy machine kept an end from running in the window.
 pub fn is_short(measured: &Measured) -> bool {
-    measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --duration"))
+    measured.outcome.reason().is_some_and(|reason| reason.contains("use a longer --trial-time"))
 }
 
 /// Whether no engine was kept from its mode: on a busy machine nothing may be there at once, which some modes need to show

@@ -106,12 +106,12 @@ fn missing(view: &View) -> Vec<&GroupView> {
 
 /// That nothing was audited, and why, where older connections may have another answer.
 fn not_run(view: &View, missing: &[&GroupView]) -> Option<String> {
-    let asks = view.plan.asked.iter().flatten().any(|word| word.starts_with("--audit"));
+    let asks = view.plan.asked.iter().flatten().any(|word| word.starts_with("--long-trials"));
     let why = match (view.status, view.plan.audit_share) {
         (SessionStatus::Running | SessionStatus::Imported, _) => return None,
         (SessionStatus::Incomplete, _) => " (cut off before)",
         (SessionStatus::Complete, Some(share)) if share > 0.0 => " (no time)",
-        (SessionStatus::Complete, Some(_)) if asks => " (--audit off)",
+        (SessionStatus::Complete, Some(_)) if asks => " (--long-trials off)",
         (SessionStatus::Complete, Some(_)) => " (not planned)",
         (SessionStatus::Complete, None) => "",
     };

@@ -153,7 +153,7 @@ fn rest_of_looks(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<[
     let what = if is_wide { format!("{what}, so hardly a proof") } else { what };
     let time = forecast(rest_ns(view)?);
     Some([
-        format!("{} --until proven", resume(view)),
+        format!("{} --until conclusive", resume(view)),
         format!("up to about {time} more at this pace; if the noise stays, {what}"),
     ])
 }
@@ -185,7 +185,7 @@ fn longer(view: &View, to_use: &UseView, open: &[&GroupView]) -> Option<Vec<Stri
     let what = brings(&bounds).unwrap_or_else(|| "may bring a bound that is an answer".to_owned());
     let budget = budget(own_s * LONGER);
     let command = again_with(view, Some(&budget));
-    let how = command.unwrap_or_else(|| format!("the command that you gave, with --budget {budget}"));
+    let how = command.unwrap_or_else(|| format!("the command that you gave, with --time {budget}"));
     Some(vec![how, format!("a new session, which takes nothing over from this one; {what}")])
 }
 
@@ -217,13 +217,13 @@ pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
     let mut words: Vec<&str> = vec!["bytegauge"];
     let mut skip = false;
     for word in own {
-        let is_replaced = budget.is_some() && (word == "--budget" || word.starts_with("--budget="));
+        let is_replaced = budget.is_some() && (word == "--time" || word.starts_with("--time="));
         if !std::mem::take(&mut skip) && !is_replaced {
             words.push(word);
         }
-        skip |= is_replaced && word == "--budget";
+        skip |= is_replaced && word == "--time";
     }
-    words.extend(budget.iter().flat_map(|budget| ["--budget", *budget]));
+    words.extend(budget.iter().flat_map(|budget| ["--time", *budget]));
     words.extend(program.iter().map(String::as_str));
     Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
 }

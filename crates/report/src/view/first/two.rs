@@ -91,13 +91,13 @@ fn further(view: &View, versus: &VersusView, imported: bool) -> Vec<String> {
         Some(rest_ns) => {
             let time = format!("up to about {} more at this pace", forecast(rest_ns));
             let what = [Some(time), narrows].into_iter().flatten().collect::<Vec<_>>().join("; ");
-            vec![format!("{} --until decided", next::resume(view)), what]
+            vec![format!("{} --until conclusive", next::resume(view)), what]
         }
         None if own_s * LONGER > FORECAST_MAX_S => vec!["give a run more to do".to_owned()],
         None => {
             let wanted = budget(own_s * LONGER);
             let again = next::again_with(view, Some(&wanted));
-            [Some(again.unwrap_or_else(|| format!("measure again with --budget {wanted}"))), narrows]
+            [Some(again.unwrap_or_else(|| format!("measure again with --time {wanted}"))), narrows]
                 .into_iter()
                 .flatten()
                 .collect()
