@@ -31,7 +31,9 @@ mod sources;
 mod steps;
 mod test;
 mod tournament;
+mod types;
 mod verify_stats;
+mod wording;
 
 use std::process::ExitCode;
 

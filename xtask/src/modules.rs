@@ -1,14 +1,14 @@
-//! What the modules of a crate know of each other, and which names two crates give.
+//! Finds modules that depend on each other in a circle.
 //!
-//! Files that know each other in a circle can only be read together. Two that do are one thought in two files; more there
-//! may not be. Public types of one name stand below, each with its reason, and none may be added.
+//! Files that depend on each other in a circle can only be read together. A circle of two files is allowed, a longer one is
+//! not.
 //!
-//! Looks at text: `use` and paths that begin with `crate`, `super` or `self`, as rustfmt leaves them; a name that is
-//! passed on (`pub use`) is known where it stands. Tests know whom they like.
+//! Reads text: `use` and paths that begin with `crate`, `super` or `self`, as rustfmt writes them. A name that is
+//! re-exported (`pub use`) counts for the module that declares it. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -18,39 +18,15 @@ use crate::sources::collect;
 /// Files that may know each other in a circle.
 const MOST: usize = 2;
 
-/// Public types that have a name in common.
-const TWICE: &[(&str, &str)] = &[
-    ("Arm Effort Found Group Server Session Sum", "a task of the repository names what it does by the product's words"),
-    ("Environment Design Session", "the simulator has what it simulates"),
-    ("CostModel Estimate Recommendation Verdict Standing", "a number as it is found, and as it is printed"),
-    (
-        "Against Counts Event Mode Place Reason Role Row Schedule Search Subject Terms Times Unix",
-        "words of two fields that never meet",
-    ),
-    ("Family Known Placement", "what is asked, and what is said of it"),
-];
-
+/// The path of a module.
 type Module = Vec<String>;
 
-/// What is beyond the lists, in words; empty if all is well.
+/// Every circle that is too long, described; empty if there is none.
 pub fn breaches() -> Result<Vec<String>> {
     let mut breaches = Vec::new();
-    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, folder) in crates()? {
-        let sources = Sources::read(&folder)?;
-        for (module, text) in &sources.0 {
-            types_of(text).for_each(|found| {
-                types.entry(found).or_default().insert(format!("{name}::{}", module.join("::")));
-            });
-        }
-        breaches.extend(sources.circles().iter().filter_map(|circle| beyond(&name, circle)));
+        breaches.extend(Sources::read(&folder)?.circles().iter().filter_map(|circle| beyond(&name, circle)));
     }
-    let is_known = |name: &str| TWICE.iter().any(|(names, _)| names.split(' ').any(|known| known == name));
-    let twice = types.into_iter().filter(|(name, places)| places.len() > 1 && !is_known(name));
-    breaches.extend(twice.map(|(name, places)| {
-        let places: Vec<String> = places.into_iter().collect();
-        format!("{name} is a public type twice: {}: give one of them another name", places.join(", "))
-    }));
     Ok(breaches)
 }
 
@@ -65,7 +41,8 @@ fn beyond(name: &str, circle: &[String]) -> Option<String> {
     })
 }
 
-fn crates() -> Result<Vec<(String, std::path::PathBuf)>> {
+/// Every crate of the workspace with its folder of sources.
+pub fn crates() -> Result<Vec<(String, PathBuf)>> {
     let mut all = vec![("xtask".to_owned(), cargo::root().join("xtask/src"))];
     for entry in fs::read_dir(cargo::root().join("crates"))? {
         let path = entry?.path();
@@ -75,11 +52,15 @@ fn crates() -> Result<Vec<(String, std::path::PathBuf)>> {
     Ok(all)
 }
 
-/// The modules of a crate, each with its code: no comment, no test.
-struct Sources(BTreeMap<Module, String>);
+/// The modules of a crate, each with its code without comments and tests.
+pub struct Sources(BTreeMap<Module, String>);
 
 impl Sources {
-    fn read(folder: &Path) -> Result<Sources> {
+    /// Reads the crate whose sources are in a folder.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn read(folder: &Path) -> Result<Sources> {
         let mut files = Vec::new();
         collect(folder, &mut files)?;
         let mut modules = BTreeMap::new();
@@ -95,6 +76,11 @@ impl Sources {
             }
         }
         Ok(Sources(modules))
+    }
+
+    /// The path of every module, and its code.
+    pub fn modules(&self) -> impl Iterator<Item = (String, &str)> {
+        self.0.iter().map(|(module, text)| (module.join("::"), text.as_str()))
     }
 
     /// Modules that reach each other.
@@ -243,16 +229,6 @@ fn expanded(tree: &str) -> Vec<Module> {
             }
         })
         .collect()
-}
-
-/// Names of a file's public types.
-fn types_of(text: &str) -> impl Iterator<Item = String> + '_ {
-    const KINDS: [&str; 5] = ["struct ", "enum ", "trait ", "type ", "union "];
-    text.lines().filter_map(|line| {
-        let declared = line.trim_start().strip_prefix("pub ")?;
-        let name = KINDS.iter().find_map(|kind| declared.strip_prefix(kind))?;
-        Some(name.chars().take_while(|c| c.is_alphanumeric()).collect())
-    })
 }
 
 #[cfg(test)]

@@ -1,29 +1,37 @@
-//! `cargo xtask rules`: what holds for the sources beyond what the compiler and clippy see.
+//! `cargo xtask rules`: checks of the sources that the compiler and clippy do not make.
 
 use anyhow::{Result, bail};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{edges, modules, sources};
+use crate::{edges, modules, sources, types, wording};
 
 /// `cargo xtask rules`.
 pub fn command() -> Command {
-    Command::new("rules").about("Check who knows whom (crates, modules, names), and what every source file keeps to")
+    Command::new("rules")
+        .about("Check dependencies between crates and modules, names of types, files, and wording")
+        .arg(Arg::new("path").value_name("PATH").action(ArgAction::Append).help("Check the wording of this path only"))
 }
 
-/// Checks.
+/// Runs every check, or that of the wording for the given paths, including exempt ones.
 ///
 /// # Errors
 /// With every breach.
-pub fn run(_: &ArgMatches) -> Result<()> {
-    check()
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let Some(paths) = matches.get_many::<String>("path") else { return check() };
+    report(&paths.map(|path| wording::breaches_below(path)).collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Checks.
+/// Runs every check.
 ///
 /// # Errors
 /// With every breach.
 pub fn check() -> Result<()> {
-    let breaches = [edges::breaches()?, sources::breaches()?, modules::breaches()?].concat();
+    let all =
+        [edges::breaches()?, sources::breaches()?, modules::breaches()?, types::breaches()?, wording::breaches()?];
+    report(&all.concat())
+}
+
+fn report(breaches: &[String]) -> Result<()> {
     if breaches.is_empty() {
         return Ok(());
     }
