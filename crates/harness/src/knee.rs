@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, Outcome, Probe, Slo};
-use bytegauge_stats::knee::Search;
+use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::Recorded;
 use bytegauge_traffic::{CallSetup, Cast, Setup};
 
@@ -37,7 +37,7 @@ pub(crate) fn measure(
     }
     let ceiling = report(&closed).map_or(0.0, per_second);
     let mut probes: Vec<Probe> = report(&closed).map(|report| probe(report, None, slo)).into_iter().collect();
-    let mut search = Search::below(ceiling);
+    let mut search = KneeSearch::below(ceiling);
     let (mut best, mut last, mut too_slow_at) = (None, closed, None);
     while let Some(rate) = search.next_rate() {
         if stop.load(Ordering::Relaxed) {
@@ -57,7 +57,7 @@ pub(crate) fn measure(
             return Some(with_search(measured, probes));
         }
         let kept = seen.is_some_and(|probe| probe.kept);
-        search.told(rate, kept);
+        search.record(rate, kept);
         if kept {
             best = Some(measured);
         } else {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::order;
-use bytegauge_stats::compare::{Comparison, Terms, paired};
+use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
@@ -36,7 +36,7 @@ const INJECTED: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.10];
 const BLOCKS: u64 = 20;
 
 /// A difference counts if the 95 % interval leaves out zero.
-const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 
 /// The paths on which A is compared with A, and for the quietest the injected slowdowns.
 const PATHS: [&str; 3] = ["/dev/zero", "unix", "tcp"];

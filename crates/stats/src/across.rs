@@ -1,49 +1,49 @@
-//! The same question in several sessions: what holds over all of them, with the session as the unit of replication.
+//! Combines the results of several sessions, with the session as the unit of replication.
 //!
-//! Sessions of one plan on one machine differ by more than their blocks show: another hour, another boot, another place
-//! in memory. So what one session says of a difference is one value here, however many blocks stand behind it. The
-//! spread of these values is split into what the sessions' own errors explain and what is left, the variance *between*
-//! sessions, by the method of moments (DerSimonian and Laird 1986, with equal weights).
+//! Sessions of one plan on one machine differ more than their blocks show: another time, another boot, other memory
+//! pages. So each session contributes one value per difference, regardless of its number of blocks. The variance of
+//! these values has two parts: the sessions' own errors, and the variance *between* sessions, estimated by the method
+//! of moments (DerSimonian and Laird 1986, with equal weights).
 //!
-//! Bounds are those of multiple comparisons with the best (Hsu 1984): for each reference all differences from it hold
-//! together (Bonferroni), so the bound of whichever cell is chosen holds.
+//! The bounds are multiple comparisons with the best (Hsu 1984). For each reference, all differences from it hold
+//! together (Bonferroni), so the bound of any selected cell holds.
 //!
 //! Never pools blocks of different sessions.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewer sessions give no bound.
+/// The fewest sessions that give a bound.
 pub const MIN_SESSIONS: usize = 3;
 
-/// What one session says of the cells that are compared.
+/// The result of one session for the compared cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replicate {
-    /// Mean ln cost of every cell, up to a constant of the session.
+    /// Mean ln cost of every cell, up to a constant per session.
     pub means: Vec<f64>,
     /// Standard error of the difference of cells i and j, row by row.
     pub errors: Vec<Vec<f64>>,
 }
 
-/// What all sessions say together. Vectors are in cell order.
+/// The combined result of all sessions. Vectors are in cell order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Across {
-    /// How many sessions.
+    /// Number of sessions.
     pub sessions: usize,
     /// Mean ln(cost / cost of the cell with the least mean) over the sessions.
     pub excess: Vec<f64>,
     /// Upper bound of ln(cost / cost of the best) in the mean session, at least 0; `None` for fewer than
     /// [`MIN_SESSIONS`].
     pub upper: Option<Vec<f64>>,
-    /// Whether a cell is shown to be dearer than some other one in the mean session, all comparisons with one reference together;
-    /// of no cell for fewer than [`MIN_SESSIONS`].
+    /// Whether a cell costs significantly more than some other cell in the mean session, simultaneous over all
+    /// comparisons with one reference. All `false` for fewer than [`MIN_SESSIONS`].
     pub dearer: Vec<bool>,
-    /// How far the differences of two cells are spread by what differs between sessions alone: a standard deviation in
-    /// ln, pooled over all pairs; `None` for one session.
+    /// Standard deviation, in ln, of the differences of two cells caused by differences between sessions, pooled over
+    /// all pairs; `None` for one session.
     pub between: Option<f64>,
 }
 
-/// Judges cells over sessions, at `level` (a share).
+/// Combines sessions at confidence `level` (a share).
 ///
 /// # Panics
 /// If the sessions differ in their number of cells.
@@ -57,33 +57,33 @@ pub fn across(sessions: &[Replicate], level: f64) -> Across {
     let least = (0..cells).map(mean).fold(f64::INFINITY, f64::min);
     let squares: Vec<f64> = pairs.iter().filter_map(|&ends| pair(ends).between_square()).collect();
     let between = (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / squares.len() as f64).max(0.0).sqrt());
-    let critical = reach(sessions.len(), cells, level);
+    let critical = critical_value(sessions.len(), cells, level);
     let rivals = |i: usize| (0..cells).filter(move |&j| j != i).map(move |j| pair((i, j)));
     let worst = |i: usize, critical: f64| rivals(i).map(|d| d.mean + critical * d.error).fold(0.0, f64::max);
-    let is_dearer = |i: usize| critical.is_some_and(|critical| rivals(i).any(|d| d.mean > critical * d.error));
+    let is_worse = |i: usize| critical.is_some_and(|critical| rivals(i).any(|d| d.mean > critical * d.error));
     Across {
         sessions: sessions.len(),
         excess: (0..cells).map(|cell| mean(cell) - least).collect(),
         upper: critical.map(|critical| (0..cells).map(|cell| worst(cell, critical)).collect()),
-        dearer: (0..cells).map(is_dearer).collect(),
+        dearer: (0..cells).map(is_worse).collect(),
         between,
     }
 }
 
-/// A difference of two cells over sessions.
+/// The difference of two cells over sessions.
 struct Difference {
     mean: f64,
     /// Standard error of the mean, with sessions as replicates.
     error: f64,
     /// Sample variance over sessions.
     square: f64,
-    /// Mean of the squared errors of the single sessions.
+    /// Mean squared error of the single sessions.
     own: f64,
     sessions: usize,
 }
 
 impl Difference {
-    /// What the sessions' own errors do not explain; below 0 by chance where nothing is left.
+    /// The variance that the sessions' own errors do not explain; can be negative by chance.
     fn between_square(&self) -> Option<f64> {
         (self.sessions > 1).then_some(self.square - self.own)
     }
@@ -99,7 +99,7 @@ fn difference(sessions: &[Replicate], i: usize, j: usize) -> Difference {
 }
 
 /// Student's one-sided critical value for all differences from one reference together.
-fn reach(sessions: usize, cells: usize, level: f64) -> Option<f64> {
+fn critical_value(sessions: usize, cells: usize, level: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, sessions as f64 - 1.0).ok().filter(|_| sessions >= MIN_SESSIONS)?;
     Some(student.inverse_cdf(1.0 - (1.0 - level) / cells.saturating_sub(1).max(1) as f64))
 }
@@ -113,9 +113,9 @@ mod tests {
         let mut random = seeded(seed, 0xac05);
         let cells = effects.len();
         let errors = vec![vec![own; cells]; cells];
-        // Of a difference both cells have a half.
+        // Each of the two cells contributes half of the variance of a difference.
         let spread = ((between.powi(2) + own.powi(2)) / 2.0).sqrt();
-        let session = |random: &mut crate::rng::Stream| {
+        let session = |random: &mut crate::rng::RandomStream| {
             let level = random.normal();
             effects.iter().map(|effect| level + effect + spread * random.normal()).collect()
         };
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sessions_agree_in_is_bounded_and_what_they_do_not_is_not() {
+    fn agreeing_sessions_give_a_bound() {
         let calm = across(&world(&[0.0, 0.02, 0.4], 0.005, 0.01, 6, 1), 0.95);
         assert!(calm.upper.as_ref().is_some_and(|upper| upper[0] < 0.05 && upper[2] > 0.3), "{calm:?}");
         assert_eq!(calm.dearer, [false, calm.dearer[1], true], "{calm:?}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variance_between_sessions_is_what_their_own_errors_leave() {
+    fn variance_between_sessions_excludes_their_errors() {
         let check = |between: f64, own: f64| {
             let got = across(&world(&[0.0, 0.1, 0.2], between, own, 400, 2), 0.95).between.expect("sessions");
             assert!((got - between).abs() < 0.02, "{got} for {between}, own errors {own}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sessions_bound_nothing() {
+    fn two_sessions_give_no_bound() {
         let two = across(&world(&[0.0, 0.1], 0.0, 0.001, 2, 3), 0.95);
         assert_eq!((two.sessions, two.upper.is_none(), two.between.is_some()), (2, true, true));
         let one = across(&world(&[0.0, 0.1], 0.0, 0.001, 1, 3), 0.95);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_never_dearer_than_itself() {
+    fn a_single_cell_has_bound_zero() {
         let alone = across(&world(&[0.3], 0.1, 0.1, 4, 4), 0.95);
         assert_eq!((alone.excess, alone.upper), (vec![0.0], Some(vec![0.0])));
     }

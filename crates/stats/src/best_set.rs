@@ -1,50 +1,49 @@
-//! Which cells may still be the best, and how far each can be from it.
+//! Finds the cells that may still be the best, and bounds how far each can be from it.
 //!
-//! Everything is paired by block: d̄ᵢⱼ is the mean over blocks of ln(cost i / cost j), seᵢⱼ its
-//! standard error. Suppose j is truly the best. With 95 % confidence all differences from j are then
-//! estimated within cⱼ standard errors, with cⱼ from random sign flips of whole blocks. Hence
+//! All differences are paired by block: d̄ᵢⱼ is the mean over blocks of ln(cost i / cost j), seᵢⱼ its standard error.
+//! Suppose j is truly the best. Then, with 95 % confidence, all differences from j are estimated within cⱼ standard
+//! errors, where cⱼ comes from random sign flips of whole blocks. Hence
 //!
 //! - cell i stays in the *best set* unless some d̄ᵢⱼ/seᵢⱼ exceeds cᵢ;
 //! - Uᵢ = maxⱼ (d̄ᵢⱼ + cⱼ·seᵢⱼ) bounds how much worse than the best cell i is (multiple comparisons
 //!   with the best; Hsu 1984);
 //! - Lᵢ = maxⱼ (d̄ᵢⱼ − cᵢ·seᵢⱼ) bounds it from below.
 //!
-//! The first two claims fail together or not at all (both fail only when a difference from the true
-//! best is underestimated), so one side of t would be enough for both where noise is symmetric: it
-//! keeps the best of equal cells in 95.0 %. But where the cells of a group have noise of unlike
-//! skewness it keeps only 92 to 93 %, and max |t| keeps 96 %. So max |t| it is, at 97.5 % for cells
-//! alike.
+//! The first two claims fail together: both fail only when a difference from the true best is underestimated. So max t
+//! (one-sided) would suffice for both where noise is symmetric: it keeps the best of equal cells in 95.0 % of cases.
+//! Where the cells of a group have noise of different skewness, max t keeps only 92 to 93 %, while max |t| keeps 96 %.
+//! This module therefore uses max |t|, which keeps 97.5 % where the cells have equal noise.
 //!
 //! Never compares cells from different blocks.
 
 use crate::flips::{FlipMethod, critical_values};
 use crate::group::Method;
-use crate::pairs::Pairs;
+use crate::pairs::PairedCosts;
 use serde::{Deserialize, Serialize};
 
-/// The judgement on a set of cells. Vectors are in cell order.
+/// The result for a set of cells. Vectors are in cell order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BestSet {
-    /// The paired differences it rests on.
-    pub pairs: Pairs,
+    /// The paired differences.
+    pub pairs: PairedCosts,
     /// cᵢ: critical value with cell i as the reference.
     pub critical: Vec<f64>,
     /// Whether the cell may still be the best.
     pub kept: Vec<bool>,
-    /// Uᵢ: upper bound of ln(cost i / cost of the best), for all cells at once at the level.
+    /// Uᵢ: upper bound of ln(cost i / cost of the best), simultaneous over all cells.
     pub upper: Vec<f64>,
-    /// Lᵢ: lower bound of the same, for each cell alone.
+    /// Lᵢ: lower bound of the same, for each cell separately.
     pub lower: Vec<f64>,
 }
 
-/// Judges cells by their ln costs, one row a block, one column a cell. Needs two blocks to be
-/// defined and six to be of use; [`crate::group::analyse`] sees to that.
+/// Judges cells by their ln costs: one row per block, one column per cell. Defined for two or more blocks, useful from
+/// six; [`crate::group::analyse`] enforces six.
 ///
 /// # Panics
 /// If the rows differ in length.
 #[must_use]
 pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
-    let pairs = Pairs::of(ln_cost);
+    let pairs = PairedCosts::of(ln_cost);
     let flips = FlipMethod {
         level: method.level,
         seed: method.seed,
@@ -53,7 +52,7 @@ pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
         studentise_each_flip: method.studentise_each_flip,
     };
     let critical = critical_values(&pairs, &flips);
-    // A pair without spread has no error to multiply; an infinite critical value must not make it NaN.
+    // A pair without spread has no error to multiply; an infinite critical value would make the product NaN.
     let reach = |c: f64, error: f64| if error > 0.0 { c * error } else { 0.0 };
     let cells = 0..pairs.cells();
     let upper: Vec<f64> =
@@ -106,11 +105,11 @@ mod tests {
             let rows = world(&effects, 0.02, blocks, seed);
             let method = Method { random_flips: 499, ..Method::default() };
             let got = best_set(&rows, &method);
-            // Somebody is the best, and the cell with the least mean is never thrown out.
+            // Some cell is the best, and the cell with the least mean is never rejected.
             let leader = (0..cells).min_by(|&a, &b| got.pairs.mean(a, b).total_cmp(&0.0)).unwrap();
             prop_assert!(got.kept[leader]);
             prop_assert!(got.lower.iter().zip(&got.upper).all(|(lower, upper)| lower <= upper));
-            // What a block shares cancels: shifting a block changes nothing but rounding.
+            // Levels common to a block cancel: shifting a block changes nothing but rounding.
             let shifted: Vec<Vec<f64>> = rows.iter().enumerate()
                 .map(|(b, row)| row.iter().map(|x| x + b as f64).collect()).collect();
             let again = best_set(&shifted, &method);

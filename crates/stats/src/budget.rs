@@ -1,16 +1,16 @@
-//! How many more blocks would settle a group.
+//! Forecasts how many more blocks a group needs for a significant result.
 //!
-//! The bound of cell i against j is d̄ᵢⱼ + cⱼ·seᵢⱼ, and seᵢⱼ shrinks with the root of the number of
-//! blocks. If the estimates stay as they are, n·(cⱼ·seᵢⱼ / (ln(1 + x) − d̄ᵢⱼ))² blocks bring it down
-//! to the margin. That is a forecast, not a promise, and it never enters a verdict: the number of
-//! blocks of a session is fixed before they start.
+//! The bound of cell i compared with j is d̄ᵢⱼ + cⱼ·seᵢⱼ, and seᵢⱼ shrinks with the square root of the number of
+//! blocks. If the estimates do not change, n·(cⱼ·seᵢⱼ / (ln(1 + x) − d̄ᵢⱼ))² blocks reduce the bound to the margin x.
+//! This is a forecast and never enters a result: the number of blocks of a session is fixed before they start.
 
 use crate::group::{GroupVerdict, Inconclusive, Method};
 use crate::serial::MIN_BLOCKS;
 
-/// Further blocks after which `cell` should be proven in this group: 0 if it is, `None` if its
-/// estimate lies beyond the margin, the twin alarms, plain means speak against it, the cell was not
-/// confirmed, or dependence between blocks leaves nothing to extrapolate from.
+/// Further blocks after which `cell` should be shown to be within the margin of the best: 0 if it is already.
+///
+/// Returns `None` if its estimate is beyond the margin, the A/A control raises an alarm, the plain means contradict it,
+/// the cell was not confirmed, or blocks depend on each other.
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
@@ -32,7 +32,7 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
     Some(more * verdict.merged_by)
 }
 
-/// By what factor the blocks must grow to bring the bound of `cell` against `j` down to the margin.
+/// The factor by which the number of blocks must grow so that the bound of `cell` compared with `j` meets the margin.
 fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Option<f64> {
     let pair = verdict.pair(cell, j)?;
     let gap = method.ln_margin() - pair.mean;
@@ -67,17 +67,16 @@ mod tests {
     fn known_cases() {
         check(&[0.0, 0.0], 0.01, 0, Some((0, 0)));
         check(&[0.0, 0.2], 0.01, 1, None);
-        // se = 0.1·√2/√20 = 3.2 %, c about 2: the margin of 4.9 % needs more blocks, how many depends on
-        // luck.
+        // se = 0.1·√2/√20 = 3.2 %, c about 2: the margin of 4.9 % needs more blocks. The number depends on the seed.
         check(&[0.0, 0.0, 0.0], 0.1, 1, Some((1, 200)));
     }
 
     #[test]
-    fn what_plain_means_speak_against_is_not_forecast() {
+    fn contradicted_cells_get_no_forecast() {
         let method = Method::default();
         let mut input = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.05).group(400, 3);
         assert!(more_blocks(&analyse(&input, &method), 1, &method).is_some());
-        // One trial in ten of the second cell is far slower: typical trials hardly see it, plain means do.
+        // One trial in ten of the second cell is far slower: typical trials barely change, plain means do.
         let mut random = seeded(3, 9);
         for block in &mut input.blocks {
             if random.uniform() < 0.1 {

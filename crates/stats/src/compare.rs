@@ -1,13 +1,13 @@
-//! Two subjects: worse, equal, or cannot tell.
+//! Compares two subjects: worse, better, equivalent or inconclusive.
 //!
-//! The preferred comparison interleaves both subjects in one session, block by block; the paired
-//! ln differences are judged by Student's t, since two arms of the same kind differ symmetrically.
-//! Three verdicts: the difference lies beyond ±δ, it lies within ±δ (two one-sided tests; Schuirmann
-//! 1987), or neither is shown. Over many cells the p-values of the claims made are controlled by
-//! Benjamini and Hochberg (1995).
+//! The preferred comparison interleaves both subjects in one session, block by block. The paired ln differences are
+//! judged by Student's t, since differences of two arms of the same kind are symmetric. A difference is significant if
+//! it is beyond ±δ. Two subjects are equivalent if it is within ±δ (two one-sided tests; Schuirmann 1987). Otherwise
+//! the comparison is inconclusive. Over many cells the p-values of the claims are controlled by Benjamini and Hochberg
+//! (1995).
 //!
-//! Runs of different sessions differ by more than their trials show, so there the unit is the
-//! session: with fewer than five sessions of history the answer is "inconclusive".
+//! Runs of different sessions differ more than their trials show, so there the unit is the session: with fewer than
+//! five earlier sessions the result is "inconclusive".
 //!
 //! Never compares trials of different sessions as if they were one.
 
@@ -17,25 +17,25 @@ use crate::serial::MIN_BLOCKS;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Sessions of history a comparison of stored runs needs.
+/// Earlier sessions that a comparison of stored runs needs.
 pub const MIN_SESSIONS: usize = 5;
 
-/// The three answers.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum ComparisonResult {
     /// The second subject costs more than δ above the first.
     Worse,
     /// The second subject costs more than δ below the first.
     Better,
-    /// The difference lies within ±δ.
+    /// The difference is within ±δ.
     Equivalent,
-    /// None of these is shown.
+    /// None of these is significant.
     Inconclusive,
 }
 
-/// How two subjects are compared.
+/// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct ComparisonTerms {
     /// Confidence, as a share (0.95); its complement is the false discovery rate over cells.
     pub level: f64,
     /// δ: the difference that matters, as a share (0.02 = 2 %).
@@ -47,11 +47,11 @@ pub struct Terms {
 pub struct Comparison {
     /// The mean difference, in ln.
     pub difference: f64,
-    /// Lower end of its interval at the level, in ln. Infinite when it cannot be given.
+    /// Lower end of its interval at the level, in ln; negative infinity if there is none.
     pub lower: f64,
-    /// Upper end.
+    /// Upper end; infinity if there is none.
     pub upper: f64,
-    /// Blocks, or sessions, behind it.
+    /// Number of blocks, or of sessions.
     pub n: usize,
     /// p-value of "no difference at all" (two-sided).
     pub p_any: f64,
@@ -59,30 +59,31 @@ pub struct Comparison {
     pub p_beyond: f64,
     /// p-value of "not within ±δ".
     pub p_equivalent: f64,
-    /// The answer for this cell by itself.
-    pub verdict: Verdict,
+    /// The result for this cell alone.
+    pub verdict: ComparisonResult,
 }
 
 impl Comparison {
-    /// The verdict that the interval itself shows: it lies beyond a margin (a share), or within both. Stricter than two
-    /// one-sided tests, which look at the interval of twice the error (90 % for 95 %): a reader who is told that two are
-    /// equivalent finds no end of the printed interval beyond the margin.
+    /// The result that the interval shows: beyond a margin (a share), or within both margins.
+    ///
+    /// This is stricter than two one-sided tests, which use the interval of twice the error (90 % for 95 %). A reader
+    /// who sees "equivalent" finds both ends of the printed interval within the margin.
     #[must_use]
-    pub fn by_interval(&self, delta: f64) -> Verdict {
+    pub fn by_interval(&self, delta: f64) -> ComparisonResult {
         let delta = delta.ln_1p();
         match (self.lower, self.upper) {
-            (lower, _) if lower > delta => Verdict::Worse,
-            (_, upper) if upper < -delta => Verdict::Better,
-            (lower, upper) if lower >= -delta && upper <= delta => Verdict::Equivalent,
-            _ => Verdict::Inconclusive,
+            (lower, _) if lower > delta => ComparisonResult::Worse,
+            (_, upper) if upper < -delta => ComparisonResult::Better,
+            (lower, upper) if lower >= -delta && upper <= delta => ComparisonResult::Equivalent,
+            _ => ComparisonResult::Inconclusive,
         }
     }
 }
 
-/// Compares one cell by its paired ln differences, one a block, none of which speaks further than
-/// [`crate::outlier::SPREADS`]. Fewer than six blocks: inconclusive.
+/// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`].
+/// Fewer than six blocks: inconclusive.
 #[must_use]
-pub fn paired(differences: &[f64], terms: &Terms) -> Comparison {
+pub fn paired(differences: &[f64], terms: &ComparisonTerms) -> Comparison {
     let (mean, variance) = moments(&limit(differences));
     let n = differences.len();
     if n < MIN_BLOCKS {
@@ -91,11 +92,10 @@ pub fn paired(differences: &[f64], terms: &Terms) -> Comparison {
     judge(mean, (variance / n as f64).sqrt(), n as f64 - 1.0, n, terms)
 }
 
-/// Compares stored runs by session: `before` and `after` hold one mean ln cost a session. The error
-/// is the spread between sessions, pooled. Inconclusive with fewer than five sessions before, or
-/// none after.
+/// Compares stored runs by session: `before` and `after` hold one mean ln cost per session. The error is the spread
+/// between sessions, pooled. Inconclusive with fewer than five sessions before, or none after.
 #[must_use]
-pub fn between_sessions(before: &[f64], after: &[f64], terms: &Terms) -> Comparison {
+pub fn between_sessions(before: &[f64], after: &[f64], terms: &ComparisonTerms) -> Comparison {
     let ((mean_before, spread_before), (mean_after, spread_after)) = (moments(before), moments(after));
     let difference = mean_after - mean_before;
     let sessions = before.len() + after.len();
@@ -109,9 +109,11 @@ pub fn between_sessions(before: &[f64], after: &[f64], terms: &Terms) -> Compari
     judge(difference, error, freedom, sessions, terms)
 }
 
-/// What the trials of two runs leave open of ln(cost of the second / cost of the first): Welch's interval (1947) of their
-/// means, no trial of which speaks further than [`crate::outlier::SPREADS`]. It knows nothing of what differs from
-/// session to session, so it says how far apart these two runs were, and never why. `None` below six trials of either.
+/// Welch's interval (1947) of ln(cost of the second / cost of the first) for two runs, with outliers limited to
+/// [`crate::outlier::SPREADS`].
+///
+/// It does not contain the variation between sessions: it shows how far apart these two runs were, never why. `None` if
+/// either has fewer than six trials.
 #[must_use]
 pub fn apart(before: &[f64], after: &[f64], level: f64) -> Option<(f64, f64)> {
     let (a, b) = (before.len() as f64, after.len() as f64);
@@ -129,34 +131,34 @@ pub fn apart(before: &[f64], after: &[f64], level: f64) -> Option<(f64, f64)> {
     Some((middle - reach, middle + reach))
 }
 
-/// The mean ln cost of a run, in which no trial speaks further than [`crate::outlier::SPREADS`]: what [`between_sessions`]
-/// takes of it. `None` without trials.
+/// The mean ln cost of a run, with outliers limited to [`crate::outlier::SPREADS`]: the input of [`between_sessions`].
+/// `None` without trials.
 #[must_use]
 pub fn typical(costs: &[f64]) -> Option<f64> {
     (!costs.is_empty()).then(|| moments(&limit(costs)).0)
 }
 
-/// The verdicts on many cells at once: a claim stands only if its p-value passes the procedure of
-/// Benjamini and Hochberg among all claims of its kind; otherwise the cell is inconclusive.
+/// The results for many cells at once. A claim holds only if its p-value passes the procedure of Benjamini and Hochberg
+/// among all claims of its kind; otherwise the cell is inconclusive.
 #[must_use]
-pub fn over_cells(comparisons: &[Comparison], terms: &Terms) -> Vec<Verdict> {
+pub fn over_cells(comparisons: &[Comparison], terms: &ComparisonTerms) -> Vec<ComparisonResult> {
     let beyond: Vec<f64> = comparisons.iter().map(|c| c.p_beyond).collect();
     let equivalent: Vec<f64> = comparisons.iter().map(|c| c.p_equivalent).collect();
     let rate = 1.0 - terms.level;
-    // A difference beyond ±δ has two sides; each claim of a side gets half the rate.
+    // A difference beyond ±δ has two sides; each side gets half the rate.
     let beyond = benjamini_hochberg(&beyond, rate / 2.0);
     let equivalent = benjamini_hochberg(&equivalent, rate);
-    let stands = |(i, c): (usize, &Comparison)| match (beyond[i], equivalent[i]) {
-        (true, _) if c.difference > 0.0 => Verdict::Worse,
-        (true, _) => Verdict::Better,
-        (_, true) => Verdict::Equivalent,
-        _ => Verdict::Inconclusive,
+    let holds = |(i, c): (usize, &Comparison)| match (beyond[i], equivalent[i]) {
+        (true, _) if c.difference > 0.0 => ComparisonResult::Worse,
+        (true, _) => ComparisonResult::Better,
+        (_, true) => ComparisonResult::Equivalent,
+        _ => ComparisonResult::Inconclusive,
     };
-    comparisons.iter().enumerate().map(stands).collect()
+    comparisons.iter().enumerate().map(holds).collect()
 }
 
-/// Which of the p-values are discoveries at false discovery rate `rate` (Benjamini and Hochberg
-/// 1995): all up to the largest k with p₍ₖ₎ ≤ k·rate/m.
+/// Selects the p-values that are discoveries at false discovery rate `rate` (Benjamini and Hochberg 1995): all up to
+/// the largest k with p₍ₖ₎ ≤ k·rate/m.
 #[must_use]
 pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -169,16 +171,15 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
     found
 }
 
-/// Whether a second run contradicts a recommendation of the first: it proves `cell` worse than the
-/// best of its own group by more than the margin. `None` if the second run did not confirm the cell
-/// or says nothing.
+/// Whether a second run contradicts a recommendation of the first: `cell` is significantly worse than the best of its
+/// own group by more than the margin. `None` if the second run did not confirm the cell or has no result.
 #[must_use]
 pub fn contradicts(second: &GroupVerdict, cell: usize, method: &Method) -> Option<bool> {
     let lower = second.lower.get(cell).copied().flatten()?;
     Some(!second.twin_alarm && lower > method.ln_margin())
 }
 
-fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &Terms) -> Comparison {
+fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms) -> Comparison {
     let student = StudentsT::new(0.0, 1.0, freedom).expect("at least four degrees of freedom");
     // Without any spread the difference is certain.
     let error = error.max(f64::MIN_POSITIVE);
@@ -189,11 +190,11 @@ fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &Terms) -> Compar
     let p_beyond = upper_tail(mean.abs() - delta);
     let p_equivalent = upper_tail(delta - mean.abs());
     let verdict = if p_beyond <= alpha / 2.0 {
-        if mean > 0.0 { Verdict::Worse } else { Verdict::Better }
+        if mean > 0.0 { ComparisonResult::Worse } else { ComparisonResult::Better }
     } else if p_equivalent <= alpha {
-        Verdict::Equivalent
+        ComparisonResult::Equivalent
     } else {
-        Verdict::Inconclusive
+        ComparisonResult::Inconclusive
     };
     Comparison {
         difference: mean,
@@ -216,7 +217,7 @@ fn inconclusive(difference: f64, n: usize) -> Comparison {
         p_any: 1.0,
         p_beyond: 1.0,
         p_equivalent: 1.0,
-        verdict: Verdict::Inconclusive,
+        verdict: ComparisonResult::Inconclusive,
     }
 }
 
@@ -234,9 +235,9 @@ mod tests {
     use crate::rng::seeded;
     use proptest::prelude::*;
 
-    const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+    const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 
-    fn check(shift: f64, spread: f64, n: usize, expected: Verdict) {
+    fn check(shift: f64, spread: f64, n: usize, expected: ComparisonResult) {
         let mut random = seeded(4, 0);
         let differences: Vec<f64> = (0..n).map(|_| shift + spread * random.normal()).collect();
         let got = paired(&differences, &TERMS);
@@ -244,26 +245,26 @@ mod tests {
     }
 
     #[test]
-    fn three_verdicts() {
-        check(0.05, 0.01, 20, Verdict::Worse);
-        check(-0.05, 0.01, 20, Verdict::Better);
-        check(0.0, 0.01, 20, Verdict::Equivalent);
-        check(0.02, 0.01, 20, Verdict::Inconclusive);
-        check(0.5, 0.01, 5, Verdict::Inconclusive);
+    fn each_result_occurs() {
+        check(0.05, 0.01, 20, ComparisonResult::Worse);
+        check(-0.05, 0.01, 20, ComparisonResult::Better);
+        check(0.0, 0.01, 20, ComparisonResult::Equivalent);
+        check(0.02, 0.01, 20, ComparisonResult::Inconclusive);
+        check(0.5, 0.01, 5, ComparisonResult::Inconclusive);
     }
 
     #[test]
-    fn stored_runs_need_a_history() {
+    fn stored_runs_need_five_earlier_sessions() {
         let history = [0.0, 0.01, -0.01, 0.02, -0.02];
-        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, Verdict::Inconclusive);
-        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, Verdict::Inconclusive);
-        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
+        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, ComparisonResult::Inconclusive);
+        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, ComparisonResult::Inconclusive);
+        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, ComparisonResult::Worse);
         let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
-        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
+        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, ComparisonResult::Equivalent);
     }
 
     #[test]
-    fn two_runs_are_apart_by_what_their_trials_leave_open() {
+    fn two_runs_have_welchs_interval() {
         let around = |middle: f64| [-0.02, -0.01, 0.0, 0.0, 0.01, 0.02].map(|step| middle + step);
         let (lower, upper) = apart(&around(1.0), &around(1.1), 0.95).expect("six trials each");
         // Two of the same spread: 10 degrees of freedom, whose 97.5 % point is 2.228; variance 0.0002, six of each.
@@ -285,24 +286,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_the_interval_shows_two_one_sided_tests_show_as_well(
+        fn interval_is_stricter_than_one_sided_tests(
             differences in prop::collection::vec(-0.1_f64..0.1, 6..40),
             delta in 0.001_f64..0.2,
         ) {
-            let got = paired(&differences, &Terms { delta, ..TERMS });
+            let got = paired(&differences, &ComparisonTerms { delta, ..TERMS });
             let shown = got.by_interval(delta);
-            prop_assert!(shown == got.verdict || shown == Verdict::Inconclusive && got.verdict == Verdict::Equivalent, "{:?}", got);
+            prop_assert!(shown == got.verdict || shown == ComparisonResult::Inconclusive && got.verdict == ComparisonResult::Equivalent, "{:?}", got);
         }
 
         #[test]
-        fn swapping_the_subjects_swaps_the_verdict(
+        fn swapping_subjects_swaps_the_result(
             differences in prop::collection::vec(-0.1_f64..0.1, 6..40)
         ) {
             let swapped: Vec<f64> = differences.iter().map(|x| -x).collect();
             let (one, other) = (paired(&differences, &TERMS), paired(&swapped, &TERMS));
             let expected = match one.verdict {
-                Verdict::Worse => Verdict::Better,
-                Verdict::Better => Verdict::Worse,
+                ComparisonResult::Worse => ComparisonResult::Better,
+                ComparisonResult::Better => ComparisonResult::Worse,
                 same => same,
             };
             prop_assert_eq!(other.verdict, expected);

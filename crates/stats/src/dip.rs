@@ -1,4 +1,4 @@
-//! Hartigan's dip: is one mode enough?
+//! Hartigan's dip test: is one mode enough?
 //!
 //! The dip is the least possible largest distance between the empirical distribution and any
 //! unimodal one (J. A. and P. M. Hartigan 1985, Annals of Statistics 13). A unimodal distribution
@@ -6,10 +6,10 @@
 //! hold the mode, between the greatest convex minorant (through the lower corners of the steps) and
 //! the least concave majorant (through the upper corners).
 //!
-//! Significance is against the uniform distribution, the hardest unimodal one, from a table that
-//! [`null_dips`] makes again.
+//! Significance is measured against the uniform distribution, the least favourable unimodal one. The table can be
+//! reproduced with [`null_dips`].
 //!
-//! Never says where the modes are; that is [`crate::modes`].
+//! Never locates the modes; [`crate::modes`] does that.
 
 use crate::quantile::sorted;
 use crate::rng::seeded;
@@ -23,8 +23,8 @@ pub fn dip(values: &[f64]) -> f64 {
     dip_of_sorted(&sorted(values))
 }
 
-/// The chance that `n` values from one flat mode show at least this dip. Between the tabled 0.001
-/// and 0.5 by interpolation; smaller and larger ones are given as 0.001 and 1.
+/// The chance that `n` values from a uniform distribution have at least this dip. Interpolated between the tabled 0.001
+/// and 0.5; smaller chances are returned as 0.001, larger ones as 1.
 #[must_use]
 pub fn p_value(dip: f64, n: usize) -> f64 {
     if n < TABLE_N[0] {
@@ -43,7 +43,7 @@ pub fn p_value(dip: f64, n: usize) -> f64 {
     (p0 + share * (p1 - p0)).exp()
 }
 
-/// `runs` dips of `n` uniform values each, ascending: what the table was made from.
+/// The dips of `runs` samples of `n` uniform values, ascending. The table was made from these.
 #[must_use]
 pub fn null_dips(n: usize, runs: usize, seed: u64) -> Vec<f64> {
     let mut random = seeded(seed, n as u64);
@@ -52,7 +52,7 @@ pub fn null_dips(n: usize, runs: usize, seed: u64) -> Vec<f64> {
     dips
 }
 
-/// Quantiles of √n·dip at the levels of `TABLE_P`, between the tabled n linear in ln n.
+/// Quantiles of √n·dip at the levels of `TABLE_P`; linear in ln n between the tabled n.
 fn null_quantiles(n: usize) -> [f64; TABLE_P.len()] {
     let last = TABLE_N.len() - 1;
     if n >= TABLE_N[last] {
@@ -89,16 +89,16 @@ fn dip_of_sorted(x: &[f64]) -> f64 {
     let mut dip: f64 = 1.0;
     let (mut low, mut high) = (0, n - 1);
     loop {
-        let minorant = hull(x, low, high, Side::Lower);
-        let majorant = hull(x, low, high, Side::Upper);
+        let minorant = hull(x, low, high, Hull::Lower);
+        let majorant = hull(x, low, high, Hull::Upper);
         let (widest, new_low, new_high) = widest_gap(x, &minorant, &majorant);
         if widest <= dip {
             break;
         }
-        // Left of the modal interval F must follow the convex side, right of it the concave one.
+        // To the left of the modal interval F must follow the convex side, to the right of it the concave one.
         let left = minorant.iter().position(|&k| k == new_low).unwrap_or(0);
         let right = majorant.iter().position(|&k| k == new_high).unwrap_or(0);
-        dip = dip.max(misfit(x, &minorant[..=left], Side::Lower)).max(misfit(x, &majorant[right..], Side::Upper));
+        dip = dip.max(misfit(x, &minorant[..=left], Hull::Lower)).max(misfit(x, &majorant[right..], Hull::Upper));
         if (new_low, new_high) == (low, high) {
             break;
         }
@@ -108,7 +108,7 @@ fn dip_of_sorted(x: &[f64]) -> f64 {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum Hull {
     /// Greatest convex minorant, through the lower corners (xᵢ, i).
     Lower,
     /// Least concave majorant, through the upper corners (xᵢ, i + 1).
@@ -116,12 +116,12 @@ enum Side {
 }
 
 /// The knots of the convex or concave hull of the points (xᵢ, i), low ≤ i ≤ high.
-fn hull(x: &[f64], low: usize, high: usize, side: Side) -> Vec<usize> {
+fn hull(x: &[f64], low: usize, high: usize, side: Hull) -> Vec<usize> {
     let mut knots: Vec<usize> = Vec::new();
     for i in low..=high {
         while let [.., a, b] = knots[..] {
             let turn = (x[b] - x[a]) * (i - a) as f64 - (x[i] - x[a]) * (b - a) as f64;
-            let keeps = if side == Side::Lower { turn > 0.0 } else { turn < 0.0 };
+            let keeps = if side == Hull::Lower { turn > 0.0 } else { turn < 0.0 };
             if keeps {
                 break;
             }
@@ -160,12 +160,12 @@ fn widest_gap(x: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize,
 }
 
 /// The largest distance between F and its hull over the given knots.
-fn misfit(x: &[f64], knots: &[usize], side: Side) -> f64 {
+fn misfit(x: &[f64], knots: &[usize], side: Hull) -> f64 {
     let mut largest: f64 = 0.0;
     for segment in 0..knots.len().saturating_sub(1) {
         for i in knots[segment]..=knots[segment + 1] {
             let line = height(x, knots, segment, i);
-            let gap = if side == Side::Lower { i as f64 - line } else { line - i as f64 };
+            let gap = if side == Hull::Lower { i as f64 - line } else { line - i as f64 };
             largest = largest.max(gap + 1.0);
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_what_the_simulation_gives() {
+    fn table_agrees_with_a_simulation() {
         let n = 50;
         let dips = null_dips(n, 4000, 2);
         let above = |p: f64| {
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_dip_ignores_scale_place_and_direction(
+        fn dip_ignores_scale_shift_and_direction(
             values in prop::collection::vec(-1000_i32..1000, 2..60)
         ) {
             let values: Vec<f64> = values.into_iter().map(f64::from).collect();
@@ -237,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn the_dip_keeps_its_bounds(values in prop::collection::vec(0.0_f64..1.0, 2..80)) {
+        fn dip_is_within_its_bounds(values in prop::collection::vec(0.0_f64..1.0, 2..80)) {
             let got = dip(&values);
             prop_assert!(got <= 0.25 && got >= 0.5 / values.len() as f64 - 1e-12);
         }

@@ -1,23 +1,22 @@
-//! Whom to confirm: a few cells chosen by the screening trials.
+//! Selects finalists: the few cells that go on to confirmation, chosen by the screening trials.
 //!
-//! Time spent on few finalists proves far more than the same time spread thin (paired noise
-//! 14 %, 48 blocks: 6 finalists 79 % of groups, 10 finalists 57 %, and they take longer). Half of the places go to the fastest, because the
-//! best must be among the finalists for "within 5 % of the best" to mean anything; half to the
-//! smallest footprints that look good enough, because those are what will be recommended. Over
-//! several profiles each profile's own leader has a place first. Without it a compromise is only
-//! compared with compromises, and "within 5 % of the best" is wrong in 5 to 10 % of the cases where
-//! it is called proven (4 profiles, 64 cells); with it, in 1 to 3 %.
+//! Measuring few finalists often proves more than measuring many cells rarely. With paired noise of 14 % and 48 blocks,
+//! 6 finalists settle 79 % of groups, 10 finalists only 57 % in more time. Half of the places go to the fastest cells:
+//! "within 5 % of the best" needs the best among the finalists. The other half goes to the smallest footprints that
+//! look good enough, because these will be recommended. Over several profiles each profile's leader gets a place first.
+//! Without leaders, compromises are compared only with each other, and "within 5 % of the best" is wrong in 5 to 10 %
+//! of the claims (4 profiles, 64 cells); with leaders, in 1 to 3 %.
 //!
-//! Never reports a screening number: screening chooses, confirmation speaks.
+//! Never reports a screening number: screening only selects.
 
 use crate::quantile::sorted;
 
-/// A cell that was visited less often than this share of the most visited one was left out of a later stage.
+/// A cell with fewer visits than this share of the most visited cell's was left out of a later screening stage.
 const SEEN_SHARE: f64 = 0.75;
 
-/// The finalists of one group, the screening leader first. `ln_cost` is each cell's screening
-/// [`score`] (`None`: not screened), `footprint_bytes` its footprint (`None` where sizes are no
-/// factor), `cap` the number of places, `margin` a share (0.05). At most `cap` distinct indices.
+/// The finalists of one group, the screening leader first. `ln_cost` is each cell's screening [`score`] (`None`: not
+/// screened). `footprint_bytes` is its footprint (`None` where no factor is a size). `cap` is the number of places,
+/// `margin` a share (0.05). Returns at most `cap` distinct indices.
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -26,10 +25,10 @@ pub fn choose(ln_cost: &[Option<f64>], footprint_bytes: &[Option<f64>], cap: usi
     choose_over_profiles(&[ln_cost.to_vec()], footprint_bytes, cap, margin)
 }
 
-/// The finalists common to several profiles: first each profile's leader, then the cells with the
-/// least *worst* excess over the profiles (at least two, and up to half of the places), then the
-/// smallest footprints whose worst excess is within the margin. A cell must have been screened in every profile. At most `cap` distinct indices; with
-/// more leaders than places, the earlier profiles' leaders.
+/// The finalists common to several profiles. First each profile's leader, then the cells with the least *worst* excess
+/// over the profiles (at least two, and up to half of the places), then the smallest footprints whose worst excess is
+/// within the margin. A cell must have been screened in every profile. Returns at most `cap` distinct indices; if
+/// leaders exceed the places, the earlier profiles' leaders win.
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -53,7 +52,7 @@ pub fn choose_over_profiles(
             .min_by(|&a, &b| profile[a].unwrap_or(f64::INFINITY).total_cmp(&profile[b].unwrap_or(f64::INFINITY)));
         take(&mut chosen, leader.into_iter(), cap);
     }
-    // Leaders are there to be compared with; at least two places must go to candidates for all.
+    // Leaders serve as references; at least two places must go to candidates for all profiles.
     let by_rate_places = if ln_cost.len() > 1 { chosen.len() + 2 } else { 0 };
     take(&mut chosen, by_rate.iter().copied(), cap.div_ceil(2).max(by_rate_places).min(cap));
     let good_enough = by_rate.first().and_then(|&i| worst[i]).unwrap_or(0.0).max(0.0) + margin.ln_1p();
@@ -68,15 +67,15 @@ pub fn choose_over_profiles(
     chosen
 }
 
-/// Each cell's screening score: its ln cost with the blocks' common swings taken out, so that cells
-/// screened in different blocks can be ranked together. One row a block, `None` where the cell was
-/// not visited. Only differences between scores mean anything. A cell that was left out of later blocks has
-/// none: it was judged when it was left out, and its few early values, taken in a bad moment of the others,
-/// must not beat cells that were looked at again.
+/// Each cell's screening score: its ln cost without the levels common to a block, so that cells from different blocks
+/// can be ranked together. `blocks` has one row per block, `None` where the cell was not visited. Only differences
+/// between scores have a meaning.
 ///
-/// The score is the cell's part in the least-squares fit of ln cost = cell + block. With one value a
-/// cell and block there is nothing more robust to be had: two to four values have no outlier that
-/// one could tell from news.
+/// A cell that was left out of later blocks has no score. Its few early values may come from a moment that was bad for
+/// the other cells, and must not beat cells with later values.
+///
+/// The score is the cell's effect in the least-squares fit of ln cost = cell + block. A more robust fit is not possible
+/// with two to four values per cell: an outlier cannot be distinguished from a true value.
 #[must_use]
 pub fn score(blocks: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let cells = blocks.iter().map(Vec::len).max().unwrap_or(0);
@@ -86,7 +85,7 @@ pub fn score(blocks: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     };
     let mut of_cell: Vec<Option<f64>> = vec![None; cells];
     let mut of_block = start_levels(blocks, cells, &ln);
-    // Alternating means converge quickly; the step is checked so that a full table ends at once.
+    // Alternating means converge quickly; a complete table ends after two steps.
     for _ in 0..200 {
         let mut step: f64 = 0.0;
         for (cell, level) in of_cell.iter_mut().enumerate() {
@@ -111,8 +110,8 @@ pub fn score(blocks: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     of_cell
 }
 
-/// The median of each block over the cells that every block visits: a fair first guess even when
-/// later blocks visit only good cells. Zero where no such cell exists.
+/// The median of each block over the cells that every block visits: a fair first guess even when later blocks visit
+/// only good cells. Zero if no such cell exists.
 fn start_levels(
     blocks: &[Vec<Option<f64>>],
     cells: usize,
@@ -127,7 +126,7 @@ fn start_levels(
     blocks.iter().map(level).collect()
 }
 
-/// The largest excess over the profile's leader, over all profiles; `None` unless screened in all.
+/// The largest excess over the profile's leader, over all profiles; `None` unless screened in all profiles.
 pub(crate) fn worst_excess(ln_cost: &[Vec<Option<f64>>], cells: usize) -> Vec<Option<f64>> {
     let least: Vec<f64> =
         ln_cost.iter().map(|profile| profile.iter().flatten().copied().fold(f64::INFINITY, f64::min)).collect();
@@ -179,15 +178,15 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_sends_its_leader() {
+    fn every_profile_has_its_leader() {
         let drain = [0.00, 0.01, 0.20];
         let parser = [0.20, 0.01, 0.00];
         check(&[&drain, &parser], &[1.0, 2.0, 3.0], 3, &[0, 2, 1]);
     }
 
     #[test]
-    fn scores_do_not_depend_on_which_blocks_a_cell_saw() {
-        // Cell 0 lacks the block that ran 30 % slower.
+    fn scores_do_not_depend_on_visited_blocks() {
+        // Cell 0 is missing from the block that ran 30 % slower.
         let x = |ln: f64| Some(f64::exp(ln));
         let all = || vec![x(0.5), x(0.1), x(0.2)];
         let blocks = [all(), all(), vec![None, x(0.4), x(0.5)], all()];
@@ -197,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn who_was_left_out_of_a_later_stage_is_out() {
+    fn cells_left_out_later_have_no_score() {
         let x = |ln: f64| Some(f64::exp(ln));
-        // Cell 0 looked best in two blocks that were bad for all others.
+        // Cell 0 is best in two blocks that were bad for all other cells.
         let bad = || vec![x(0.0), x(2.0), x(2.1)];
         let good = || vec![None, x(0.1), x(0.2)];
         let got = score(&[bad(), bad(), good(), good()]);

@@ -1,21 +1,20 @@
 //! Critical values by random sign flips of whole blocks, re-studentised at every flip.
 //!
-//! Centred paired differences keep their size but lose their direction when a block's sign is
-//! flipped, whatever their distribution. How large the largest studentised difference from a
-//! reference then becomes shows how large it may be by chance. The standard error must be computed
-//! anew at every flip: with the observed one kept fixed, equal cells survive only 79 % (6 blocks) to
-//! 91 % (12 blocks) of the time. It costs nothing, since flips leave the sum of squares as it is:
-//! with sum of squares Q and flipped mean m, u = m·√(n/Q) lies in −1..1 and t = u·√(n−1)/√(1−u²)
-//! grows with u, so the search for the largest t is a search for the largest u.
+//! Flipping a block's sign keeps the size of its centred paired differences and removes their direction, whatever their
+//! distribution. The largest studentised difference from a reference under flips shows how large it may be by chance.
+//! The standard error must be recomputed at every flip: with the observed one kept fixed, equal cells survive only 79 %
+//! (6 blocks) to 91 % (12 blocks) of the time. Recomputing is cheap, since flips do not change the sum of squares. With
+//! sum of squares Q and flipped mean m, u = m·√(n/Q) is in −1..1, and t = u·√(n−1)/√(1−u²) grows with u. So the search
+//! for the largest t is a search for the largest u.
 //!
-//! Never flips single values: the noise that the cells of a block share must stay shared.
+//! Never flips single values: noise that the cells of a block share must stay shared.
 
-use crate::pairs::Pairs;
+use crate::pairs::PairedCosts;
 use crate::rng::seeded;
 
 /// Up to this many blocks all 2ⁿ flips are used.
 const EXACT_BLOCKS: usize = 12;
-/// Flips that are walked together: sums of some dozen cells of so many fit a first-level cache.
+/// Flips that are processed together: their sums for several dozen cells fit into the first-level cache.
 const FLIPS_AT_ONCE: usize = 256;
 /// Blocks whose signs one word holds.
 const WORD: usize = u64::BITS as usize;
@@ -30,20 +29,20 @@ pub(crate) struct FlipMethod {
     pub studentise_each_flip: bool,
 }
 
-/// One critical value a cell: the `level` quantile over flips of the largest t of "cell minus any other".
-pub(crate) fn critical_values(pairs: &Pairs, method: &FlipMethod) -> Vec<f64> {
+/// One critical value per cell: the `level` quantile, over flips, of the largest t of "cell minus any other".
+pub(crate) fn critical_values(pairs: &PairedCosts, method: &FlipMethod) -> Vec<f64> {
     let (blocks, cells) = (pairs.blocks(), pairs.cells());
     if cells < 2 || blocks < 2 {
         return vec![0.0; cells];
     }
     let exact = blocks <= EXACT_BLOCKS;
     let flips = if exact { 1 << blocks } else { method.random_flips };
-    let turned = turned(blocks, flips, method);
+    let signs_of_flips = signs_of_flips(blocks, flips, method);
     let mut largest = vec![vec![f64::NEG_INFINITY; flips]; cells];
-    // A part of the flips at a time, so that the sums of all cells stay near the CPU.
+    // Process a part of the flips at a time, so that the sums of all cells stay in the cache.
     for from in (0..flips).step_by(FLIPS_AT_ONCE) {
         let part = from..(from + FLIPS_AT_ONCE).min(flips);
-        largest_of_each(pairs, &turned[part.clone()], method.two_sided, &mut largest, part.start);
+        largest_of_each(pairs, &signs_of_flips[part.clone()], method.two_sided, &mut largest, part.start);
     }
     largest
         .iter_mut()
@@ -51,8 +50,9 @@ pub(crate) fn critical_values(pairs: &Pairs, method: &FlipMethod) -> Vec<f64> {
         .collect()
 }
 
-/// Which blocks turn their sign, a bit each, a row of words a flip: all ways there are, or as many at random.
-fn turned(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<u64>> {
+/// The signs of the blocks, one row per flip, one bit per block: all combinations, or random ones above
+/// [`EXACT_BLOCKS`].
+fn signs_of_flips(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<u64>> {
     let mut random = seeded(method.seed, 0xf11b5);
     let mut row = |flip: usize| -> Vec<u64> {
         if blocks <= EXACT_BLOCKS {
@@ -63,16 +63,16 @@ fn turned(blocks: usize, flips: usize, method: &FlipMethod) -> Vec<Vec<u64>> {
     (0..flips).map(&mut row).collect()
 }
 
-/// The sum of every cell's values under every flip, a row a cell. Block by block: the sums of different flips do not wait
-/// for each other, which one sum after the other would.
-fn flipped_sums(pairs: &Pairs, turned: &[Vec<u64>]) -> Vec<Vec<f64>> {
-    let mut sums = vec![vec![0.0; turned.len()]; pairs.cells()];
-    let mut signs = vec![0.0; turned.len()];
+/// The sum of every cell's values under every flip, one row per cell. The inner loop runs over flips, whose sums are
+/// independent, so that they do not wait for each other.
+fn flipped_sums(pairs: &PairedCosts, signs_of_flips: &[Vec<u64>]) -> Vec<Vec<f64>> {
+    let mut sums = vec![vec![0.0; signs_of_flips.len()]; pairs.cells()];
+    let mut signs = vec![0.0; signs_of_flips.len()];
     for first in (0..pairs.blocks()).step_by(WORD) {
-        let words: Vec<u64> = turned.iter().map(|row| row[first / WORD]).collect();
+        let words: Vec<u64> = signs_of_flips.iter().map(|row| row[first / WORD]).collect();
         for block in first..(first + WORD).min(pairs.blocks()) {
             for (sign, word) in signs.iter_mut().zip(&words) {
-                // The lowest bit becomes that of the sign.
+                // Moves the lowest bit into the sign.
                 *sign = f64::from_bits(1_f64.to_bits() | word >> (block - first) << (WORD - 1));
             }
             for (cell, sums) in sums.iter_mut().enumerate() {
@@ -87,16 +87,22 @@ fn flipped_sums(pairs: &Pairs, turned: &[Vec<u64>]) -> Vec<Vec<f64>> {
 }
 
 /// For every cell i and flip the largest u of "i minus j" over all j.
-fn largest_of_each(pairs: &Pairs, turned: &[Vec<u64>], two_sided: bool, largest: &mut [Vec<f64>], from: usize) {
-    let sums = flipped_sums(pairs, turned);
+fn largest_of_each(
+    pairs: &PairedCosts,
+    signs_of_flips: &[Vec<u64>],
+    two_sided: bool,
+    largest: &mut [Vec<f64>],
+    from: usize,
+) {
+    let sums = flipped_sums(pairs, signs_of_flips);
     for i in 0..pairs.cells() {
         let (head, tail) = largest.split_at_mut(i + 1);
-        let of_i = &mut head[i][from..from + turned.len()];
+        let of_i = &mut head[i][from..from + signs_of_flips.len()];
         for (j, of_j) in (i + 1..).zip(tail) {
             let square = pairs.square(i, j);
-            // Two cells that differ by the same amount in every block leave nothing to chance.
+            // Two cells that differ by the same amount in every block have no random part.
             let scale = if square > 0.0 { 1.0 / (square * pairs.blocks() as f64).sqrt() } else { 0.0 };
-            let of_j = &mut of_j[from..from + turned.len()];
+            let of_j = &mut of_j[from..from + signs_of_flips.len()];
             let sums = sums[i].iter().zip(&sums[j]);
             for ((of_i, of_j), (i, j)) in of_i.iter_mut().zip(of_j).zip(sums) {
                 let u = (i - j) * scale;
@@ -108,8 +114,8 @@ fn largest_of_each(pairs: &Pairs, turned: &[Vec<u64>], two_sided: bool, largest:
     }
 }
 
-/// The smallest value that at least `level` of the flips do not exceed; a random sample counts the
-/// observation itself as one more flip (Phipson and Smyth 2010).
+/// The smallest value that at least `level` of the flips do not exceed. A random sample counts the observation itself
+/// as one more flip (Phipson and Smyth 2010).
 fn upper_quantile(values: &mut [f64], level: f64, exact: bool) -> f64 {
     let population = values.len() + usize::from(!exact);
     let rank = (level * population as f64 - 1e-9).ceil() as usize;
@@ -128,7 +134,7 @@ mod tests {
     use super::*;
     use crate::rng::seeded;
 
-    /// The same, written as the definition says it: every flip, every mean, every standard error.
+    /// The same values, computed directly from the definition: every flip, every mean, every standard error.
     fn by_definition(centred: &[Vec<f64>], level: f64, two_sided: bool) -> Vec<f64> {
         let (blocks, cells) = (centred.len(), centred[0].len());
         let flips = 1 << blocks;
@@ -163,7 +169,7 @@ mod tests {
             centred.iter_mut().for_each(|row| row[i] -= mean);
         }
         let method = FlipMethod { level: 0.95, seed, random_flips: 4999, two_sided, studentise_each_flip: true };
-        let got = critical_values(&Pairs::of(&centred), &method);
+        let got = critical_values(&PairedCosts::of(&centred), &method);
         let expected = by_definition(&centred, 0.95, two_sided);
         for (got, expected) in got.iter().zip(&expected) {
             assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected} (seed {seed})");
@@ -171,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_way_equals_the_definition() {
+    fn fast_method_equals_the_definition() {
         for seed in 0..5 {
             check(6, 2, false, seed);
             check(9, 4, false, seed);

@@ -1,11 +1,10 @@
-//! How quiet the environment was, in one letter with reasons.
+//! Grades how quiet the environment was, A to D, with reasons.
 //!
-//! D: much was taken from the session (steal above 5 %, cgroup throttling). C: something else took
-//! part (steal above 1 %, foreign load above 0.2 CPU). B: something that could have taken part is not
-//! known. A: none of these.
+//! D: the session lost much CPU time (steal above 5 %, cgroup throttling). C: something disturbed it (steal above 1 %,
+//! load of other programs above 0.2 CPU). B: a possible disturbance could not be read. A: none of these.
 //!
-//! A description, which decides nothing: what noise leaves of the evidence, the intervals say. Never
-//! alters the environment and never reads it: the caller brings the numbers.
+//! The grade is descriptive and decides nothing: the intervals already contain the noise. This module never changes or
+//! reads the environment; the caller supplies the numbers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,9 +16,9 @@ pub const STEAL_DISTURBED: f64 = 0.01;
 /// Load of other programs above this many CPUs: grade C.
 pub const FOREIGN_DISTURBED_CPUS: f64 = 0.2;
 
-/// What was read of the environment over a session. `None` = could not be read.
+/// Readings of the environment over a session. `None` = could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
+pub struct DisturbanceReadings {
     /// Time stolen by the hypervisor, as a share of the CPU time of the machine.
     pub steal_share: Option<f64>,
     /// Time the cgroup was throttled, in ns. Without a limit: 0.
@@ -28,26 +27,26 @@ pub struct Environment {
     pub foreign_load_cpus: Option<f64>,
     /// Whether the frequency governor could be read.
     pub governor_known: bool,
-    /// Whether it could be read if turbo is on.
+    /// Whether the state of turbo could be read.
     pub turbo_known: bool,
 }
 
 /// The grade, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Grade {
-    /// Nothing is known to disturb.
+    /// No disturbance is known.
     A,
-    /// Something that may disturb is unknown.
+    /// A possible disturbance could not be read.
     B,
-    /// Something disturbs.
+    /// Something disturbed the session.
     C,
-    /// Much was taken from the session.
+    /// The session lost much CPU time.
     D,
 }
 
 /// One thing that lowers the grade.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Reason {
+pub enum GradeReason {
     /// Steal, as a share.
     Steal(f64),
     /// cgroup throttling, in ns.
@@ -58,15 +57,15 @@ pub enum Reason {
     StealUnknown,
     /// Throttling could not be read.
     ThrottlingUnknown,
-    /// Foreign load could not be read.
+    /// Load of other programs could not be read.
     ForeignLoadUnknown,
     /// The frequency governor could not be read.
     GovernorUnknown,
-    /// Whether turbo is on could not be read.
+    /// The state of turbo could not be read.
     TurboUnknown,
 }
 
-impl Reason {
+impl GradeReason {
     /// The grade this reason alone leads to.
     #[must_use]
     pub fn grade(self) -> Grade {
@@ -79,7 +78,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for GradeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
@@ -99,25 +98,25 @@ impl fmt::Display for Reason {
 pub struct Graded {
     /// The worst grade of the reasons; A without any.
     pub grade: Grade,
-    /// Why it is not better.
-    pub reasons: Vec<Reason>,
+    /// The reasons, worst first.
+    pub reasons: Vec<GradeReason>,
 }
 
 /// Grades an environment.
 #[must_use]
-pub fn grade(environment: &Environment) -> Graded {
-    let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> Reason, unknown: Reason| match value {
+pub fn grade(environment: &DisturbanceReadings) -> Graded {
+    let above = |value: Option<f64>, limit: f64, reason: fn(f64) -> GradeReason, unknown: GradeReason| match value {
         None => Some(unknown),
         Some(value) if value > limit => Some(reason(value)),
         Some(_) => None,
     };
     let e = environment;
-    let mut reasons: Vec<Reason> = [
-        above(e.steal_share, STEAL_DISTURBED, Reason::Steal, Reason::StealUnknown),
-        above(e.throttled_ns, 0.0, Reason::Throttled, Reason::ThrottlingUnknown),
-        above(e.foreign_load_cpus, FOREIGN_DISTURBED_CPUS, Reason::ForeignLoad, Reason::ForeignLoadUnknown),
-        (!e.governor_known).then_some(Reason::GovernorUnknown),
-        (!e.turbo_known).then_some(Reason::TurboUnknown),
+    let mut reasons: Vec<GradeReason> = [
+        above(e.steal_share, STEAL_DISTURBED, GradeReason::Steal, GradeReason::StealUnknown),
+        above(e.throttled_ns, 0.0, GradeReason::Throttled, GradeReason::ThrottlingUnknown),
+        above(e.foreign_load_cpus, FOREIGN_DISTURBED_CPUS, GradeReason::ForeignLoad, GradeReason::ForeignLoadUnknown),
+        (!e.governor_known).then_some(GradeReason::GovernorUnknown),
+        (!e.turbo_known).then_some(GradeReason::TurboUnknown),
     ]
     .into_iter()
     .flatten()
@@ -130,8 +129,8 @@ pub fn grade(environment: &Environment) -> Graded {
 mod tests {
     use super::*;
 
-    fn check(change: impl Fn(&mut Environment), grade_expected: Grade, first: Option<&str>) {
-        let mut environment = Environment {
+    fn check(change: impl Fn(&mut DisturbanceReadings), grade_expected: Grade, first: Option<&str>) {
+        let mut environment = DisturbanceReadings {
             steal_share: Some(0.0),
             throttled_ns: Some(0.0),
             foreign_load_cpus: Some(0.05),

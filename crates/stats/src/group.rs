@@ -1,16 +1,14 @@
-//! The whole judgement on one group: cells equal in every condition, visited together block by
-//! block.
+//! Analyses one group: cells that are equal in every condition, measured together block by block.
 //!
-//! The order of steps is the method: take complete blocks, limit how far one trial may speak, merge
-//! blocks until they are independent, judge the twin, then find the best set and the bounds. The same
-//! is done once more by plain means, which can take a proof back, and with the twin in place of the
-//! cell that it repeats, which cannot: a claim that does not survive it is reported.
+//! The steps: take complete blocks, limit outliers, merge blocks until they are independent, judge the A/A control,
+//! then find the best set and the bounds. The analysis is repeated by plain means, which can withdraw a claim. It is
+//! repeated again with the control's costs in place of the repeated cell's; a claim that fails then is reported but
+//! stays.
 //!
-//! Blocks in which the hypervisor took CPU time count like all others: what it takes can go with the
-//! cell, and then leaving them out makes claims about a machine that nobody has.
+//! Blocks in which the hypervisor took CPU time count like all others. CPU steal can depend on the cell, so leaving
+//! such blocks out would bias the result.
 //!
-//! Never sees screening trials: whoever calls passes confirmation blocks only. Never drops an
-//! outlier.
+//! The caller passes confirmation blocks only, never screening blocks. No outlier is dropped.
 
 use crate::best_set::{BestSet, best_set};
 use crate::outlier::{Limited, limit, limit_rows};
@@ -19,69 +17,69 @@ use crate::twin::{Twin, judge};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A cell that lacks more than this share of the blocks has left the group; one that lacks fewer
+/// A cell that is missing from more than this share of the blocks leaves the group. A cell that is missing from fewer
 /// makes those blocks incomplete.
 const LEFT_SHARE: f64 = 0.2;
 
-/// What the judgement must know of a cell besides its trials.
+/// Properties of a cell that the analysis needs in addition to its trials.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellInput {
-    /// Memory the choice occupies, in bytes; `None` where sizes are no factor.
+    /// Memory that the option occupies, in bytes; `None` where no factor is a size.
     pub footprint_bytes: Option<f64>,
     /// CPU time per unit of work (ns per byte or per call); breaks ties.
     pub cpu_per_unit: Option<f64>,
-    /// Place in the plan; breaks the last ties.
+    /// Position in the plan; breaks the last ties.
     pub order: usize,
-    /// It leaves everything that varies to the system: whoever takes it changes nothing.
+    /// The option uses the system's default for everything that varies: it changes nothing.
     pub is_default: bool,
-    /// Something that no comparison of costs holds speaks against it: it stalls, or leaves a load unanswered that others carry.
+    /// The option has a defect that costs do not show: it stalls, or it misses an offered load that other options
+    /// carry.
     pub unfit: bool,
 }
 
-/// One visit of the group to all its cells.
+/// One visit to all cells of the group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockInput {
-    /// Cost per cell in cell order (for example ns per byte), above 0; `None` when it is missing. A
-    /// value that is not a positive number counts as missing.
+    /// Cost per cell in cell order (for example ns per byte), above 0; `None` when missing. A value that is not a
+    /// positive number counts as missing.
     pub cost: Vec<Option<f64>>,
-    /// Cost of the twin in the same unit.
+    /// Cost of the A/A control in the same unit.
     pub twin_cost: Option<f64>,
 }
 
 /// The confirmation blocks of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupInput {
-    /// The cells. Where several profiles are judged together, the same index means the same choice
-    /// in each of them.
+    /// The cells. Where several profiles are judged together, the same index means the same option in each of them.
     pub cells: Vec<CellInput>,
-    /// The cell that the twin repeats.
+    /// The cell that the A/A control repeats.
     pub twin_of: Option<usize>,
     /// Confirmation blocks in the order they were run.
     pub blocks: Vec<BlockInput>,
 }
 
-/// How to judge. The defaults are the published method; the switches exist for the negative
-/// controls, which must fail the tests of the method.
+/// Settings of the analysis. The defaults are the published method. The switches exist for negative controls, which
+/// must fail the tests of the method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Method {
     /// Confidence of every group, as a share.
     pub level: f64,
-    /// What counts as good enough: a share above the cost of the best (0.05 = 5 %).
+    /// The largest excess that counts as good enough, as a share above the cost of the best (0.05 = 5 %).
     pub margin: f64,
     /// Seed of the random flips and orders.
     pub seed: u64,
-    /// Groups of the session; the twin's alarm is shared out among them.
+    /// Groups of the session; the error of the A/A control's alarm is divided among them.
     pub groups: usize,
     /// Random sign flips above 12 blocks.
     pub random_flips: usize,
-    /// Use max |t|, not max t. One side is exact where all noise is alike, but too narrow where the
-    /// cells of a group have noise of unlike skewness.
+    /// Use max |t| instead of max t. Max t is exact where all cells have equal noise, but too narrow where the cells of
+    /// a group have noise of different skewness.
     pub two_sided: bool,
     /// Negative control when `false`: keep the observed standard error at every flip.
     pub studentise_each_flip: bool,
-    /// Let one trial speak no further than [`crate::outlier::SPREADS`]; `false` judges by plain means.
+    /// Limit outliers to [`crate::outlier::SPREADS`]; `false` judges by plain means.
     pub limit_outliers: bool,
-    /// Negative control when `false`: believe that neighbouring blocks are independent.
+    /// Negative control when `false`: assume that neighbouring blocks are independent.
     pub merge_dependent_blocks: bool,
 }
 
@@ -109,7 +107,7 @@ impl Method {
     }
 }
 
-/// Why a group says nothing.
+/// Why a group has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inconclusive {
     /// No cell is present.
@@ -121,7 +119,7 @@ pub enum Inconclusive {
         /// Neighbouring blocks merged into one.
         merged_by: usize,
     },
-    /// Blocks resemble their neighbours even when merged by three.
+    /// Neighbouring blocks depend on each other even when merged by three.
     DependentBlocks,
 }
 
@@ -145,30 +143,30 @@ impl fmt::Display for Inconclusive {
     }
 }
 
-/// The judgement on one group. Vectors over cells are in the order of [`GroupInput::cells`].
+/// The result for one group. Vectors over cells are in the order of [`GroupInput::cells`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupVerdict {
     /// Cells judged, ascending.
     pub present: Vec<usize>,
-    /// Cells that left the group (more than a fifth of the blocks lack them), ascending.
+    /// Cells that left the group (missing from more than a fifth of the blocks), ascending.
     pub absent: Vec<usize>,
-    /// Complete blocks: those that count.
+    /// Complete blocks; only these count.
     pub blocks_used: usize,
-    /// Blocks that lack a present cell.
+    /// Blocks in which a present cell is missing.
     pub blocks_incomplete: usize,
     /// Neighbouring blocks merged into one.
     pub merged_by: usize,
     /// Whether the (merged) blocks look independent.
     pub independent: bool,
-    /// What the twin shows; `None` without a twin.
+    /// The A/A control's difference; `None` without a control.
     pub twin: Option<Twin>,
     /// [`Twin::reach`], in ln.
     pub twin_reach: Option<f64>,
-    /// [`Twin::alarm`]: nothing in the group is proven. The bounds stand all the same.
+    /// [`Twin::alarm`]: no claim in the group is made. The bounds stay valid.
     pub twin_alarm: bool,
     /// Cells that may still be the best, ascending. All present cells when inconclusive.
     pub best_set: Vec<usize>,
-    /// Cells shown not to be the best, ascending.
+    /// Cells significantly worse than the best, ascending.
     pub left: Vec<usize>,
     /// Mean ln(cost / cost of the cell with the least mean): the point estimate, 0 for the leader.
     pub excess: Vec<Option<f64>>,
@@ -177,25 +175,25 @@ pub struct GroupVerdict {
     pub upper: Vec<Option<f64>>,
     /// Lᵢ: lower bound of the same, at least 0.
     pub lower: Vec<Option<f64>>,
-    /// Pairs and critical values over `present`; read them through [`GroupVerdict::pair`].
+    /// Pairs and critical values over `present`; use [`GroupVerdict::pair`] to read them.
     pub judged: BestSet,
-    /// [`GroupVerdict::upper`] with the twin's costs in place of the cell's that it repeats; empty where nothing is
-    /// proven or there is no twin.
+    /// [`GroupVerdict::upper`] with the control's costs in place of the repeated cell's. Empty where no claim is made
+    /// or without a control.
     pub exchanged_upper: Vec<Option<f64>>,
-    /// Why nothing can be said, if so.
+    /// Why the group has no result, if so.
     pub inconclusive: Option<Inconclusive>,
-    /// Trials of each cell whose slowness was limited, where rows were.
+    /// Number of limited slow trials of each cell.
     pub slow_limited: Vec<usize>,
-    /// Cells that typical trials keep or put within the margin, and of which nothing is proven because
-    /// plain means, in which every slow trial counts in full, speak against them: not the best, and
-    /// beyond the margin by their estimate. So do trials in which nothing moved: each costs without end, no logarithm holds it,
-    /// and its block is compared with nothing. Ascending.
+    /// Cells that the limited means keep or put within the margin, but for which no claim is made, ascending. The plain
+    /// means, in which every slow trial counts in full, reject them and put them beyond the margin. A trial in which
+    /// nothing moved counts against its cell too: its cost is infinite and has no logarithm, so its block is not
+    /// compared.
     pub spoken_against: Vec<usize>,
 }
 
 /// A paired difference of two cells.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pair {
+pub struct PairDifference {
     /// Mean of ln(cost i / cost j).
     pub mean: f64,
     /// Its standard error, in ln.
@@ -205,16 +203,15 @@ pub struct Pair {
 }
 
 impl GroupVerdict {
-    /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the
-    /// group is inconclusive.
+    /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the group is inconclusive.
     #[must_use]
-    pub fn pair(&self, i: usize, j: usize) -> Option<Pair> {
+    pub fn pair(&self, i: usize, j: usize) -> Option<PairDifference> {
         let (a, b) = (self.place(i)?, self.place(j)?);
         let critical = *self.judged.critical.get(b)?;
-        Some(Pair { mean: self.judged.pairs.mean(a, b), error: self.judged.pairs.error(a, b), critical })
+        Some(PairDifference { mean: self.judged.pairs.mean(a, b), error: self.judged.pairs.error(a, b), critical })
     }
 
-    /// Whether cell `i` is shown to be within the margin of the best of this group.
+    /// Whether cell `i` is significantly within the margin of the best of this group.
     #[must_use]
     pub fn proves(&self, i: usize, method: &Method) -> bool {
         let within = |upper: f64| upper <= method.ln_margin();
@@ -223,10 +220,11 @@ impl GroupVerdict {
             && self.spoken_against.binary_search(&i).is_err()
     }
 
-    /// Whether what is proven of cell `i` stays within the margin when the twin stands in for the cell that it repeats.
-    /// Both are the same cell, so a claim that does not survive hangs on which of the two was looked at. It happens by
-    /// chance as well (see the verification table), so it is reported and forbids nothing. `None` where
-    /// nothing is proven of it or there is no twin to exchange.
+    /// Whether the claim for cell `i` still holds with the control's costs in place of the repeated cell's.
+    ///
+    /// Both are the same cell, so a claim that fails here depends on which of the two was used. It also fails by chance
+    /// (see the verification table), so it is reported and forbids nothing. `None` if no claim is made for the cell or
+    /// there is no control.
     #[must_use]
     pub fn survives_exchange(&self, i: usize, method: &Method) -> Option<bool> {
         let upper = self.exchanged_upper.get(i).copied().flatten()?;
@@ -244,10 +242,10 @@ impl GroupVerdict {
     }
 }
 
-/// Judges one group by its confirmation blocks.
+/// Analyses one group by its confirmation blocks.
 ///
 /// # Panics
-/// If a block's costs do not match the cells in number.
+/// If a block has a different number of costs than the group has cells.
 #[must_use]
 pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     let mut primary = judge_blocks(input, method);
@@ -264,7 +262,7 @@ pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     primary
 }
 
-/// The same blocks with the twin in place of the cell that it repeats; `None` without a twin.
+/// The same blocks with the control's costs in place of the repeated cell's; `None` without a control.
 fn exchanged(input: &GroupInput) -> Option<GroupInput> {
     let of = input.twin_of?;
     let mut exchanged = input.clone();
@@ -272,15 +270,15 @@ fn exchanged(input: &GroupInput) -> Option<GroupInput> {
     exchanged.blocks.iter().any(|block| block.twin_cost.is_some()).then_some(exchanged)
 }
 
-/// Cells for which typical trials speak, and which plain means show not to be the best and put beyond the
+/// Cells that the limited means keep or put within the margin, but that the plain means reject and put beyond the
 /// margin.
 fn spoken_against(typical: &GroupVerdict, plain: &GroupVerdict, method: &Method) -> Vec<usize> {
     let beyond = |cell: &&usize| plain.excess[**cell].is_some_and(|excess| excess > method.ln_margin());
-    let spoken_for = |cell: &&usize| {
+    let is_favoured = |cell: &&usize| {
         typical.best_set.binary_search(cell).is_ok()
             || typical.upper[**cell].is_some_and(|upper| upper <= method.ln_margin())
     };
-    plain.left.iter().filter(beyond).filter(spoken_for).copied().collect()
+    plain.left.iter().filter(beyond).filter(is_favoured).copied().collect()
 }
 
 fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
@@ -328,7 +326,7 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
 
 fn fill(verdict: &mut GroupVerdict, judged: BestSet) {
     for (place, &cell) in verdict.present.iter().enumerate() {
-        // Nothing is cheaper than the best.
+        // No cell is cheaper than the best.
         verdict.upper[cell] = Some(judged.upper[place].max(0.0));
         verdict.lower[cell] = Some(judged.lower[place].max(0.0));
     }
@@ -343,9 +341,9 @@ fn presence(input: &GroupInput) -> (Vec<usize>, Vec<usize>) {
     for block in &input.blocks {
         assert_eq!(block.cost.len(), cells, "a block has one cost a cell");
     }
-    let lacking = |cell: usize| input.blocks.iter().filter(|block| cost(block, cell).is_none()).count();
+    let missing = |cell: usize| input.blocks.iter().filter(|block| cost(block, cell).is_none()).count();
     let most = input.blocks.len() as f64 * LEFT_SHARE;
-    let there = |cell: &usize| !input.blocks.is_empty() && lacking(*cell) as f64 <= most;
+    let there = |cell: &usize| !input.blocks.is_empty() && missing(*cell) as f64 <= most;
     (0..cells).partition(there)
 }
 
@@ -362,7 +360,7 @@ fn ln_costs(block: &BlockInput, present: &[usize]) -> Vec<f64> {
     present.iter().map(ln).collect()
 }
 
-/// Tests every cell's difference from its block's mean: together they hold every paired difference.
+/// Tests every cell's difference from its block's mean: together these contain every paired difference.
 fn merging(rows: &[Vec<f64>], cells: usize, method: &Method) -> Merge {
     if cells < 2 || !method.merge_dependent_blocks {
         let independent = rows.len() >= MIN_BLOCKS;

@@ -29,7 +29,7 @@ fn five_blocks_are_too_few() {
 }
 
 #[test]
-fn an_incomplete_block_is_left_out() {
+fn incomplete_blocks_are_left_out() {
     let mut input = clear();
     input.blocks[3].cost[2] = None;
     input.blocks[4].cost[0] = Some(f64::NAN);
@@ -38,7 +38,7 @@ fn an_incomplete_block_is_left_out() {
 }
 
 #[test]
-fn a_cell_that_left_does_not_take_the_blocks_with_it() {
+fn an_absent_cell_leaves_its_blocks_usable() {
     let mut input = clear();
     input.blocks[4..].iter_mut().for_each(|block| block.cost[1] = None);
     check(&input, "best [0], left [2], absent [1], settled");
@@ -59,7 +59,7 @@ fn one_cell_is_the_best_of_its_group() {
 
 #[test]
 fn bounds_are_never_negative() {
-    // The better of two cells that differ clearly is at most 0 dearer than the best, not −0.29.
+    // The better of two clearly different cells exceeds the best by at most 0, not by −0.29.
     let input = Scenario::new(vec![0.0, 0.3], Noise::Normal, 0.01).group(12, 1);
     let got = analyse(&input, &Method::default());
     assert_eq!((got.lower[0], got.upper[0]), (Some(0.0), Some(0.0)));
@@ -68,8 +68,8 @@ fn bounds_are_never_negative() {
 }
 
 #[test]
-fn only_cells_that_typical_trials_keep_are_spoken_against() {
-    // Both cells are slowed by bursts of their own; typical trials reject the second one anyway.
+fn only_kept_cells_are_contradicted() {
+    // Both cells are slowed by bursts; the typical trials reject the second one anyway.
     let mut input = Scenario::new(vec![0.0, 0.0, 0.3, 0.01], Noise::Normal, 0.01).group(60, 3);
     for block in input.blocks.iter_mut().step_by(4) {
         for cell in [1, 2] {
@@ -82,26 +82,26 @@ fn only_cells_that_typical_trials_keep_are_spoken_against() {
 }
 
 #[test]
-fn a_cell_that_is_unfit_is_passed_over_however_little_it_costs() {
+fn an_unfit_cell_is_not_recommended() {
     let mut input = Scenario::new(vec![0.0, 0.01, 0.3], Noise::Normal, 0.01).group(40, 3);
     let method = Method::default();
-    let named = |input: &GroupInput| {
+    let recommend = |input: &GroupInput| {
         let verdict = analyse(input, &method);
-        let said = crate::recommend::over_profiles(&[(input, &verdict)], &method);
-        (said.cell, said.proven, verdict.spoken_against)
+        let recommendation = crate::recommend::over_profiles(&[(input, &verdict)], &method);
+        (recommendation.cell, recommendation.proven, verdict.spoken_against)
     };
-    assert_eq!(named(&input), (Some(0), true, vec![]));
+    assert_eq!(recommend(&input), (Some(0), true, vec![]));
     input.cells[0].unfit = true;
-    assert_eq!(named(&input), (Some(1), true, vec![0]));
+    assert_eq!(recommend(&input), (Some(1), true, vec![0]));
     input.cells[1].unfit = true;
-    // The third is dear: nothing is proven, and who does not stall is named.
-    assert_eq!(named(&input), (Some(2), false, vec![0, 1]));
+    // The third is expensive: no claim is made, and the recommendation is the cell that does not stall.
+    assert_eq!(recommend(&input), (Some(2), false, vec![0, 1]));
     input.cells[2].unfit = true;
-    assert_eq!(named(&input), (Some(0), false, vec![0, 1, 2]));
+    assert_eq!(recommend(&input), (Some(0), false, vec![0, 1, 2]));
 }
 
 #[test]
-fn a_twin_that_differs_takes_every_proof_away() {
+fn a_control_that_differs_withdraws_every_claim() {
     let mut scenario = Scenario::new(vec![0.0, 0.01], Noise::Normal, 0.005);
     scenario.twin_of = Some(0);
     let mut input = scenario.group(20, 2);
@@ -115,8 +115,8 @@ fn a_twin_that_differs_takes_every_proof_away() {
 }
 
 #[test]
-fn a_claim_that_hangs_on_the_leader_alone_does_not_survive_the_exchange() {
-    // The twin is as good as the leader on average but far less steady: with it nothing would be shown.
+fn claims_on_the_leader_alone_fail_the_exchange() {
+    // The control is as good as the leader on average but varies far more: with it nothing is significant.
     let mut scenario = Scenario::new(vec![0.0, 0.07], Noise::Normal, 0.01);
     scenario.twin_of = Some(0);
     let method = Method::default();
@@ -132,7 +132,7 @@ fn a_claim_that_hangs_on_the_leader_alone_does_not_survive_the_exchange() {
     let count = |unsteady: f64, expected: (bool, Option<bool>, Option<bool>)| {
         (0..20).filter(|&seed| judged(unsteady, seed) == expected).count()
     };
-    // Chance alarms, or finds dependence, now and then.
+    // Alarms and dependence occur by chance occasionally.
     assert!(count(0.0, (false, Some(true), None)) > 15);
     assert!(count(0.4, (false, Some(false), None)) > 10);
     let mut alone = scenario.group(20, 1);
@@ -141,8 +141,8 @@ fn a_claim_that_hangs_on_the_leader_alone_does_not_survive_the_exchange() {
 }
 
 #[test]
-fn dependent_differences_are_merged_or_not_judged() {
-    // Cell 1 has a slow wave of its own that pairing cannot remove.
+fn dependent_blocks_are_merged_or_inconclusive() {
+    // Cell 1 has a slow wave that pairing cannot remove.
     let mut input = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.002).group(40, 1);
     for (b, block) in input.blocks.iter_mut().enumerate() {
         let wave = (b as f64 / 6.0).sin();
@@ -164,7 +164,7 @@ proptest! {
         let mut turned = input.clone();
         turned.cells.rotate_left(rotate);
         turned.blocks.iter_mut().for_each(|block| block.cost.rotate_left(rotate));
-        // Eleven blocks use all flips, so there is no luck in it.
+        // Eleven blocks use all flips, so the result is not random.
         let (a, b) = (analyse(&input, &Method::default()), analyse(&turned, &Method::default()));
         for cell in 0..4 {
             let there = (cell + 4 - rotate) % 4;

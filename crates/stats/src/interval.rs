@@ -1,11 +1,10 @@
-//! One number for a set of trials: the median and its sign interval.
+//! The median of a set of trials with its sign interval.
 //!
-//! The number of trials below the true median is binomial with share 1/2 whatever the noise looks
-//! like, so an interval between two order statistics is exact. A t interval is not: on log-normal
-//! noise it covers 85 to 88 % where 95 % is claimed. The price is that the coverage comes in steps;
-//! the attained one is stated.
+//! The number of trials below the true median is binomial with share 1/2 for any noise, so an interval between two
+//! order statistics is exact. A t interval is not: on log-normal noise it covers 85 to 88 % where 95 % is claimed. The
+//! drawback is that the coverage has steps; the attained coverage is part of the result.
 //!
-//! Never assumes a shape of the noise; never pools samples of one trial (a trial is one value).
+//! Never assumes a shape of the noise. Never pools samples within a trial: a trial is one value.
 
 use crate::quantile::{quantile, sorted};
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// A median with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+pub struct MedianEstimate {
     /// The median, in the unit of the values; `None` without values.
     pub median: Option<f64>,
     /// Lower end, in the unit of the values; `None` when there are too few values for the level
@@ -21,16 +20,16 @@ pub struct Estimate {
     pub lower: Option<f64>,
     /// Upper end; `None` together with `lower`.
     pub upper: Option<f64>,
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// The coverage asked for, as a share (0.95).
+    /// The requested coverage, as a share (0.95).
     pub level: f64,
-    /// The coverage attained, as a share, never below `level`; `None` without an interval.
+    /// The attained coverage, as a share, never below `level`; `None` without an interval.
     pub attained: Option<f64>,
 }
 
-impl Estimate {
-    /// Half the width of the interval over the median: the "± 1.8 %" of a report, as a share.
+impl MedianEstimate {
+    /// Half the width of the interval over the median, as a share: the "± 1.8 %" of a report.
     #[must_use]
     pub fn relative_half_width(&self) -> Option<f64> {
         let (median, lower, upper) = (self.median?, self.lower?, self.upper?);
@@ -45,13 +44,13 @@ impl Estimate {
 /// # Panics
 /// If a value is NaN or the level is not in 0..1.
 #[must_use]
-pub fn sign_interval(values: &[f64], level: f64) -> Estimate {
-    assert!(level > 0.0 && level < 1.0, "a level lies between 0 and 1, got {level}");
+pub fn sign_interval(values: &[f64], level: f64) -> MedianEstimate {
+    assert!(level > 0.0 && level < 1.0, "a level must be between 0 and 1, got {level}");
     let ordered = sorted(values);
     let n = ordered.len();
     let (k, attained) = rank(n, level);
     let ends = k.checked_sub(1).map(|low| (ordered[low], ordered[n - k]));
-    Estimate {
+    MedianEstimate {
         median: quantile(&ordered, 0.5),
         lower: ends.map(|(lower, _)| lower),
         upper: ends.map(|(_, upper)| upper),
@@ -61,8 +60,8 @@ pub fn sign_interval(values: &[f64], level: f64) -> Estimate {
     }
 }
 
-/// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For few values that are
-/// close to normal: differences of two things of one kind, means of many.
+/// Student's two-sided interval of the mean at `level` (0.95); `None` for fewer than two values. For a few values that
+/// are close to normal: differences of two similar quantities, or means of many values.
 #[must_use]
 pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     let n = values.len() as f64;
@@ -73,13 +72,13 @@ pub fn student_interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     Some((mean - reach, mean + reach))
 }
 
-/// Into so many means rounds of a session are merged where two things without a block in common are compared: with
-/// neighbours that correlate by 0.5, ten cover in 92.9 %, eight in 93.4 % (`verify::rounds`), each for some width.
+/// Number of means into which the rounds of a session are merged, where two sessions without a common block are
+/// compared. With neighbours that correlate by 0.5, ten means cover in 92.9 % and eight in 93.4 % (simulation
+/// `rounds`); fewer means give wider intervals.
 pub const ROUND_MEANS: usize = 8;
 
-/// The same of values in the order of time that may resemble their neighbours: up to `batches` means of neighbours are
-/// what is counted (batch means; Law, *Simulation Modeling and Analysis*, 9.5.3). `None` for fewer than six values.
-#[must_use]
+/// Student's interval for values in time order that may depend on their neighbours. It uses up to `batches` means of
+/// neighbouring values (batch means; Law, *Simulation Modeling and Analysis*, 9.5.3). `None` for fewer than six values.
 pub fn batched_interval(values: &[f64], batches: usize, level: f64) -> Option<(f64, f64)> {
     let batches = batches.min(values.len());
     let mean = |at: usize| {
@@ -90,15 +89,14 @@ pub fn batched_interval(values: &[f64], batches: usize, level: f64) -> Option<(f
     student_interval(&means, level).filter(|_| values.len() >= 6)
 }
 
-/// The largest rank `k` whose interval still covers at `level`, with the coverage it attains;
-/// rank 0 = no interval.
+/// The largest rank `k` whose interval still covers at `level`, with the coverage it attains; rank 0 = no interval.
 fn rank(n: usize, level: f64) -> (usize, f64) {
     if n == 0 {
         return (0, 0.0);
     }
     let below = Binomial::new(0.5, n as u64).expect("one half is a share");
     let covered = |k: usize| 1.0 - 2.0 * below.cdf(k as u64 - 1);
-    // Start where the normal approximation points and walk to the exact rank.
+    // Start at the normal approximation and step to the exact rank.
     let guess = (n as f64 / 2.0 - 2.0 * (n as f64).sqrt()).max(0.0) as usize;
     let mut k = guess;
     while k > 0 && covered(k) < level {
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_few_has_student_s_interval() {
+    fn a_mean_has_students_interval() {
         // t(0.975, 3) = 3.18245, standard error 0.645497.
         let (lower, upper) = student_interval(&[1.0, 2.0, 3.0, 4.0], 0.95).unwrap();
         assert!((lower - 0.445_74).abs() < 1e-4 && (upper - 4.554_26).abs() < 1e-4, "{lower} to {upper}");
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_resemble_each_other_count_once() {
+    fn similar_neighbours_count_as_one_value() {
         let slow: Vec<f64> = [1.0, 2.0, 3.0, 4.0].iter().flat_map(|x| [*x; 25]).collect();
         assert_eq!(batched_interval(&slow, 4, 0.95), student_interval(&[1.0, 2.0, 3.0, 4.0], 0.95));
         assert_eq!(batched_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 10, 0.95), None);
@@ -157,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_median_lies_inside_and_the_level_is_kept(
+        fn interval_holds_the_median_at_the_level(
             values in prop::collection::vec(1e-3_f64..1e9, 6..80), level in 0.5..0.96
         ) {
             let got = sign_interval(&values, level);
@@ -167,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn it_moves_with_the_values(values in prop::collection::vec(1.0_f64..100.0, 6..40)) {
+        fn interval_scales_with_the_values(values in prop::collection::vec(1.0_f64..100.0, 6..40)) {
             // Doubling is exact in binary, so the whole estimate must double exactly.
             let doubled: Vec<f64> = values.iter().map(|x| 2.0 * x).collect();
             let (once, twice) = (sign_interval(&values, 0.95), sign_interval(&doubled, 0.95));

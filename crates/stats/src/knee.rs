@@ -1,71 +1,72 @@
-//! The search for a knee: the highest rate at which something that gets worse with the rate is still kept.
+//! Searches for a knee: the highest rate that is still carried, where a higher rate is harder to carry.
 //!
-//! Halves between the highest rate that was kept and the lowest that was lost, and believes a loss only when it has
-//! seen it twice: one hiccup of the machine at a low rate would else shut off everything above it. Only the loss that
-//! ends the search is looked at again, so a search that was not disturbed pays for one more probe and no other.
-//! Knows nothing of what is offered or kept, and draws no random number.
+//! Bisects between the highest carried rate and the lowest missed one. A rate counts as missed only after two misses:
+//! otherwise one hiccup of the machine at a low rate would exclude all higher rates. Only the miss that would end the
+//! search is repeated, so an undisturbed search needs one extra probe.
+//!
+//! Generic over the load and the criterion; draws no random number.
 
-/// The rates left between are at most this share of the answer: well below the margin of 5 % within which choices are
-/// told apart.
+/// The search ends when the remaining interval is at most this share of the result: well below the margin of 5 %.
 const RESOLUTION: f64 = 0.02;
 
-/// Below this share of the ceiling nothing is looked for.
+/// Rates below this share of the ceiling are not searched.
 const LOWEST_SHARE: f64 = 1.0 / 32.0;
 
-/// How often a rate must be lost to be believed lost.
-const LOSSES: u32 = 2;
+/// The number of misses after which a rate counts as missed.
+const MISSES: u32 = 2;
 
-/// More probes are not made: a search that was disturbed so often that they do not suffice says what it has.
+/// The most probes. A search that was disturbed too often returns the result it has.
 const PROBES_MAX: u32 = 24;
 
 /// A search in progress.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Search {
+pub struct KneeSearch {
     ceiling: f64,
-    /// The highest rate that was kept.
+    /// The highest rate that was carried.
     kept: Option<f64>,
-    /// Rates that were lost, above what was kept, the lowest last, and how often; the first is the ceiling, which
-    /// counts as lost until it is looked at.
-    lost: Vec<(f64, u32)>,
+    /// Missed rates above the carried one, the lowest last, with their number of misses. The first entry is the
+    /// ceiling, which counts as missed until it is probed.
+    missed: Vec<(f64, u32)>,
     probes: u32,
 }
 
-impl Search {
-    /// Below the highest rate that is possible at all.
-    pub fn below(ceiling: f64) -> Search {
-        Search { ceiling, kept: None, lost: vec![(ceiling, 0)], probes: 0 }
+impl KneeSearch {
+    /// Starts a search below `ceiling`, the highest possible rate.
+    pub fn below(ceiling: f64) -> KneeSearch {
+        KneeSearch { ceiling, kept: None, missed: vec![(ceiling, 0)], probes: 0 }
     }
 
-    /// The rate to look at next; `None` when the search is over.
+    /// The next rate to probe; `None` when the search is over.
     pub fn next_rate(&self) -> Option<f64> {
-        let (lost, times) = *self.lost.last()?;
+        let (missed, times) = *self.missed.last()?;
         if self.probes >= PROBES_MAX || !(self.ceiling > 0.0 && self.ceiling.is_finite()) {
             return None;
         }
         let kept = self.kept.unwrap_or(0.0);
-        // Without anything kept the halves come no closer to each other.
-        let is_open = if self.kept.is_some() { lost - kept > RESOLUTION * lost } else { self.is_above_lowest(lost) };
+        // Without a carried rate, bisecting towards 0 never converges.
+        let is_open =
+            if self.kept.is_some() { missed - kept > RESOLUTION * missed } else { self.is_above_lowest(missed) };
         match is_open {
-            true => Some((kept + lost) / 2.0),
-            false => (times < LOSSES).then_some(lost),
+            true => Some((kept + missed) / 2.0),
+            false => (times < MISSES).then_some(missed),
         }
     }
 
-    /// What came of a probe at [`next_rate`](Search::next_rate).
-    pub fn told(&mut self, rate: f64, kept: bool) {
+    /// Records the result of a probe at [`next_rate`](KneeSearch::next_rate).
+    pub fn record(&mut self, rate: f64, kept: bool) {
         self.probes += 1;
         if kept {
             self.kept = Some(rate);
-            self.lost.retain(|(lost, _)| *lost > rate);
+            self.missed.retain(|(missed, _)| *missed > rate);
             return;
         }
-        match self.lost.last_mut() {
-            Some((lost, times)) if *lost == rate => *times += 1,
-            _ => self.lost.push((rate, 1)),
+        match self.missed.last_mut() {
+            Some((missed, times)) if *missed == rate => *times += 1,
+            _ => self.missed.push((rate, 1)),
         }
     }
 
-    /// The highest rate that was kept; `None` if none was.
+    /// The highest rate that was carried; `None` if none was.
     pub fn knee(&self) -> Option<f64> {
         self.kept
     }
@@ -79,15 +80,15 @@ impl Search {
 mod tests {
     use super::*;
     use crate::quantile::median;
-    use crate::rng::{Stream, seeded};
+    use crate::rng::{RandomStream, seeded};
     use proptest::prelude::*;
 
-    /// Searches below `ceiling` and hands every rate to `keeps`.
-    fn search(ceiling: f64, mut keeps: impl FnMut(f64) -> bool) -> Search {
-        let mut search = Search::below(ceiling);
+    /// Searches below `ceiling`; `keeps` decides which rates are carried.
+    fn search(ceiling: f64, mut keeps: impl FnMut(f64) -> bool) -> KneeSearch {
+        let mut search = KneeSearch::below(ceiling);
         while let Some(rate) = search.next_rate() {
             let kept = keeps(rate);
-            search.told(rate, kept);
+            search.record(rate, kept);
         }
         search
     }
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_loss_is_not_believed() {
+    fn a_single_miss_is_repeated() {
         let mut disturbed = 0;
         let found = search(1000.0, |rate| {
             let hiccup = rate == 500.0 && disturbed == 0;
@@ -124,28 +125,28 @@ mod tests {
         }
 
         #[test]
-        fn it_ends_whatever_it_is_told(answers in prop::collection::vec(any::<bool>(), 100)) {
+        fn search_ends_for_any_results(answers in prop::collection::vec(any::<bool>(), 100)) {
             let mut answers = answers.into_iter();
             let found = search(1e5, |_| answers.next().unwrap());
             prop_assert!(found.probes <= PROBES_MAX);
         }
     }
 
-    /// Searches of a machine whose probes are lost at random with the given share whatever the rate, and whose knee is
-    /// as wide as that of real servers: from nine kept of ten to one of ten within some 9 %.
-    fn found_with_hiccups(share: f64, believes_at_once: bool) -> Vec<f64> {
+    /// Results of searches in which probes are missed at random with the given share. The knee is as wide as that of
+    /// real servers: from nine carried of ten to one of ten within about 9 %.
+    fn found_with_hiccups(share: f64, accepts_first_miss: bool) -> Vec<f64> {
         let mut random = seeded(7, 0);
-        let keeps = |random: &mut Stream, rate: f64| {
+        let keeps = |random: &mut RandomStream, rate: f64| {
             let chance = 1.0 / (1.0 + ((rate - 700.0) / 14.0).exp());
             random.uniform() < chance * (1.0 - share)
         };
-        let one = |random: &mut Stream| {
-            let mut search = Search::below(1000.0);
+        let one = |random: &mut RandomStream| {
+            let mut search = KneeSearch::below(1000.0);
             while let Some(rate) = search.next_rate() {
                 let kept = keeps(random, rate);
-                search.told(rate, kept);
-                if believes_at_once && !kept {
-                    search.told(rate, false);
+                search.record(rate, kept);
+                if accepts_first_miss && !kept {
+                    search.record(rate, false);
                 }
             }
             search.knee().unwrap_or(0.0)
@@ -161,15 +162,15 @@ mod tests {
     fn the_median_search_is_right() {
         for share in [0.0, 0.05, 0.1] {
             let middle = median(&found_with_hiccups(share, false)).unwrap();
-            assert!((680.0..=715.0).contains(&middle), "{middle} with {share} lost at random");
+            assert!((680.0..=715.0).contains(&middle), "{middle} with {share} missed at random");
         }
     }
 
     #[test]
-    fn hiccups_do_not_shut_off_what_lies_above_them() {
+    fn hiccups_do_not_exclude_higher_rates() {
         let (twice, once) = (found_with_hiccups(0.05, false), found_with_hiccups(0.05, true));
         assert!(far_off(&twice) < 0.02, "{}", far_off(&twice));
-        // The negative control: a search that believes the first loss.
+        // The negative control: a search that accepts the first miss.
         assert!(far_off(&once) > 0.04, "{}", far_off(&once));
     }
 }

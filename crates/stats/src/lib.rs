@@ -1,19 +1,19 @@
-//! From trials to judgements: estimates, intervals, best sets, recommendations, cost models.
+//! Statistics: estimates, intervals, best sets, recommendations and cost models from trials.
 //!
-//! Pure: plain numbers and indices in, settled numbers out. What a cell *is* stays outside; here it
-//! is an index. Randomness comes from a seed given by the caller, so the same trials and the same
-//! seed give the same bits.
+//! Pure: takes plain numbers and indices, returns plain numbers. A cell is an index here; the crate does not know what
+//! it contains. Randomness comes from a seed of the caller, so the same trials and the same seed give the same bits.
 //!
-//! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never words a
-//! sentence.
+//! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
-//! The road of the data: [`warmup`] (when to start counting) → [`finalists`] (whom to confirm) →
-//! [`group`] (the verdict on one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`]
-//! (the cheapest choice that is good enough everywhere; calls [`budget`]). [`looks`] says when the
-//! trials may be judged, [`audit`] whether long ones contradict. Beside it stand [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by
-//! the screening), [`stolen`] (whether steal goes with the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time against size),
-//! [`compare`] (two subjects), [`across`] (one question over several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate).
-//! [`sim`] makes worlds whose truth is known; [`verify`] checks every claim in them.
+//! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
+//! result of one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`] (the cheapest option that is good
+//! enough everywhere; calls [`budget`]). [`looks`] schedules interim analyses, and [`audit`] checks results with long
+//! trials.
+//!
+//! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`stolen`] (whether CPU
+//! steal depends on the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time by size), [`compare`] (two
+//! subjects), [`across`] (several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate). [`sim`]
+//! generates trials with known truth; [`verify`] tests every claim with them.
 
 #![forbid(unsafe_code)]
 

@@ -1,26 +1,26 @@
-//! How long things last of which a window cuts some: they had begun before it opened, or went on after it closed.
+//! Estimates durations from a time window that cuts some of them: they began before it opened or ended after it closed.
 //!
-//! The longest are cut most often, so that the ones seen whole look shorter than all. The product-limit estimator (Kaplan
-//! and Meier, *Nonparametric estimation from incomplete observations*, 1958), with late entry of what had begun before,
-//! lets each count for as long as it was seen. It takes for granted that how long something lasts has nothing to do with
-//! when the window opens and closes.
+//! Long durations are cut most often, so the complete ones look shorter than all. The product-limit estimator (Kaplan
+//! and Meier, *Nonparametric estimation from incomplete observations*, 1958), with late entry for those that began
+//! before, counts each duration for the time it was observed. It assumes that durations do not depend on when the
+//! window opens and closes.
 
-/// Durations in any unit with how many there are of each, ascending, each once.
+/// Durations in any unit with their counts; ascending, each duration once.
 pub type Durations = Vec<(u64, u64)>;
 
-/// What was seen through a window.
+/// The observations of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// How long those lasted that ended within it.
+    /// Durations that ended within it.
     pub ended: Durations,
-    /// How old those were when it opened, that had begun before.
+    /// Ages, when it opened, of those that had begun before.
     pub entered: Durations,
-    /// How old those were when it closed, that had not ended.
+    /// Ages, when it closed, of those that had not ended.
     pub left: Durations,
 }
 
 impl Lifetimes {
-    /// Adds what was seen through another window.
+    /// Adds the observations of another window.
     pub fn add(&mut self, other: &Lifetimes) {
         let pairs =
             [(&mut self.ended, &other.ended), (&mut self.entered, &other.entered), (&mut self.left, &other.left)];
@@ -30,47 +30,47 @@ impl Lifetimes {
     }
 
     /// Each duration at which something ended, ascending, with the share of all that last longer.
-    pub fn lasting(&self) -> impl Iterator<Item = (u64, f64)> {
+    pub fn survival(&self) -> impl Iterator<Item = (u64, f64)> {
         let total = |durations: &Durations| durations.iter().map(|(_, count)| count).sum::<u64>();
         let (mut entered, mut left) = (self.entered.iter().peekable(), self.left.iter().peekable());
-        // At this age, of those that were not older when the window opened.
-        let mut there = (total(&self.ended) + total(&self.left)).saturating_sub(total(&self.entered));
+        // The number at risk at this age: those that were not older when the window opened.
+        let mut at_risk = (total(&self.ended) + total(&self.left)).saturating_sub(total(&self.entered));
         let mut to_end = total(&self.ended);
         let mut share = 1.0;
         self.ended.iter().map(move |&(duration, count)| {
             while let Some((_, count)) = entered.next_if(|(age, _)| *age < duration) {
-                there += count;
+                at_risk += count;
             }
             while let Some((_, count)) = left.next_if(|(age, _)| *age < duration) {
-                there = there.saturating_sub(*count);
+                at_risk = at_risk.saturating_sub(*count);
             }
             to_end -= count;
-            // Where few are young, all that are there may end at once; the older ones that are still to end did not.
-            let among = there.max(count + u64::from(to_end > 0));
+            // Where few are young, all at risk may end at once; the older ones that end later did not end at this age.
+            let among = at_risk.max(count + u64::from(to_end > 0));
             share *= 1.0 - count as f64 / among as f64;
-            there = there.saturating_sub(count);
+            at_risk = at_risk.saturating_sub(count);
             (duration, share)
         })
     }
 
-    /// The shortest duration that a share of all does not exceed; infinite where it is longer than any that ended, `None`
-    /// where none did.
+    /// The shortest duration that a share of all does not exceed. Infinite if it is longer than any that ended; `None`
+    /// if none ended.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         if self.ended.is_empty() {
             return None;
         }
-        // Products round.
-        let reached = self.lasting().find(|(_, lasting)| *lasting <= 1.0 - share + 1e-9);
+        // Tolerates the rounding of the products.
+        let reached = self.survival().find(|(_, survival)| *survival <= 1.0 - share + 1e-9);
         Some(reached.map_or(f64::INFINITY, |(duration, _)| duration as f64))
     }
 
-    /// The mean, where all but a hundredth of them are known to end: the rest is taken to last as long as the longest.
+    /// The mean, if at least 99 % are known to end; the rest counts as the longest duration.
     pub fn mean(&self) -> Option<f64> {
         let (mut sum, mut before, mut longest) = (0.0, 1.0, 0.0);
-        for (duration, lasting) in self.lasting() {
+        for (duration, survival) in self.survival() {
             longest = duration as f64;
-            sum += (before - lasting) * longest;
-            before = lasting;
+            sum += (before - survival) * longest;
+            before = survival;
         }
         (!self.ended.is_empty() && before <= 0.01).then_some(sum + before * longest)
     }
@@ -95,10 +95,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_cut_is_a_plain_share() {
+    fn uncut_durations_give_plain_shares() {
         let seen = Lifetimes { ended: vec![(1, 5), (2, 3), (9, 2)], ..Lifetimes::default() };
         let shares: Vec<(u64, f64)> =
-            seen.lasting().map(|(at, share)| (at, (share * 1000.0).round() / 1000.0)).collect();
+            seen.survival().map(|(at, share)| (at, (share * 1000.0).round() / 1000.0)).collect();
         assert_eq!(shares, [(1, 0.5), (2, 0.2), (9, 0.0)]);
         assert_eq!(
             (seen.percentile(0.5), seen.percentile(0.8), seen.percentile(0.81)),
@@ -109,21 +109,21 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_counts_for_as_long_as_it_was_seen() {
-        // Ten quick ones, and thirty that nobody saw the end of.
+    fn unfinished_durations_count_while_observed() {
+        // Ten short ones, and thirty that had not ended when the window closed.
         let mut seen = Lifetimes { ended: vec![(1, 10)], left: vec![(100, 30)], ..Lifetimes::default() };
         assert_eq!((seen.percentile(0.25), seen.percentile(0.26), seen.mean()), (Some(1.0), Some(f64::INFINITY), None));
-        // Cut at once they tell nothing.
+        // Ones that are cut at age 0 contribute nothing.
         seen.left = vec![(0, 30)];
         assert_eq!((seen.percentile(0.99), seen.mean()), (Some(1.0), Some(1.0)));
     }
 
     #[test]
-    fn what_came_late_says_nothing_of_its_youth() {
-        // Two that began within it, one quick; eight that were old already.
+    fn late_entries_do_not_count_before_entry() {
+        // Two that began within the window, one of them short; eight that were already old.
         let seen = Lifetimes { ended: vec![(1, 1), (10, 9)], entered: vec![(5, 8)], ..Lifetimes::default() };
-        assert_eq!(seen.lasting().collect::<Vec<_>>(), [(1, 0.5), (10, 0.0)]);
-        // All that were young ended: of the others it is not said that they never were.
+        assert_eq!(seen.survival().collect::<Vec<_>>(), [(1, 0.5), (10, 0.0)]);
+        // All young ones ended, but the older ones survived that age.
         let seen = Lifetimes { ended: vec![(1, 1), (10, 9)], entered: vec![(5, 9)], ..Lifetimes::default() };
         assert_eq!(seen.percentile(0.9), Some(10.0));
         let mut twice = seen.clone();

@@ -1,68 +1,68 @@
-//! Looks: after how many blocks a session may stop because it has seen enough.
+//! Interim analyses: the numbers of blocks after which a session may stop early.
 //!
-//! Whoever stops at a moment chosen by what the trials show can prove anything. So the moments are declared
-//! beforehand, at 1, 2 and 4 times the blocks, and the error of 5 % is shared between them evenly (Bonferroni: each
-//! look at 98.3 %): whichever look is the last, what it proves is wrong in at most 5 %. Every look judges all blocks
-//! from the first on; blocks behind the last look that was completed prove nothing.
+//! Stopping at a moment chosen from the results inflates the error. So the moments are declared beforehand, at 1, 2 and
+//! 4 times the blocks, and the error of 5 % is divided evenly (Bonferroni: 98.3 % per analysis). Whichever analysis is
+//! the last, its claims are wrong in at most 5 % of cases. Every analysis uses all blocks from the first one on. Blocks
+//! after the last completed analysis are not used.
 //!
-//! Three looks that double cost little: in groups resampled from real sessions, where a fixed 64 blocks prove 76 % and
-//! 256 prove 95 %, looks at 64, 128 and 256 prove as many as 256 do, in about 100 blocks on average.
+//! Three analyses with doubling blocks lose little. In groups resampled from real sessions, a fixed 64 blocks prove 76
+//! % of groups and 256 prove 95 %; analyses at 64, 128 and 256 prove as many as 256, in about 100 blocks on average.
 //!
-//! Never decides by what was measured how many looks there are, or where.
+//! The number and the places of analyses never depend on the measurements.
 
 use crate::budget::more_blocks;
 use crate::group::{GroupVerdict, Method};
 use serde::{Deserialize, Serialize};
 
-/// Looks of a session that does not say otherwise.
+/// The default number of analyses of a session.
 pub const LOOKS: usize = 3;
 
-/// A moment, declared beforehand, at which a session is judged.
+/// One interim analysis, declared beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct InterimAnalysis {
     /// Its number, from 1.
     pub number: usize,
-    /// How many there are at most.
+    /// The largest number of analyses.
     pub of: usize,
-    /// Blocks of a group with which it ends, counted from the session's first.
+    /// The number of blocks of a group, from the first, after which it takes place.
     pub blocks: usize,
-    /// Confidence of its judgement, as a share: [`Method::level`].
+    /// Confidence of the analysis, as a share: [`Method::level`].
     pub level: f64,
 }
 
-/// The level of each of `of` looks which together keep `overall` (a share, 0.95).
+/// The level of each of `of` analyses that together keep `overall` (a share, 0.95).
 #[must_use]
 pub fn level(overall: f64, of: usize) -> f64 {
     1.0 - (1.0 - overall) / of.max(1) as f64
 }
 
-/// All looks of a group whose first one ends with `first_blocks` blocks: each has twice the blocks of the one before.
-/// One look is a number of blocks fixed beforehand, at the full level.
+/// All analyses of a group whose first one takes place after `first_blocks` blocks; each has twice the blocks of the
+/// previous one. A single analysis has a fixed number of blocks and the full level.
 #[must_use]
-pub fn schedule(first_blocks: usize, of: usize, overall: f64) -> Vec<Look> {
+pub fn schedule(first_blocks: usize, of: usize, overall: f64) -> Vec<InterimAnalysis> {
     let of = of.max(1);
     let blocks = |number: usize| {
         let times = u32::try_from(number - 1).ok().and_then(|power| 2_usize.checked_pow(power)).unwrap_or(usize::MAX);
         first_blocks.saturating_mul(times)
     };
-    (1..=of).map(|number| Look { number, of, blocks: blocks(number), level: level(overall, of) }).collect()
+    (1..=of).map(|number| InterimAnalysis { number, of, blocks: blocks(number), level: level(overall, of) }).collect()
 }
 
-/// The last look that a group with so many whole blocks has completed.
+/// The last analysis that a group with `blocks` complete blocks has reached.
 #[must_use]
-pub fn completed(looks: &[Look], blocks: usize) -> Option<Look> {
+pub fn completed(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
     looks.iter().copied().rfind(|look| look.blocks <= blocks)
 }
 
-/// The look that a group with so many whole blocks has still before it; `None` behind the last.
+/// The next analysis of a group with `blocks` complete blocks; `None` after the last.
 #[must_use]
-pub fn next(looks: &[Look], blocks: usize) -> Option<Look> {
+pub fn next(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
     looks.iter().copied().find(|look| look.blocks > blocks)
 }
 
-/// Whether another look is of no use: in every group something is proven, or no number of blocks would prove
-/// anything (its twin alarms, its blocks depend on each other, plain means speak against what leads). `verdicts` are
-/// those of the look that was just completed, one a group, judged at its level.
+/// Whether further analyses are useless: every group has a claim, or more blocks would not lead to one. More blocks do
+/// not help where the A/A control raises an alarm, blocks depend on each other, or plain means contradict the leader.
+/// `verdicts` holds one result per group, from the analysis just completed.
 #[must_use]
 pub fn settled(verdicts: &[GroupVerdict], method: &Method) -> bool {
     let is_settled = |verdict: &GroupVerdict| {
@@ -80,7 +80,7 @@ mod tests {
     use crate::sim::{Noise, Scenario};
 
     #[test]
-    fn looks_double_and_share_the_error() {
+    fn analyses_double_and_share_the_error() {
         let looks = schedule(64, LOOKS, 0.95);
         let ends: Vec<usize> = looks.iter().map(|look| look.blocks).collect();
         assert_eq!(ends, [64, 128, 256]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_between_two_looks_belong_to_neither() {
+    fn blocks_between_analyses_belong_to_neither() {
         let looks = schedule(10, LOOKS, 0.95);
         for (blocks, done, ahead) in [
             (9, None, Some(1)),
@@ -99,13 +99,13 @@ mod tests {
             (40, Some(3), None),
             (99, Some(3), None),
         ] {
-            let number = |look: Option<Look>| look.map(|look| look.number);
+            let number = |look: Option<InterimAnalysis>| look.map(|look| look.number);
             assert_eq!((number(completed(&looks, blocks)), number(next(&looks, blocks))), (done, ahead), "{blocks}");
         }
     }
 
     #[test]
-    fn a_look_settles_what_can_be_settled() {
+    fn settled_needs_a_result_or_no_prospect() {
         let method = Method { level: level(0.95, LOOKS), ..Method::default() };
         let judged = |effects: &[f64], spread: f64, twin_off: f64| {
             let mut scenario = Scenario::new(effects.to_vec(), Noise::Normal, spread);

@@ -1,59 +1,59 @@
 //! The modes of a cell's trials and their shares.
 //!
-//! A cell that runs at 4 or at 9 GB/s, depending on where the scheduler puts it, has no typical
-//! rate; one median hides that. Modes are shown only when the dip test rejects a single one
-//! (p < 0.01, n ≥ 30). Where the parts divide is then found by the best hard split into two Laplace
-//! clusters: medians and mean absolute deviations, because one wild trial must not become a mode.
+//! A cell that runs at 4 or at 9 GB/s, depending on where the scheduler puts it, has no typical rate, and a single
+//! median hides that. Modes are reported only when the dip test rejects a single one (p < 0.01, n ≥ 30). The boundary
+//! is then the best hard split into two Laplace clusters. These use medians and mean absolute deviations, so that one
+//! outlier does not become a mode.
 //!
-//! Never splits off a handful of outliers: a mode holds at least 5 % and three of the trials.
+//! Never splits off a few outliers: a mode holds at least 5 % of the trials, and at least three.
 
 use crate::dip::{dip, p_value};
 use crate::quantile::{quantile, sorted};
 use serde::{Deserialize, Serialize};
 
-/// Fewer values than this are not tested.
+/// The fewest values that are tested.
 pub const MIN_VALUES: usize = 30;
 /// The dip test rejects a single mode below this p.
 pub const P_REJECT: f64 = 0.01;
 const MIN_SHARE: f64 = 0.05;
 const MIN_MEMBERS: usize = 3;
-/// More modes than this are not looked for.
+/// The number of successive splits, which limits the number of modes.
 const MAX_DEPTH: usize = 2;
 
 /// One mode.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Mode {
+pub struct TrialMode {
     /// The median of its values, in their unit.
     pub centre: f64,
     /// Its share of all values, 0 to 1.
     pub share: f64,
 }
 
-/// The modes of `values` in ascending order, if one mode is rejected; `None` if not, or with fewer
+/// The modes of `values` in ascending order, if the dip test rejects a single mode; otherwise `None`. `None` with fewer
 /// than 30 values.
 ///
 /// # Panics
 /// If a value is NaN.
 #[must_use]
-pub fn modes(values: &[f64]) -> Option<Vec<Mode>> {
+pub fn modes(values: &[f64]) -> Option<Vec<TrialMode>> {
     let ordered = sorted(values);
     let mut found = Vec::new();
     divide(&ordered, ordered.len(), 0, &mut found);
     (found.len() > 1).then_some(found)
 }
 
-/// Splits while the dip test rejects one mode.
-fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<Mode>) {
+/// Splits as long as the dip test rejects a single mode.
+fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<TrialMode>) {
     let several = part.len() >= MIN_VALUES && depth < MAX_DEPTH && p_value(dip(part), part.len()) < P_REJECT;
     if several && let Some(cut) = best_cut(part) {
         divide(&part[..cut], all, depth + 1, found);
         divide(&part[cut..], all, depth + 1, found);
     } else if let Some(centre) = quantile(part, 0.5) {
-        found.push(Mode { centre, share: part.len() as f64 / all as f64 });
+        found.push(TrialMode { centre, share: part.len() as f64 / all as f64 });
     }
 }
 
-/// Where to cut ascending values in two: the classification likelihood of two Laplace clusters.
+/// The position at which to cut ascending values in two, by the classification likelihood of two Laplace clusters.
 fn best_cut(part: &[f64]) -> Option<usize> {
     let n = part.len();
     let least = MIN_MEMBERS.max((MIN_SHARE * n as f64).ceil() as usize);
@@ -61,9 +61,9 @@ fn best_cut(part: &[f64]) -> Option<usize> {
     for (i, x) in part.iter().enumerate() {
         sums[i + 1] = sums[i] + (x - part[0]);
     }
-    // The floor keeps a cluster of equal values from having an infinite likelihood.
+    // The floor prevents an infinite likelihood for a cluster of equal values.
     let floor = 1e-6 * (part[n - 1] - part[0]);
-    let badness = |from: usize, to: usize| {
+    let misfit = |from: usize, to: usize| {
         let members = (to - from) as f64;
         let middle = usize::midpoint(from, to);
         let upper = sums[to] - sums[middle] - (sums[middle] - sums[from]);
@@ -72,7 +72,7 @@ fn best_cut(part: &[f64]) -> Option<usize> {
         members * (deviation.ln() - (members / n as f64).ln())
     };
     let last = n.checked_sub(least)?;
-    let cuts = (least..=last).map(|cut| (badness(0, cut) + badness(cut, n), cut));
+    let cuts = (least..=last).map(|cut| (misfit(0, cut) + misfit(cut, n), cut));
     cuts.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cut)| cut)
 }
 

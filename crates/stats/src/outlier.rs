@@ -1,20 +1,20 @@
-//! How far one trial may speak: at most three robust spreads from its block.
+//! Limits outliers: a trial's deviation counts at most three robust standard deviations.
 //!
-//! On a shared machine a burst from outside (a neighbour, memory that the host has to find first) slows a trial
-//! tenfold. It hits one cell of a block and not the next, whichever they are, so pairing cannot remove it, and a
-//! few such trials decide every mean and every standard error. No outlier is dropped: it stays on its side, but
-//! its deviation counts at most three spreads (winsorising; Tukey and McLaughlin 1963, Huber's M-estimators at
-//! the same bound). Comparisons so speak of the typical trial, as the median rate does. What a cell's own slow
-//! trials cost on top is not forgotten: [`crate::group::analyse`] proves nothing that plain means speak against.
+//! On a shared machine an external burst (a neighbour, memory that the host must find first) slows a trial tenfold. It
+//! hits one cell of a block and not the next, at random, so pairing cannot remove it, and a few such trials would
+//! dominate every mean and every standard error. No outlier is dropped. It keeps its side, but its deviation counts at
+//! most three standard deviations (winsorising; Tukey and McLaughlin 1963, Huber's M-estimators at the same bound). So
+//! comparisons describe the typical trial, as the median rate does. Slow trials of a cell still matter:
+//! [`crate::group::analyse`] makes no claim that plain means contradict.
 //!
-//! Never looks at which cell a trial belongs to, and never removes a trial.
+//! Never uses the cell that a trial belongs to, and never removes a trial.
 
 use crate::quantile::median;
 
-/// Robust spreads beyond which a deviation counts no further.
+/// Robust standard deviations at which a deviation is limited.
 pub const SPREADS: f64 = 3.0;
 
-/// The standard deviation of a Gaussian over the median of its absolute deviations.
+/// The standard deviation of a Gaussian over its median absolute deviation.
 const GAUSSIAN: f64 = 1.4826;
 
 /// Rows whose deviations are limited.
@@ -22,14 +22,14 @@ const GAUSSIAN: f64 = 1.4826;
 pub struct Limited {
     /// The rows, in the same order.
     pub rows: Vec<Vec<f64>>,
-    /// Trials that were limited for being slow (dear), by column.
+    /// Trials limited because they were slow, by column.
     pub slow: Vec<usize>,
-    /// Trials that were limited for being fast (cheap), by column.
+    /// Trials limited because they were fast, by column.
     pub fast: Vec<usize>,
 }
 
-/// Limits ln costs, one row a block, one column a cell: each trial's deviation from what its block and its cell
-/// have in common. The spread is that of all paired differences together, so that six blocks suffice for it.
+/// Limits ln costs, one row per block, one column per cell: each trial's deviation from the common level of its block
+/// and its cell. The spread is that of all paired differences together, so that six blocks suffice.
 ///
 /// # Panics
 /// If a value is NaN.
@@ -56,7 +56,7 @@ pub fn limit_rows(rows: &[Vec<f64>]) -> Limited {
     limited
 }
 
-/// Limits single differences, one a block, to three robust spreads around their median.
+/// Limits single differences, one per block, to three robust standard deviations around their median.
 ///
 /// # Panics
 /// If a value is NaN.
@@ -66,22 +66,22 @@ pub fn limit(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| value.clamp(middle - SPREADS * spread, middle + SPREADS * spread)).collect()
 }
 
-/// Median, and the spread by the median absolute deviation.
+/// The median, and the standard deviation estimated from the median absolute deviation.
 fn robust(values: &[f64]) -> Option<(f64, f64)> {
     let middle = median(values)?;
     let deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     Some((middle, GAUSSIAN * median(&deviations)?))
 }
 
-/// Each cell is paired with so many that follow it: all with all up to twice as many cells and one. The median of some
-/// thousand differences moves no more, and all pairs of 20,000 cells are 200 million in every block.
+/// Number of following cells with which each cell is paired; all pairs up to 65 cells. The median of some thousand
+/// differences is stable, while all pairs of 20,000 cells are 200 million per block.
 const PARTNERS: usize = 32;
 
-/// The spread of a trial, by paired differences: each has √2 times that.
+/// The standard deviation of a trial; that of a paired difference is √2 times larger.
 fn spread_of_pairs(rows: &[Vec<f64>], cells: usize) -> Option<f64> {
     let mut deviations = Vec::with_capacity(rows.len() * cells * PARTNERS.min(cells.saturating_sub(1)));
     for i in 0..cells {
-        // Around the end: every cell has as many partners as any other, and no pair comes twice.
+        // Indices wrap around: every cell has the same number of partners, and no pair occurs twice.
         for step in 1..=PARTNERS.min(cells / 2) {
             let j = (i + step) % cells;
             if 2 * step == cells && j < i {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn few_cells_are_all_paired_and_many_have_the_spread_that_all_pairs_have() {
+    fn sampled_pairs_have_the_spread_of_all() {
         let all = |rows: &[Vec<f64>], cells: usize| {
             let mut deviations = Vec::new();
             for (i, j) in (0..cells).flat_map(|i| (i + 1..cells).map(move |j| (i, j))) {
@@ -128,19 +128,19 @@ mod tests {
         let rows = noise(7, 300, 4);
         let (some, all) = (spread_of_pairs(&rows, 300).unwrap(), all(&rows, 300));
         assert!((some / all - 1.0).abs() < 0.02, "{some} {all}");
-        // Of twenty thousand cells all pairs would take minutes and gigabytes.
+        // For twenty thousand cells all pairs would take minutes and gigabytes.
         assert!(spread_of_pairs(&noise(6, 20_000, 5), 20_000).is_some());
     }
 
     #[test]
     fn a_burst_in_one_trial_counts_three_spreads() {
         let mut rows = noise(40, 5, 1);
-        let honest = limit_rows(&rows);
+        let unchanged = limit_rows(&rows);
         rows[7][2] += 2.3;
         let limited = limit_rows(&rows);
-        assert_eq!(limited.slow[2], honest.slow[2] + 1);
-        assert!((limited.rows[7][2] - honest.rows[7][2]).abs() < 0.7, "{:?}", limited.rows[7]);
-        assert_eq!(limited.rows[8], honest.rows[8]);
+        assert_eq!(limited.slow[2], unchanged.slow[2] + 1);
+        assert!((limited.rows[7][2] - unchanged.rows[7][2]).abs() < 0.7, "{:?}", limited.rows[7]);
+        assert_eq!(limited.rows[8], unchanged.rows[8]);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_spread_is_left_alone() {
+    fn values_without_spread_are_unchanged() {
         assert_eq!(limit(&[1.0, 1.0, 1.0, 9.0]), [1.0, 1.0, 1.0, 9.0]);
         assert_eq!(limit_rows(&[vec![1.0], vec![5.0]]).rows, [[1.0], [5.0]]);
         assert_eq!(limit_rows(&[]).rows, Vec::<Vec<f64>>::new());

@@ -1,19 +1,19 @@
-//! Cells in pairs: how far apart the costs of two cells lie, block by block.
+//! Paired differences of the costs of cells, block by block.
 
 use serde::{Deserialize, Serialize};
 
-/// All paired differences of a set of cells. A pair is worked out when it is asked for: of the 20,000 cells of an
-/// imported table all pairs together would fill gigabytes.
+/// All paired differences of a set of cells. A pair is computed on demand: all pairs of the 20,000 cells of an imported
+/// table would take gigabytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pairs {
+pub struct PairedCosts {
     blocks: usize,
     mean: Vec<f64>,
-    /// ln costs less the mean of their cell, cell by cell.
+    /// ln costs minus the mean of their cell, cell by cell.
     centred: Vec<f64>,
 }
 
-impl Pairs {
-    /// From ln costs, one row a block, one column a cell.
+impl PairedCosts {
+    /// Computes the differences of ln costs, one row per block, one column per cell.
     ///
     /// # Panics
     /// If the rows differ in length.
@@ -28,7 +28,7 @@ impl Pairs {
         Self { blocks: ln_cost.len(), mean, centred }
     }
 
-    /// A cell's ln costs less their mean, by block.
+    /// A cell's ln costs minus their mean, by block.
     pub(crate) fn centred(&self, i: usize) -> &[f64] {
         &self.centred[i * self.blocks..][..self.blocks]
     }
@@ -36,7 +36,7 @@ impl Pairs {
     /// The sum of squares of the centred differences of two cells.
     pub(crate) fn square(&self, i: usize, j: usize) -> f64 {
         let square: f64 = self.centred(i).iter().zip(self.centred(j)).map(|(i, j)| (i - j).powi(2)).sum();
-        // What is left of equal numbers after rounding is not spread.
+        // A rounding error of equal numbers is not spread.
         if square < 1e-24 * self.blocks as f64 { 0.0 } else { square }
     }
 
@@ -53,20 +53,19 @@ impl Pairs {
         (self.square(i, j) / (n * (n - 1.0))).sqrt()
     }
 
-    /// How many blocks stand behind every pair.
+    /// Number of blocks of every pair.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// How many cells are compared.
+    /// Number of compared cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.mean.len()
     }
 
-    /// The largest `bound(j)` over all cells but `i`; 0 for a cell without rivals, which is the best
-    /// of its group.
+    /// The largest `bound(j)` over all cells except `i`; 0 for a cell without rivals, which is the best of its group.
     pub(crate) fn worst(&self, i: usize, bound: impl Fn(usize) -> f64) -> f64 {
         let rivals = (0..self.cells()).filter(|&j| j != i);
         rivals.map(bound).reduce(f64::max).unwrap_or(0.0)

@@ -3,7 +3,7 @@
 //! Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan 1996, the
 //! usual default of statistical software), so that a reader can check them elsewhere.
 //!
-//! Never accepts a number that is not finite in silence: it has no place in an order.
+//! Panics on NaN, which has no order.
 
 /// The middle of `values` in any order; the mean of the two middle ones when their count is even.
 /// `None` when there are none. Unit: that of the values.
@@ -14,11 +14,11 @@
 pub fn median(values: &[f64]) -> Option<f64> {
     assert!(values.iter().all(|x| !x.is_nan()), "NaN has no place in an order");
     let middle = values.len().checked_sub(1)? / 2;
-    // Selected, not sorted: medians of millions of differences are taken.
+    // Selection instead of sorting: callers pass millions of differences.
     let mut values = values.to_vec();
     let (_, below, rest) = values.select_nth_unstable_by(middle, f64::total_cmp);
     let below = *below;
-    // As the quantile interpolates: the same to the last bit.
+    // Interpolates like [`quantile`], so that both agree to the last bit.
     let above = if rest.len() > middle { rest.iter().copied().min_by(f64::total_cmp)? } else { below };
     Some(below + 0.5 * (above - below))
 }
@@ -30,14 +30,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// If `q` is outside 0..=1.
 #[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    assert!((0.0..=1.0).contains(&q), "a quantile lies in 0..=1, got {q}");
+    assert!((0.0..=1.0).contains(&q), "a quantile must be in 0..=1, got {q}");
     let last = sorted.len().checked_sub(1)?;
     let position = q * last as f64;
     let below = position.floor() as usize;
     let above = (below + 1).min(last);
     let share = position - below as f64;
     if share == 0.0 {
-        // Whatever lies above, though it be infinite.
+        // The next value does not matter here, even if it is infinite.
         return Some(sorted[below]);
     }
     Some(sorted[below] + share * (sorted[above] - sorted[below]))
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn half_the_values_lie_on_either_side(values in prop::collection::vec(-1e9_f64..1e9, 1..60)) {
+        fn half_the_values_are_on_either_side(values in prop::collection::vec(-1e9_f64..1e9, 1..60)) {
             let middle = median(&values).unwrap();
             let half = values.len().div_ceil(2);
             prop_assert!(values.iter().filter(|&&x| x <= middle).count() >= half);

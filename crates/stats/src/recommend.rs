@@ -1,40 +1,41 @@
-//! Which choice to take: the cheapest one shown to be good enough everywhere.
+//! Selects the recommended option: the cheapest one shown to be good enough everywhere.
 //!
-//! Good enough means non-inferior: its upper bound Uᵢ on the distance from the best lies within
-//! ln(1 + x) in *every* profile. The claim for one cell in every profile needs no further
-//! correction, since each profile has to prove it by itself (intersection–union; Berger 1982).
-//! Choosing among several cells could in the worst case add up the errors of the profiles; in
-//! simulated sessions over four profiles what is proven is true in 98 to 99 %.
-//! Cheapest means what leaves everything to the system, then the smallest footprint, then the least CPU per unit, then
-//! the earliest in the plan.
+//! Good enough means non-inferior: the upper bound Uᵢ of its distance from the best is within ln(1 + x) in *every*
+//! profile. The claim for one cell in every profile needs no further correction, since each profile must prove it
+//! separately (intersection–union; Berger 1982). Selecting among several cells could in the worst case add up the
+//! errors of the profiles; in simulated sessions over four profiles 98 to 99 % of the claims are true.
 //!
-//! Where nothing is shown, nothing speaks for a change: what leaves everything to the system is named, unless it is shown to be
-//! dearer than another, or another is bounded far more closely. Else the choice that is bounded most closely is. All bounds of a group hold at once, so that to
-//! choose among them costs nothing; and a cell that is shown to be dearer than another does not have the lower bound of the
-//! two, since standard errors of differences obey the triangle inequality (but for what critical values differ by). A cell
-//! that plain means speak against is named only where they speak against all.
+//! Cheapest means the default first, then the smallest footprint, then the least CPU per unit, then the earliest in the
+//! plan.
 //!
-//! Never recommends from a group whose twin alarms, and never calls a cell proven that some profile
-//! did not confirm.
+//! Without a significant result there is no reason to change a setting. Then the default is recommended, unless it is
+//! significantly worse than another option or another option has a much smaller bound; otherwise the option with the
+//! smallest bound is. All bounds of a group hold simultaneously, so selecting among them needs no correction. A cell
+//! that is significantly worse than another does not have the smaller bound of the two, since standard errors of
+//! differences obey the triangle inequality (except for differences between critical values). A cell that plain means
+//! contradict is recommended only if they contradict all cells.
+//!
+//! Never recommends from a group whose A/A control raises an alarm. Never calls a cell proven that some profile did not
+//! confirm.
 
 use crate::budget::more_blocks;
 use crate::group::{CellInput, GroupInput, GroupVerdict, Method};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Why the recommendation is as it is.
+/// Why the recommendation was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// The cell is shown to be within the margin of the best confirmed in every profile.
+pub enum RecommendReason {
+    /// The cell is significantly within the margin of the best in every profile.
     Proven,
     /// Bounds are too wide, or no single cell is good enough in every profile.
     NotProven,
-    /// A twin alarms in the profile of this index: nothing is proven.
+    /// The A/A control raises an alarm in the profile of this index: no claim is made.
     TwinAlarm {
         /// Index into the profiles given.
         profile: usize,
     },
-    /// The profile of this index is inconclusive; its verdict says why.
+    /// The profile of this index is inconclusive; its result contains the reason.
     Inconclusive {
         /// Index into the profiles given.
         profile: usize,
@@ -48,52 +49,52 @@ pub enum Reason {
 pub struct Passed {
     /// The cell.
     pub cell: usize,
-    /// The profile that speaks most against it.
+    /// The profile with the strongest evidence against it.
     pub profile: usize,
     /// Its largest upper bound over the profiles, in ln.
     pub worst_upper: f64,
     /// Its largest lower bound over the profiles, in ln.
     pub worst_lower: f64,
-    /// Whether it is shown to be worse than the margin in some profile; otherwise it is open.
+    /// Whether it is significantly worse than the margin in some profile; otherwise it is inconclusive.
     pub shown_worse: bool,
 }
 
 /// A recommendation over one or several profiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Recommendation {
-    /// The cell to take when proven; otherwise the one that changes nothing, the one with the least bound (its worst over the
-    /// profiles), or where there are no bounds the one with the least estimate. `None` when no cell was confirmed in every profile.
+pub struct OptionRecommendation {
+    /// The recommended cell: a proven one; otherwise the default, or the one with the smallest bound (its worst over
+    /// the profiles), or without bounds the one with the least estimate. `None` when no cell was confirmed in every
+    /// profile.
     pub cell: Option<usize>,
     /// Whether the cell is proven.
     pub proven: bool,
-    /// Why.
-    pub reason: Reason,
-    /// The cell's largest upper bound over the profiles, in ln (expm1 gives the share), at least 0: so much
-    /// dearer than the best confirmed it is at most, proven or not. `None` if some profile has no bound for it.
+    /// The reason.
+    pub reason: RecommendReason,
+    /// The cell's largest upper bound over the profiles, in ln (expm1 gives the share), at least 0. It holds whether
+    /// the cell is proven or not. `None` if some profile has no bound for it.
     pub worst_upper: Option<f64>,
-    /// The profile in which that bound is reached.
+    /// The profile with that bound.
     pub worst_profile: Option<usize>,
     /// The cell's largest point estimate of its distance from the best, in ln.
     pub worst_excess: Option<f64>,
     /// Every cell proven in every profile, cheapest first.
     pub proven_cells: Vec<usize>,
-    /// Cells cheaper than the recommended one and why not they, cheapest first.
+    /// Cells cheaper than the recommended one with the reason against them, cheapest first.
     pub passed: Vec<Passed>,
-    /// Further blocks in every profile after which some cell should be proven, if its
-    /// estimates stay as they are. `None` when proven or when no number of blocks would do.
+    /// Further blocks in every profile after which some cell should be proven, if its estimates do not change. `None`
+    /// when proven or when more blocks would not help.
     pub blocks_more_needed: Option<usize>,
-    /// The cheapest proven cell of each profile by itself: where these differ, the boundary can be
-    /// put in words.
+    /// The cheapest proven cell of each profile alone. Where these differ, the report describes the boundary.
     pub boundary: Vec<Option<usize>>,
 }
 
-/// Recommends one cell for all `profiles` at once (one profile is a list of one). The same index
-/// means the same choice in each.
+/// Recommends one cell for all `profiles` together (a single profile is a list of one). The same index means the same
+/// option in each.
 ///
 /// # Panics
 /// If the profiles differ in their number of cells, or there are none.
 #[must_use]
-pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method) -> Recommendation {
+pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method) -> OptionRecommendation {
     let cells = profiles.first().expect("a recommendation needs a profile").0.cells.len();
     assert!(profiles.iter().all(|(input, _)| input.cells.len() == cells), "profiles differ in their number of cells");
     let ranked = cheapest_first(profiles, cells);
@@ -107,13 +108,14 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
         bound: worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper),
     };
     let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();
-    let closest = closest_bounded(profiles, cells).and_then(|closest| ranked.iter().position(|cell| *cell == closest));
+    let closest =
+        with_smallest_bound(profiles, cells).and_then(|closest| ranked.iter().position(|cell| *cell == closest));
     let cell = named(&candidates, closest).map(|place| ranked[place]);
     let worst = cell.and_then(|cell| worst_over(profiles, |v| v.upper[cell]));
-    Recommendation {
+    OptionRecommendation {
         cell,
         proven,
-        reason: if proven { Reason::Proven } else { why_not(profiles, cell) },
+        reason: if proven { RecommendReason::Proven } else { why_not(profiles, cell) },
         worst_upper: worst.map(|(_, upper)| upper),
         worst_profile: worst.map(|(profile, _)| profile),
         worst_excess: cell.and_then(|cell| worst_over(profiles, |v| v.excess[cell])).map(|(_, x)| x),
@@ -127,8 +129,8 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     }
 }
 
-/// Orders two cells by cost to the user: what changes nothing, then footprint, then CPU per unit, then place in the plan.
-/// Footprints count only where both have one; a cell without a CPU figure comes after one with it.
+/// Orders two cells by cost to the user: the default first, then footprint, then CPU per unit, then position in the
+/// plan. Footprints count only where both have one; a cell without a CPU figure comes after one with it.
 #[must_use]
 pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
     let footprint = match (a.footprint_bytes, b.footprint_bytes) {
@@ -139,17 +141,17 @@ pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
     b.is_default.cmp(&a.is_default).then(footprint).then(cpu(a).total_cmp(&cpu(b))).then(a.order.cmp(&b.order))
 }
 
-/// Cells cheapest first. A cell counts at the dearest it is in any profile; if any cell lacks a
-/// footprint, footprints decide nothing, so that the order stays an order.
+/// Cells cheapest first. A cell counts with its highest cost in any profile. If any cell has no footprint, footprints
+/// are ignored, so that the order stays total.
 fn cheapest_first(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Vec<usize> {
-    let dearest = |read: &dyn Fn(&CellInput) -> Option<f64>, cell: usize| {
+    let highest = |read: &dyn Fn(&CellInput) -> Option<f64>, cell: usize| {
         let values = profiles.iter().map(|(input, _)| read(&input.cells[cell]));
         values.reduce(|a, b| Some(a?.max(b?))).flatten()
     };
     let mut costs: Vec<CellInput> = (0..cells)
         .map(|cell| CellInput {
-            footprint_bytes: dearest(&|c| c.footprint_bytes, cell),
-            cpu_per_unit: dearest(&|c| c.cpu_per_unit, cell),
+            footprint_bytes: highest(&|c| c.footprint_bytes, cell),
+            cpu_per_unit: highest(&|c| c.cpu_per_unit, cell),
             order: profiles[0].0.cells[cell].order,
             is_default: profiles[0].0.cells[cell].is_default,
             unfit: false,
@@ -172,7 +174,7 @@ fn worst_over(
     values?.into_iter().enumerate().reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
-fn closest_bounded(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Option<usize> {
+fn with_smallest_bound(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Option<usize> {
     let spoken_against = |cell: usize| profiles.iter().any(|(_, v)| v.spoken_against.contains(&cell));
     let rank = |cell: usize| {
         let bound = worst_over(profiles, |v| v.upper[cell]).map_or(f64::INFINITY, |(_, upper)| upper);
@@ -185,51 +187,51 @@ fn closest_bounded(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> O
         .map(|(.., cell)| cell)
 }
 
-/// A bound so many times as wide (in ln) as the least one is no reason to change anything: it may be noise's alone.
-const AS_CLOSE: f64 = 1.5;
+/// A bound up to this factor above the least one (in ln) is no reason to change a setting: the difference may be noise.
+const CLOSE_FACTOR: f64 = 1.5;
 
-/// A least bound that excludes not even a double, ln, is no answer at all.
+/// If the least bound is above this value (a factor of 2, in ln), it is no evidence for its option.
 const TWOFOLD: f64 = std::f64::consts::LN_2;
 
-/// A choice as the rule sees it that says which one is named: of one session, of several, or of several questions.
+/// An option as seen by [`named`]: from one session, several sessions, or several groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// It leaves everything that varies to the system: whoever takes it changes nothing.
+    /// It uses the default for everything that varies, so it changes nothing.
     pub is_default: bool,
-    /// It is shown to be good enough wherever that is asked.
+    /// It is significantly good enough in every required profile.
     pub proven: bool,
-    /// It is nowhere shown to be dearer than another one, and nothing else speaks against it.
+    /// It is nowhere significantly worse than another option, and no other evidence contradicts it.
     pub may_be_best: bool,
-    /// Its upper bound on the distance from the best, in ln; `None` where it has none.
+    /// Its upper bound on the distance from the best, in ln; `None` without a bound.
     pub bound: Option<f64>,
 }
 
-/// Which of the choices, given cheapest first, is named: the first that is proven; else the one that changes nothing, where none
-/// is shown to be cheaper and its bound is about as close as that of `closest`, the one that is bounded most closely, or
-/// that one's bound is no answer either; else `closest`.
+/// Selects the recommended option from candidates in order of cost. The first proven one wins. Otherwise the default
+/// wins if it may be the best and its bound is close to that of `closest`, the option with the smallest bound, or if
+/// that bound is too wide to matter. Otherwise `closest` wins.
 #[must_use]
 pub fn named(cheapest_first: &[Candidate], closest: Option<usize>) -> Option<usize> {
-    let stands = |default: &Candidate, closest: usize| {
+    let is_kept = |default: &Candidate, closest: usize| {
         let bounds = default.bound.zip(cheapest_first[closest].bound);
-        default.may_be_best && bounds.is_some_and(|(own, least)| own <= AS_CLOSE * least || least >= TWOFOLD)
+        default.may_be_best && bounds.is_some_and(|(own, least)| own <= CLOSE_FACTOR * least || least >= TWOFOLD)
     };
     cheapest_first.iter().position(|candidate| candidate.proven).or_else(|| {
         let closest = closest?;
         let default = cheapest_first.iter().position(|candidate| candidate.is_default);
-        Some(default.filter(|&default| stands(&cheapest_first[default], closest)).unwrap_or(closest))
+        Some(default.filter(|&default| is_kept(&cheapest_first[default], closest)).unwrap_or(closest))
     })
 }
 
-fn why_not(profiles: &[(&GroupInput, &GroupVerdict)], cell: Option<usize>) -> Reason {
+fn why_not(profiles: &[(&GroupInput, &GroupVerdict)], cell: Option<usize>) -> RecommendReason {
     let first = |test: &dyn Fn(&GroupVerdict) -> bool| profiles.iter().position(|(_, v)| test(v));
     if let Some(profile) = first(&|v| v.twin_alarm) {
-        Reason::TwinAlarm { profile }
+        RecommendReason::TwinAlarm { profile }
     } else if let Some(profile) = first(&|v| v.inconclusive.is_some()) {
-        Reason::Inconclusive { profile }
+        RecommendReason::Inconclusive { profile }
     } else if cell.is_none() {
-        Reason::NoCommonCell
+        RecommendReason::NoCommonCell
     } else {
-        Reason::NotProven
+        RecommendReason::NotProven
     }
 }
 
@@ -244,8 +246,8 @@ fn passed(profiles: &[(&GroupInput, &GroupVerdict)], ranked: &[usize], chosen: u
     judged.collect()
 }
 
-/// The fewest further blocks that would prove some cell in every profile. A twin alarm is not cured
-/// by more blocks.
+/// The fewest further blocks that would prove some cell in every profile. More blocks do not remove an alarm of the A/A
+/// control.
 fn blocks_needed(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize, method: &Method) -> Option<usize> {
     let needed = |cell: usize| -> Option<usize> {
         let each: Option<Vec<usize>> = profiles.iter().map(|(_, verdict)| more_blocks(verdict, cell, method)).collect();

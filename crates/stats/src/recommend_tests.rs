@@ -2,7 +2,7 @@ use super::*;
 use crate::group::{BlockInput, analyse};
 use crate::sim::{Noise, Scenario};
 
-fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> Recommendation {
+fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> OptionRecommendation {
     let method = Method::default();
     let inputs: Vec<GroupInput> = profiles
         .iter()
@@ -64,8 +64,8 @@ fn too_noisy_to_prove() {
 }
 
 #[test]
-fn of_what_is_open_the_smallest_bound_is_named() {
-    // The first is the cheapest by a hair, and swings against the last; the second lies between the two.
+fn the_smallest_bound_wins_without_a_proof() {
+    // The first is the cheapest by a small amount, and varies against the last; the second is between the two.
     let block = |at: usize| {
         let swing = if at.is_multiple_of(2) { 0.3 } else { -0.3 } + 0.01 * (at % 5) as f64;
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
@@ -81,25 +81,25 @@ fn of_what_is_open_the_smallest_bound_is_named() {
     assert!(!found.proven && verdict.leader() != found.cell, "{found:?} {verdict:?}");
     assert_eq!((found.cell, found.worst_upper), (Some(1), verdict.upper[1]), "{verdict:?}");
     assert!(verdict.upper.iter().all(|upper| *upper >= found.worst_upper), "{verdict:?}");
-    // Nothing speaks for a change: what changes nothing is named, unless it is bounded far less closely.
+    // Without a significant result the default is recommended, unless its bound is far wider.
     let mut with_default = input.clone();
     with_default.cells[2].is_default = true;
-    let found_beside = |verdict: &GroupVerdict| over_profiles(&[(&with_default, verdict)], &method).cell;
+    let found_with_default = |verdict: &GroupVerdict| over_profiles(&[(&with_default, verdict)], &method).cell;
     let mut close = verdict.clone();
     close.upper[2] = close.upper[1].map(|upper| 1.4 * upper);
-    assert_eq!(found_beside(&close), Some(2));
+    assert_eq!(found_with_default(&close), Some(2));
     close.upper[2] = close.upper[1].map(|upper| 1.6 * upper);
-    assert_eq!(found_beside(&close), Some(1));
+    assert_eq!(found_with_default(&close), Some(1));
     close.upper = vec![Some(2.0), Some(0.7), Some(3.0)];
-    assert_eq!(found_beside(&close), Some(2), "no bound is an answer");
+    assert_eq!(found_with_default(&close), Some(2), "every bound is too wide");
     close.upper = verdict.upper.clone();
     close.upper[2] = close.upper[1].map(|upper| 1.1 * upper);
     close.best_set.retain(|cell| *cell != 2);
-    assert_eq!(found_beside(&close), Some(1), "it is shown to be dearer than another");
-    // What plain means speak against is not named beside what they do not.
+    assert_eq!(found_with_default(&close), Some(1), "it is significantly worse than another");
+    // An option that plain means contradict is not recommended while others are uncontradicted.
     verdict.spoken_against = vec![1];
     assert_ne!(named(&verdict).cell, Some(1));
-    // Without bounds the estimate is what there is.
+    // Without bounds the estimate decides.
     verdict.upper = vec![None; 3];
     assert_eq!(named(&verdict).cell, verdict.leader());
 }
@@ -116,7 +116,7 @@ fn too_few_blocks() {
 }
 
 #[test]
-fn without_sizes_cpu_decides_and_then_the_plan() {
+fn without_sizes_cpu_then_order_decides() {
     let cell = |cpu: Option<f64>, order| CellInput {
         footprint_bytes: None,
         cpu_per_unit: cpu,
@@ -132,7 +132,7 @@ fn without_sizes_cpu_decides_and_then_the_plan() {
 }
 
 #[test]
-fn one_rule_names_what_is_proven_then_what_changes_nothing_then_what_is_bounded_most_closely() {
+fn proven_wins_then_default_then_smallest_bound() {
     let check = |default: (bool, bool, Option<f64>), least: f64, proven: bool, expected: usize| {
         let (proves, may_be_best, bound) = default;
         let candidates = [

@@ -1,34 +1,34 @@
-//! Seeded random numbers that stay the same for ever.
+//! Seeded random numbers that never change between versions.
 //!
-//! A plan or a verdict must be repeatable years later, so the generator is a named, portable one
-//! (PCG XSL RR 128/64, M. O'Neill 2014) and the integer drawing on top of it is written here: the
-//! drawing functions of the usual crates may change between versions.
+//! A plan or a result must be repeatable years later. So the generator is a named, portable one (PCG XSL RR 128/64, M.
+//! O'Neill 2014), and the functions that draw integers are written here: those of the usual crates may change between
+//! versions.
 //!
 //! Never seeds itself from the clock or the operating system.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
 
-/// A stream of random numbers. The same seed and stream number give the same numbers on every
-/// machine ([`Stream::normal`] and what builds on it: on every machine with the same `ln`).
+/// A stream of random numbers. The same seed and stream number give the same numbers on every machine.
+/// [`RandomStream::normal`] and its users need the same `ln` as well.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct RandomStream {
     generator: Pcg64,
     spare_normal: Option<f64>,
 }
 
-/// A generator for `seed`; different `stream` numbers give independent sequences, so that a new
-/// consumer of randomness does not shift the numbers of the others.
+/// A generator for `seed`. Different `stream` numbers give independent sequences, so that a new consumer of randomness
+/// does not change the numbers of the others.
 #[must_use]
-pub fn seeded(seed: u64, stream: u64) -> Stream {
-    // Seeds are often 1, 2, 3: spread them over all 128 bits so that neighbours start far apart.
+pub fn seeded(seed: u64, stream: u64) -> RandomStream {
+    // Seeds are often 1, 2, 3: mixing spreads them over all 128 bits.
     let high = spread(seed);
     let low = spread(high ^ seed.rotate_left(32));
     let state = (u128::from(high) << 64) | u128::from(low);
-    Stream { generator: Pcg64::new(state, u128::from(spread(stream))), spare_normal: None }
+    RandomStream { generator: Pcg64::new(state, u128::from(spread(stream))), spare_normal: None }
 }
 
-impl Stream {
+impl RandomStream {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.generator.next_u64()
@@ -46,7 +46,7 @@ impl Stream {
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "there is no number below 0");
         let bound = bound as u64;
-        // The remainder is fair only below the largest multiple of the bound.
+        // The remainder is unbiased only below the largest multiple of the bound.
         let fair = u64::MAX - u64::MAX % bound;
         loop {
             let bits = self.bits();

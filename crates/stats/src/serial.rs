@@ -1,38 +1,38 @@
-//! Are consecutive blocks independent? If not, merge them until they are.
+//! Tests whether consecutive blocks are independent, and merges them until they are.
 //!
-//! Intervals from dependent blocks are too narrow. Two statistics look at neighbours: the lag-1
-//! product of the values (sees waves and drift) and of their signs (the runs test of Wald and
-//! Wolfowitz; sees the same through outliers). Both are judged against random orders of the same
-//! blocks, so several series of one group, which share their noise, are tested together with one
-//! honest p-value. Only *positive* dependence counts: negative dependence makes intervals too wide.
+//! Intervals from dependent blocks are too narrow. Two statistics compare neighbours: the lag-1 product of the values
+//! (detects waves and drift) and of their signs (the runs test of Wald and Wolfowitz; robust against outliers). Both
+//! are compared with random orders of the same blocks, so several series of one group, which share their noise, are
+//! tested together with one valid p-value. Only *positive* dependence counts: negative dependence makes intervals too
+//! wide.
 //!
-//! Never corrects an interval by a model of the dependence; merging is all it does.
+//! Never corrects an interval by a model of the dependence; it only merges blocks.
 
 use crate::quantile::median;
 use crate::rng::seeded;
 use serde::{Deserialize, Serialize};
 
-/// Random orders that the two statistics are compared with.
+/// Random orders with which the two statistics are compared.
 const ORDERS: usize = 999;
-/// Chance of calling independent blocks dependent, shared by the two statistics.
+/// The chance of calling independent blocks dependent, for both statistics together.
 const ALPHA: f64 = 0.05;
-/// Fewer blocks than this decide nothing (as many as a 95 % sign interval needs).
+/// The fewest blocks that can be tested (as many as a 95 % sign interval needs).
 pub const MIN_BLOCKS: usize = 6;
 
-/// What the dependence test decided for a set of series.
+/// The result of the dependence test for a set of series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merge {
-    /// How many neighbouring blocks become one: 1, 2 or 3.
+    /// Number of neighbouring blocks that become one: 1, 2 or 3.
     pub by: usize,
     /// Blocks left after merging.
     pub blocks: usize,
-    /// Whether no dependence is seen at this merging. `false` also when fewer than six blocks are
-    /// left, which cannot be judged.
+    /// Whether no dependence was found after this merging. Also `false` when fewer than six blocks are left, which
+    /// cannot be tested.
     pub independent: bool,
 }
 
-/// Lag-1 autocorrelation: neighbours' products over the sum of squares, both about the mean.
-/// `None` for fewer than 3 values or a constant series.
+/// Lag-1 autocorrelation: the sum of neighbours' products over the sum of squares, both about the mean. `None` for
+/// fewer than 3 values or a constant series.
 #[must_use]
 pub fn lag1(series: &[f64]) -> Option<f64> {
     if series.len() < 3 {
@@ -43,9 +43,8 @@ pub fn lag1(series: &[f64]) -> Option<f64> {
     (square > 0.0).then(|| neighbours(&centred) / square)
 }
 
-/// Whether neighbours in the series (all of one length, one per comparison) resemble each other
-/// more than chance allows, at 5 % for all series together. Fewer than six values: no answer, so
-/// `false`.
+/// Whether neighbours in the series (all of one length, one per comparison) are more similar than chance allows, at 5 %
+/// for all series together. `false` for fewer than six values.
 ///
 /// # Panics
 /// If the series differ in length.
@@ -66,7 +65,7 @@ pub fn dependent(series: &[Vec<f64>], seed: u64) -> bool {
         random.shuffle(&mut order);
         as_high_values += usize::from(statistic(&values, &order) >= seen_values);
         as_high_signs += usize::from(statistic(&signs, &order) >= seen_signs);
-        // The counts only grow: once both are too high, no further order can change the answer.
+        // The counts only grow: once both are too high, further orders cannot change the result.
         if !significant(as_high_values.min(as_high_signs)) {
             return false;
         }
@@ -74,14 +73,14 @@ pub fn dependent(series: &[Vec<f64>], seed: u64) -> bool {
     true
 }
 
-/// Whether so many of all orders, the one that was seen among them, are few enough for either of the two tests.
+/// Whether `as_high` of all orders, the observed one included, are few enough for either of the two tests.
 fn significant(as_high: usize) -> bool {
     as_high as f64 / (ORDERS + 1) as f64 <= ALPHA / 2.0
 }
 
-/// How many neighbouring blocks to merge so that the series (paired differences, one value a block)
-/// show no dependence: 1, 2 or 3, the first that clears. Ends `independent: false` when 3 does not
-/// clear or too few blocks are left.
+/// Number of neighbouring blocks to merge so that the series (paired differences, one value per block) show no
+/// dependence: 1, 2 or 3, the first that suffices. Returns `independent: false` when 3 does not suffice or too few
+/// blocks are left.
 #[must_use]
 pub fn merge_factor(differences: &[Vec<f64>], seed: u64) -> Merge {
     let n = differences.first().map_or(0, Vec::len);
@@ -98,8 +97,7 @@ pub fn merge_factor(differences: &[Vec<f64>], seed: u64) -> Merge {
     Merge { by: 3, blocks: n / 3, independent: false }
 }
 
-/// The means of `by` neighbours each. Blocks at the end that fill no group of `by` go into the last
-/// one, so that no data is dropped.
+/// The means of `by` neighbours each. Remaining blocks at the end join the last group, so that no data is dropped.
 ///
 /// # Panics
 /// If `by` is 0.
@@ -116,8 +114,7 @@ pub fn merge(series: &[f64], by: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Scales every series to unit squares, so that a noisy cell does not outvote the others. Constant
-/// series say nothing and fall away.
+/// Scales every series to unit squares, so that a noisy cell does not dominate. Constant series are left out.
 fn standardised(series: &[Vec<f64>], prepare: impl Fn(&[f64]) -> Vec<f64>) -> Vec<Vec<f64>> {
     let prepared = series.iter().map(|one| prepare(one)).filter_map(|mut one| {
         let norm = one.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -127,16 +124,16 @@ fn standardised(series: &[Vec<f64>], prepare: impl Fn(&[f64]) -> Vec<f64>) -> Ve
     prepared.collect()
 }
 
-/// The series side by side, a row a block, so that two neighbours lie in two places, however many series there are.
+/// The series transposed, one row per block, so that two neighbours need two memory accesses for any number of series.
 fn by_block(series: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let blocks = series.first().map_or(0, Vec::len);
     (0..blocks).map(|block| series.iter().map(|one| one[block]).collect()).collect()
 }
 
-/// The lag-1 products of all series in an order of their blocks.
+/// The lag-1 products of all series for one order of their blocks.
 fn statistic(blocks: &[Vec<f64>], order: &[usize]) -> f64 {
     let product = |pair: &[usize]| -> f64 { blocks[pair[0]].iter().zip(&blocks[pair[1]]).map(|(x, y)| x * y).sum() };
-    // Rounded, so that orders that differ only in the order of summing count as equal.
+    // Rounded, so that orders that differ only in summation order count as equal.
     let sum: f64 = if blocks.is_empty() { 0.0 } else { order.windows(2).map(product).sum() };
     (sum * 1e9).round()
 }

@@ -1,12 +1,11 @@
-//! Whether CPU time was stolen from some cells more than from others.
+//! Tests whether the hypervisor stole CPU time from some cells more than from others.
 //!
-//! What the hypervisor takes falls on whoever runs. If it falls on the cells of a block alike, it is noise; if a cell
-//! draws it (it wakes a CPU that was idle, it works in longer bursts), it is part of what the cell costs here, and
-//! belongs to why two cells differ. Under "no cell draws it" the trials that were hit may be exchanged within a block:
-//! the statistic, the sum of the squared numbers of hits of the cells (Cochran's Q up to constants; Cochran 1950), is
-//! compared with that of random exchanges.
+//! If steal hits the cells of a block equally, it is noise. If a cell causes it (it wakes an idle CPU, or works in
+//! longer bursts), it is part of what the cell costs here, and explains a difference of two cells. Under the hypothesis
+//! that no cell causes it, hits may be exchanged within a block. The statistic is the sum of the squared numbers of
+//! hits of the cells (Cochran's Q up to constants; Cochran 1950), compared with that of random exchanges.
 //!
-//! Never takes a trial out: it describes.
+//! Never removes a trial: the result is descriptive.
 
 use crate::rng::seeded;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Random exchanges.
 const EXCHANGES: usize = 1999;
 
-/// How unevenly steal fell on the cells of a group.
+/// How unevenly steal hit the cells of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uneven {
     /// The cell that was hit most often.
@@ -25,14 +24,14 @@ pub struct Uneven {
     pub least: usize,
     /// Share of its trials that were hit.
     pub least_share: f64,
-    /// p-value of "steal falls on all cells alike".
+    /// p-value of "steal hits all cells equally".
     pub p_value: f64,
-    /// Blocks behind it.
+    /// Number of blocks.
     pub blocks: usize,
 }
 
-/// Judges which trials were hit, one row a block, one column a cell. `None` for fewer than two cells, or where no
-/// block was hit in some of its trials and not in others: then nothing is known about the cells.
+/// Tests which trials were hit: one row per block, one column per cell. `None` for fewer than two cells, or if every
+/// block was hit in all of its trials or in none: then there is no evidence about the cells.
 ///
 /// # Panics
 /// If the rows differ in length.
@@ -42,11 +41,11 @@ pub fn uneven(hits: &[Vec<bool>], seed: u64) -> Option<Uneven> {
     assert!(hits.iter().all(|row| row.len() == cells), "blocks differ in their number of cells");
     let sums: Vec<usize> = (0..cells).map(|cell| hits.iter().filter(|row| row[cell]).count()).collect();
     let each: Vec<usize> = hits.iter().map(|row| row.iter().filter(|hit| **hit).count()).collect();
-    let telling: Vec<usize> = each.iter().copied().filter(|&count| count > 0 && count < cells).collect();
-    if cells < 2 || telling.is_empty() {
+    let informative: Vec<usize> = each.iter().copied().filter(|&count| count > 0 && count < cells).collect();
+    if cells < 2 || informative.is_empty() {
         return None;
     }
-    // Blocks in which every trial was hit add the same to each cell, whatever the exchange.
+    // Blocks in which every trial was hit add the same number to each cell, for any exchange.
     let full = each.iter().filter(|&&count| count == cells).count();
     let seen = square(&sums);
     let mut random = seeded(seed, 0x57ea1);
@@ -55,7 +54,7 @@ pub fn uneven(hits: &[Vec<bool>], seed: u64) -> Option<Uneven> {
     let mut reached = 1;
     for _ in 0..EXCHANGES {
         drawn.fill(full);
-        for &count in &telling {
+        for &count in &informative {
             for place in 0..count {
                 order.swap(place, place + random.below(cells - place));
                 drawn[order[place]] += 1;
@@ -90,25 +89,25 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_draws_steal_is_seen() {
-        // What was measured: 27 of 58 trials of one cell, 13 of 58 of its rival.
+    fn a_cell_that_causes_steal_is_found() {
+        // A measured case: 27 of 58 trials of one cell, 13 of 58 of its rival.
         let hits: Vec<Vec<bool>> = (0..58).map(|block| vec![(27..40).contains(&block), block < 27]).collect();
         let got = uneven(&hits, 1).unwrap();
         assert_eq!((got.most, got.least, got.blocks), (1, 0, 58));
-        // As the sign test has it: 13 or fewer of 40, either way.
+        // Agrees with the sign test: 13 or fewer of 40, two-sided.
         assert!((got.p_value - 0.0385).abs() < 0.015, "{got:?}");
         assert!((got.most_share - 27.0 / 58.0).abs() < 1e-12 && (got.least_share - 13.0 / 58.0).abs() < 1e-12);
     }
 
     #[test]
-    fn nothing_is_known_where_no_block_tells_cells_apart() {
+    fn blocks_hit_equally_give_no_result() {
         assert_eq!(uneven(&[], 1), None);
         assert_eq!(uneven(&[vec![true], vec![false]], 1), None);
         assert_eq!(uneven(&[vec![true; 3], vec![false; 3]], 1), None);
     }
 
     #[test]
-    fn blocks_that_are_hit_whole_change_nothing() {
+    fn completely_hit_blocks_change_nothing() {
         let few = world(&[0.2, 0.4, 0.2], 40, 2);
         let mut more = few.clone();
         more.extend(vec![vec![true; 3]; 40]);

@@ -1,23 +1,24 @@
-//! Did a series rise or fall? Says nothing of why, and corrects nothing.
+//! Tests whether a series rose or fell. Never explains why, and corrects nothing.
 
 use crate::quantile::median;
 
-/// Fewer values tell no trend: three thirds of three.
+/// The fewest values that can have a trend: three thirds of three.
 const MIN: usize = 9;
 
-/// Where a series began and ended.
+/// The start and the end of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
     /// Median of the first third.
     pub first: f64,
     /// Median of the last third.
     pub last: f64,
-    /// Pairs that rise less those that fall, in standard deviations of what chance makes of it, without its sign (Mann and
-    /// Kendall's test; Kendall, *Rank Correlation Methods*, 1975): above 2.58 in one of a hundred series without a trend.
+    /// Rising pairs minus falling pairs, in standard deviations expected by chance, without its sign (Mann and
+    /// Kendall's test; Kendall, *Rank Correlation Methods*, 1975). Exceeds 2.58 in one of a hundred series without a
+    /// trend.
     pub z: f64,
 }
 
-/// The trend of values in the order in which they came. `None` for fewer than nine.
+/// The trend of values in time order. `None` for fewer than nine.
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
@@ -38,21 +39,21 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         .sum();
     let size = n as f64;
     let variance = size * (size - 1.0) * (2.0 * size + 5.0) / 18.0;
-    // One less for continuity.
+    // Minus one as continuity correction.
     let z = (s.abs() - 1.0).max(0.0) / variance.sqrt();
     Some(Trend { first: median(&values[..n / 3])?, last: median(&values[n - n / 3..])?, z })
 }
 
-/// Standard deviations of chance that a trend must be beyond: one in a hundred series without one is.
-const SEEN: f64 = 2.58;
-/// What came to less than so many times what it was has not moved.
-const TOLD: f64 = 1.25;
+/// Standard deviations beyond which a trend is significant: exceeded in one of a hundred series without a trend.
+const Z_SIGNIFICANT: f64 = 2.58;
+/// The smallest ratio of end and start that counts as a change.
+const RATIO_LEAST: f64 = 1.25;
 
-/// The trend of positive values in the order in which they came, where it is more than chance and changes them by a quarter or more.
+/// The trend of positive values in time order, if it is significant and changes them by a quarter or more.
 #[must_use]
 pub fn drift(values: &[f64]) -> Option<Trend> {
-    let found = trend(values).filter(|trend| trend.z > SEEN)?;
-    ((found.last / found.first).max(found.first / found.last) >= TOLD).then_some(found)
+    let found = trend(values).filter(|trend| trend.z > Z_SIGNIFICANT)?;
+    ((found.last / found.first).max(found.first / found.last) >= RATIO_LEAST).then_some(found)
 }
 
 #[cfg(test)]
@@ -61,7 +62,7 @@ mod tests {
     use crate::rng::seeded;
 
     #[test]
-    fn a_fall_is_seen_and_noise_seldom_taken_for_one() {
+    fn a_fall_is_found_and_noise_rarely() {
         let falling: Vec<f64> = (0..12).map(|at| 100.0 / f64::from(at + 1)).collect();
         let found = trend(&falling).unwrap();
         assert!(found.z > 2.58 && found.first > 4.0 * found.last, "{found:?}");
@@ -74,7 +75,7 @@ mod tests {
             trend(&noise).unwrap().z > 2.58
         });
         let taken = taken.count();
-        // One in a hundred is expected of 2,000.
+        // One in a hundred is expected, of 2,000.
         assert!((6..=40).contains(&taken), "{taken}");
     }
 

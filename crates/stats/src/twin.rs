@@ -1,41 +1,40 @@
-//! The twin: what the harness reports when nothing differs.
+//! The A/A control: the difference that the harness measures between two equal cells.
 //!
-//! A group's leader runs twice in every block under two names. The interval of their difference
-//! says how far apart they may still be at this many blocks (it shrinks with more of them, so it is no
-//! property of the machine); a difference that chance cannot explain means that something other than
-//! the cell decides the result, and then nothing in the group may be called proven.
+//! A group's leader runs twice in every block under two names. The interval of their difference shows how far apart
+//! equal cells may still be at this number of blocks. It shrinks with more blocks, so it is no property of the machine.
+//! A difference that chance cannot explain means that something other than the cell affects the result; then no claim
+//! may be made in the group.
 //!
-//! Swapping the two names changes nothing, so their difference is symmetric by construction and
-//! Student's interval is honest for it even when the noise is skewed. It also answers with few
-//! blocks, where sign flips cannot reach a Bonferroni level.
+//! Swapping the two names changes nothing, so the difference is symmetric by construction, and Student's interval is
+//! valid for it even when the noise is skewed. It also works with few blocks, where sign flips cannot reach a
+//! Bonferroni level.
 //!
 //! Never compares different cells.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Level of the interval whose far end is the reach.
+/// Level of the interval whose outer end is [`Twin::reach`].
 const REACH_LEVEL: f64 = 0.95;
 /// Level of the alarm before it is divided among the groups.
 const ALARM_LEVEL: f64 = 0.99;
 
-/// What the twin of one group shows.
+/// The result of the A/A control of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Twin {
-    /// Mean of ln(cost of the twin / cost of the leader).
+    /// Mean of ln(cost of the control / cost of the leader).
     pub difference: f64,
-    /// Standard deviation of that difference from block to block, in ln.
+    /// Standard deviation of that difference between blocks, in ln.
     pub spread: f64,
-    /// The larger absolute end of the 95 % interval, in ln: so far may cell and twin be apart.
+    /// The larger absolute end of the 95 % interval, in ln: the largest plausible difference of the two.
     pub reach: f64,
     /// Whether the 99 % interval, Bonferroni over the groups, excludes 0.
     pub alarm: bool,
-    /// Blocks it rests on.
+    /// Number of blocks.
     pub blocks: usize,
 }
 
-/// Judges ln(twin / leader), one value a block, in a session of `groups` groups. `None` for fewer
-/// than two blocks.
+/// Judges ln(control / leader), one value per block, in a session of `groups` groups. `None` for fewer than two blocks.
 #[must_use]
 pub fn judge(differences: &[f64], groups: usize) -> Option<Twin> {
     let blocks = differences.len();

@@ -1,27 +1,25 @@
-//! When a trial has settled: MSER-5.
+//! Finds when a trial has settled, by MSER-5.
 //!
-//! The truncation point is the one that minimises the estimated error of the mean of what is left
-//! (White 1997, "An effective truncation heuristic for bias reduction in simulation output"; bins
-//! averaged by fives: White, Cobb and Spratt 2000). A point past half means that the series never
-//! settled, or that there is too little of it to tell.
+//! The truncation point minimises the estimated error of the mean of the rest (White 1997, "An effective truncation
+//! heuristic for bias reduction in simulation output"; bins averaged by fives: White, Cobb and Spratt 2000). A point in
+//! the second half means that the series never settled, or that it is too short.
 //!
-//! Never looks at the trials that are reported: calibration trials only.
+//! Uses calibration trials only, never the reported ones.
 
 use crate::quantile::median;
 use serde::{Deserialize, Serialize};
 
 /// Bins averaged into one value before the search, the "5" of MSER-5.
 const BATCH_BINS: usize = 5;
-/// Batches at the end that no truncation point may enter: with a handful of values left, the error
-/// estimate is small by luck.
+/// Batches at the end that no truncation point may enter: with few values left, the error estimate is small by chance.
 const TAIL_BATCHES: usize = 5;
 
-/// Where a series settles.
+/// The point where a series settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncation {
     /// Bins to leave out at the start.
     pub index: usize,
-    /// Whether the point lies in the first half of the series. If not, say "not steady".
+    /// Whether the point is in the first half of the series. If not, the series is not steady.
     pub steady: bool,
 }
 
@@ -45,8 +43,8 @@ pub fn mser5(bins: &[f64]) -> Truncation {
         return Truncation { index: 0, steady: false };
     }
     let last_start = batches.len().saturating_sub(TAIL_BATCHES).max(1);
-    // Suffix sums make every candidate cost O(1). Deviations from the overall mean keep the
-    // squares small, so that a flat series at 5e9 does not lose its digits.
+    // Suffix sums make the cost per candidate O(1). Deviations from the overall mean keep the squares small, so that a
+    // flat series at 5e9 keeps its digits.
     let centre = batches.iter().sum::<f64>() / batches.len() as f64;
     let (mut sum, mut square) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
@@ -56,7 +54,7 @@ pub fn mser5(bins: &[f64]) -> Truncation {
         square += deviation * deviation;
         let left = (batches.len() - start) as f64;
         let error = (square - sum * sum / left).max(0.0) / (left * left);
-        // `<=`: of equally good points the earliest wins.
+        // `<=`: the earliest of equally good points wins.
         if start < last_start && error <= best.0 {
             best = (error, start);
         }
@@ -64,10 +62,10 @@ pub fn mser5(bins: &[f64]) -> Truncation {
     Truncation { index: best.1 * BATCH_BINS, steady: best.1 * 2 <= batches.len() }
 }
 
-/// The warm-up of a group from its calibration trials (three, usually), each a series of bins of
-/// `bin_ns` ns: the median of the truncation points of the trials that settled, or of all when most
-/// did not. The median, because the search now and then points far too late in a flat series, and
-/// one such trial must not eat the budget of a whole group.
+/// The warm-up of a group from its calibration trials (usually three), each a series of bins of `bin_ns` ns. It is the
+/// median of the truncation points of the trials that settled, or of all trials when most did not. The median is used
+/// because the search occasionally returns a far too late point for a flat series, and one such trial must not use up
+/// the budget of a group.
 ///
 /// Without trials: no warm-up, not steady.
 #[must_use]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use bytegauge_stats::rng::{self, Stream};
+use bytegauge_stats::rng::{self, RandomStream};
 use bytegauge_sys::topology::{Relation, Topology};
 use clap::{Arg, ArgMatches, Command};
 
@@ -48,7 +48,7 @@ pub struct Place {
     /// The CPUs to pin to.
     pub topology: Topology,
     /// Deals the parts of the CPUs.
-    pub random: Stream,
+    pub random: RandomStream,
 }
 
 impl Place {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_stats::interval::{Estimate, sign_interval};
+use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 
 /// The level of an interval that is printed.
 const LEVEL: f64 = 0.95;
@@ -18,7 +18,7 @@ pub struct Aim {
 
 impl Aim {
     /// Whether a ratio reaches the aim, in words, and whose it is; what is missed is said loudly.
-    pub fn verdict(&self, ratio: &Estimate, whose: &str) -> String {
+    pub fn verdict(&self, ratio: &MedianEstimate, whose: &str) -> String {
         let reached = match (ratio.median, ratio.lower, ratio.upper) {
             (_, Some(lower), _) if lower >= self.at_least => "reached",
             (_, _, Some(upper)) if upper < self.at_least => "**missed**",
@@ -31,10 +31,10 @@ impl Aim {
 }
 
 /// One's values over another's, from the differences of logarithms within blocks.
-fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> Estimate {
+fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> MedianEstimate {
     let differences: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
     let estimate = sign_interval(&differences, level);
-    Estimate {
+    MedianEstimate {
         median: estimate.median.map(f64::exp),
         lower: estimate.lower.map(f64::exp),
         upper: estimate.upper.map(f64::exp),
@@ -46,16 +46,16 @@ fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> Estimate {
 pub type Rates = BTreeMap<u64, f64>;
 
 /// The ratio of two in the blocks in which both were measured.
-pub fn over(ours: &Rates, theirs: &Rates) -> Estimate {
+pub fn over(ours: &Rates, theirs: &Rates) -> MedianEstimate {
     over_at(ours, theirs, LEVEL)
 }
 
 /// As [`over`], for one of several ratios: each interval is wide enough that all of them hold together at 95 % (Bonferroni).
-pub fn over_among(ours: &Rates, theirs: &Rates, count: usize) -> Estimate {
+pub fn over_among(ours: &Rates, theirs: &Rates, count: usize) -> MedianEstimate {
     over_at(ours, theirs, 1.0 - (1.0 - LEVEL) / count.max(1) as f64)
 }
 
-fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> Estimate {
+fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> MedianEstimate {
     let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
     let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
     ratio_at(&ours, &theirs, level)
@@ -67,7 +67,7 @@ pub fn values(rates: &Rates) -> Vec<f64> {
 }
 
 /// A ratio as `1.050 (1.010 to 1.080)`.
-pub fn interval(estimate: &Estimate) -> String {
+pub fn interval(estimate: &MedianEstimate) -> String {
     let shown = |value: f64| format!("{value:.3}");
     match (estimate.median, estimate.lower, estimate.upper) {
         (Some(median), Some(lower), Some(upper)) => {
@@ -96,7 +96,7 @@ mod tests {
 
     fn check(median: Option<f64>, ends: Option<(f64, f64)>, expected: &str) {
         let (lower, upper) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
-        let ratio = Estimate { median, lower, upper, n: 8, level: 0.95, attained: None };
+        let ratio = MedianEstimate { median, lower, upper, n: 8, level: 0.95, attained: None };
         assert_eq!(
             Aim { text: "quick", at_least: 0.97 }.verdict(&ratio, "a beside b"),
             format!("Aim: quick: {expected} (a beside b).")

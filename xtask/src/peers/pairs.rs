@@ -2,7 +2,7 @@
 //! product's own. What is added here is which programs, and a table.
 
 use anyhow::{Context, Result, bail};
-use bytegauge_stats::interval::Estimate;
+use bytegauge_stats::interval::MedianEstimate;
 use serde_json::Value;
 
 use super::arm::{self, Arm};
@@ -167,10 +167,10 @@ fn why_not(versus: &Value) -> String {
 }
 
 /// Our rate over theirs. The document tells how much longer `b` takes for the same work; below 0, how much longer `a` does.
-fn ratio(versus: &Value) -> Estimate {
+fn ratio(versus: &Value) -> MedianEstimate {
     let end =
         |name: &str| versus[name].as_f64().map(|longer| if longer < 0.0 { 1.0 - longer } else { 1.0 / (1.0 + longer) });
-    Estimate {
+    MedianEstimate {
         median: end("longer"),
         lower: end("upper"),
         upper: end("lower"),

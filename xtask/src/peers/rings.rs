@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_stats::interval::{Estimate, sign_interval};
+use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 use bytegauge_stats::quantile::median;
 
 use super::bench::Bench;
@@ -111,7 +111,7 @@ fn part(panel: &Panel) -> String {
 
 /// What checking costs an entry, nanoseconds. The modes have blocks of their own, one each in every round of the session:
 /// those of the same turn are compared, so that a machine which becomes slower costs both of them.
-fn cost_ns(ceiling: &Rates, checked: &Rates) -> Estimate {
+fn cost_ns(ceiling: &Rates, checked: &Rates) -> MedianEstimate {
     let pairs = values(ceiling).into_iter().zip(values(checked));
     let costs: Vec<f64> = pairs.map(|(ceiling, checked)| 1e9 / checked - 1e9 / ceiling).collect();
     sign_interval(&costs, 0.95)

@@ -6,7 +6,7 @@
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
 use bytegauge_stats::group::Method;
-use bytegauge_stats::recommend::{Reason, Recommendation};
+use bytegauge_stats::recommend::{OptionRecommendation, RecommendReason};
 
 use super::audit::{Together, withdrawal};
 use super::compare::{Judged, moves_nothing};
@@ -116,7 +116,7 @@ impl Decision {
 /// `drain_blocks`: a proof for a reader that throws the bytes away is no proof here.
 pub fn decide(
     groups: &[&Judged],
-    recommendation: Option<&Recommendation>,
+    recommendation: Option<&OptionRecommendation>,
     varied: &[String],
     drain_blocks: bool,
     conditions: &Conditions,
@@ -247,7 +247,7 @@ fn failing(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions
 
 /// Whether what is proven of a choice holds in every profile with the twin in its cell's place; `None` where nothing
 /// is proven, or no profile has a twin.
-fn survives_exchange(confirmed: &[&Judged], recommendation: &Recommendation, margin: f64) -> Option<bool> {
+fn survives_exchange(confirmed: &[&Judged], recommendation: &OptionRecommendation, margin: f64) -> Option<bool> {
     let cell = recommendation.cell.filter(|_| recommendation.proven)?;
     let method = Method { margin, ..Method::default() };
     let each = confirmed.iter().filter_map(|group| group.verdict.survives_exchange(cell, &method));
@@ -270,11 +270,11 @@ fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions
 /// Where every profile has a proven choice of its own, neighbouring profiles with the same one joined.
 fn boundary(
     confirmed: &[&Judged],
-    recommendation: &Recommendation,
+    recommendation: &OptionRecommendation,
     varied: &[String],
     conditions: &Conditions,
 ) -> Option<Vec<(Vec<String>, String)>> {
-    if recommendation.reason != Reason::NotProven || confirmed.len() < 2 {
+    if recommendation.reason != RecommendReason::NotProven || confirmed.len() < 2 {
         return None;
     }
     let mut parts: Vec<(Vec<String>, String)> = Vec::new();
@@ -292,10 +292,12 @@ fn boundary(
     (parts.len() > 1).then_some(parts)
 }
 
-fn why_open(confirmed: &[&Judged], recommendation: &Recommendation, conditions: &Conditions) -> Option<String> {
+fn why_open(confirmed: &[&Judged], recommendation: &OptionRecommendation, conditions: &Conditions) -> Option<String> {
     match recommendation.reason {
-        Reason::Inconclusive { profile } => confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string()),
-        Reason::TwinAlarm { profile } => {
+        RecommendReason::Inconclusive { profile } => {
+            confirmed.get(profile)?.verdict.inconclusive.map(|why| why.to_string())
+        }
+        RecommendReason::TwinAlarm { profile } => {
             let group = confirmed.get(profile)?;
             Some(format!(
                 "twin alarm: the same cell measured twice in every block of {} was {}, more than chance allows, so \
@@ -322,7 +324,7 @@ fn why_open(confirmed: &[&Judged], recommendation: &Recommendation, conditions: 
 /// What going on may bring the bound of a recommendation.
 fn outlook(
     confirmed: &[&Judged],
-    recommendation: &Recommendation,
+    recommendation: &OptionRecommendation,
     bound: Option<f64>,
     conditions: &Conditions,
 ) -> Outlook {

@@ -4,7 +4,7 @@
 //! that are fresh, longer ones are another question: then the proof stands, and the other answer is said beside it.
 
 use bytegauge_model::{CellId, ConnectionAge, GroupId};
-use bytegauge_stats::audit::{Audit, Finding, LEVEL, audit, together};
+use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub struct Together {
     /// The same for the document.
     pub view: AuditSummary,
     /// What is shown.
-    finding: Finding,
+    finding: AuditResult,
 }
 
 impl Together {
@@ -32,12 +32,12 @@ impl Together {
         let (all, finding) = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
-        let count = |finding: Finding| audits.iter().filter(|audit| audit.finding == finding).count();
+        let count = |finding: AuditResult| audits.iter().filter(|audit| audit.finding == finding).count();
         let view = AuditSummary {
             window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
             questions: audits.len(),
-            hold: count(Finding::Holds),
-            contradicted: count(Finding::Contradicts),
+            hold: count(AuditResult::Holds),
+            contradicted: count(AuditResult::Contradicts),
             dearer: share(all.mean).filter(|_| !means.is_empty()),
             dearer_lower: all.lower.and_then(share),
             dearer_upper: all.upper.and_then(share),
@@ -71,13 +71,13 @@ fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
 
 /// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.
 pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
-    let all = conditions.audit.filter(|all| all.finding == Finding::Contradicts);
+    let all = conditions.audit.filter(|all| all.finding == AuditResult::Contradicts);
     confirmed.iter().filter(|group| group.row.group.factors.connection_age() == Some(ConnectionAge::Steady)).find_map(
         |group| {
             let audit = of_choice(group, choice, conditions.margin)?;
             let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
             match (audit.finding, audit.strongest(), all) {
-                (Finding::Contradicts, Some(rival), _) => {
+                (AuditResult::Contradicts, Some(rival), _) => {
                     let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
                     let least = crate::outward::at_least(rival.lower?.exp_m1());
                     let what = if group.offered { "CPU time" } else { "time" };
@@ -108,7 +108,7 @@ pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
             dearer_upper: rival.upper.and_then(share),
         })
     });
-    let contradicted = audit.finding == Finding::Contradicts;
+    let contradicted = audit.finding == AuditResult::Contradicts;
     Some(AuditView {
         choice: id(choice?)?,
         rivals: rivals.collect(),
@@ -118,11 +118,11 @@ pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
     })
 }
 
-fn name(finding: Finding) -> &'static str {
+fn name(finding: AuditResult) -> &'static str {
     match finding {
-        Finding::Holds => "holds",
-        Finding::Contradicts => "contradicts",
-        Finding::Open => "open",
+        AuditResult::Holds => "holds",
+        AuditResult::Contradicts => "contradicts",
+        AuditResult::Open => "open",
     }
 }
 

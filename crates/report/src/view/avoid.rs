@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytegauge_model::{Level, Role, Spec, Stage, Trial};
-use bytegauge_stats::avoid::{Place, against};
+use bytegauge_stats::avoid::{GridPlace, against};
 use serde_json::{Value, to_value};
 
 use super::compare::{Judged, moves_nothing};
@@ -181,7 +181,7 @@ fn screening(candidates: &[&Settled], offered: bool) -> Vec<Vec<Option<f64>>> {
 
 /// Where every candidate stands along a factor; those in which it does not exist stand apart, each in a column of its
 /// own.
-fn places(factor: &str, choices: &[Spec], levels: &[Level]) -> Vec<Place> {
+fn places(factor: &str, choices: &[Spec], levels: &[Level]) -> Vec<GridPlace> {
     let mut columns: HashMap<Spec, usize> = HashMap::new();
     let place = |choice: &Spec| {
         let mut others = choice.clone();
@@ -191,7 +191,7 @@ fn places(factor: &str, choices: &[Spec], levels: &[Level]) -> Vec<Place> {
         }
         let next = columns.len();
         let column = *columns.entry(others).or_insert(next);
-        Place { level: level.unwrap_or(levels.len()), column }
+        GridPlace { level: level.unwrap_or(levels.len()), column }
     };
     choices.iter().map(place).collect()
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionRecord, Spec};
 use bytegauge_stats::compare::{
-    Comparison, MIN_SESSIONS, Terms, Verdict, apart, between_sessions, over_cells, typical,
+    Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 
 use super::compare::{Judged, varied};
@@ -52,7 +52,7 @@ impl BetweenView {
     /// Compares sessions, in the order in which they were named.
     pub fn of(sessions: &[SessionData], settings: &Settings) -> BetweenView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
-        let terms = Terms { level: level(settings), delta: margin };
+        let terms = ComparisonTerms { level: level(settings), delta: margin };
         let arms = arms(sessions);
         let asked: Vec<Asked> = sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
         let scene = Scene { sessions, arms: &arms, terms: &terms };
@@ -70,7 +70,7 @@ impl BetweenView {
             questions.extend(scene.question(question, same, &mut comparisons));
         }
         // Many cells are many claims: a verdict counts among all of its subject.
-        let verdicts: Vec<Vec<Verdict>> = comparisons.iter().map(|all| over_cells(all, &terms)).collect();
+        let verdicts: Vec<Vec<ComparisonResult>> = comparisons.iter().map(|all| over_cells(all, &terms)).collect();
         let mut next = vec![0; arms.len()];
         for cell in questions.iter_mut().flat_map(|question| &mut question.cells) {
             for difference in &mut cell.differences {
@@ -82,12 +82,12 @@ impl BetweenView {
     }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: ComparisonResult) -> &'static str {
     match verdict {
-        Verdict::Worse => "dearer",
-        Verdict::Better => "cheaper",
-        Verdict::Equivalent => "equal",
-        Verdict::Inconclusive => "open",
+        ComparisonResult::Worse => "dearer",
+        ComparisonResult::Better => "cheaper",
+        ComparisonResult::Equivalent => "equal",
+        ComparisonResult::Inconclusive => "open",
     }
 }
 
@@ -250,7 +250,7 @@ fn worded(conditions: &Spec, names: &[String]) -> String {
 struct Scene<'a> {
     sessions: &'a [SessionData],
     arms: &'a [BetweenArm],
-    terms: &'a Terms,
+    terms: &'a ComparisonTerms,
 }
 
 impl Scene<'_> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_model::{CellKind, GroupId, Level, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::{Recommendation, over_profiles};
+use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
 use super::estimate::total_rate;
@@ -27,7 +27,7 @@ pub struct Family<'a> {
     /// Its groups, in the order of the plan.
     pub groups: Vec<Judged<'a>>,
     /// The verdict over those of its groups that have confirmed cells; `None` where none has.
-    pub overall: Option<Recommendation>,
+    pub overall: Option<OptionRecommendation>,
 }
 
 /// One group, judged.
@@ -57,7 +57,7 @@ pub struct Judged<'a> {
     /// The verdict on it.
     pub verdict: GroupVerdict,
     /// What it would recommend by itself.
-    pub alone: Recommendation,
+    pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
     pub standing: Standing,
     /// What earlier looks showed, and the present one does not.

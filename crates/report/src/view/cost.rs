@@ -3,7 +3,7 @@
 //! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
 
 use bytegauge_model::{CellId, EndReport, Role, Spec, Trial};
-use bytegauge_stats::cost::{Cost, Point, Search, analyse, correlation, plain_fit};
+use bytegauge_stats::cost::{CostAnalysis, CostSearch, Point, analyse, correlation, plain_fit};
 use bytegauge_stats::interval::student_interval;
 use bytegauge_stats::quantile::median;
 
@@ -91,12 +91,12 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     let looks = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu));
     let looks: Vec<Look> = looks.filter(fitted).collect();
     let points: Vec<Point> = looks.iter().map(|look| look.point).collect();
-    let max_breaks = if sizes.len() < SIZES_OF_BREAK { 0 } else { Search::default().max_breaks };
-    let search = Search { level: fit.level, seed: fit.seed, max_breaks, ..Search::default() };
+    let max_breaks = if sizes.len() < SIZES_OF_BREAK { 0 } else { CostSearch::default().max_breaks };
+    let search = CostSearch { level: fit.level, seed: fit.seed, max_breaks, ..CostSearch::default() };
     let found = analyse(&points, &search);
     let relative_error = found.as_ref().map(|curve| curve.model.relative_error);
     // Nor does one by which a call or a byte costs nothing.
-    let costs = |curve: &Cost| {
+    let costs = |curve: &CostAnalysis| {
         curve.model.fixed_ns > 0.0 && curve.model.segments.iter().all(|segment| segment.per_byte_ns > 0.0)
     };
     let curve = found.filter(|curve| curve.model.relative_error < ERROR_MAX && costs(curve));

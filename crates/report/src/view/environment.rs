@@ -5,7 +5,7 @@
 //! not found is unknown, never assumed.
 
 use bytegauge_model::SessionStatus;
-use bytegauge_stats::grade::{Environment, Grade, grade};
+use bytegauge_stats::grade::{DisturbanceReadings, Grade, grade};
 use serde_json::{Map, Value};
 
 use super::document::EnvironmentView;
@@ -19,7 +19,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
     let foreign = mean(surroundings().filter_map(|s| Some((s.foreign_cpus?, s.wall_ns))));
     let throttled_us = surroundings().filter_map(|s| s.throttled_us).reduce(u64::saturating_add);
     let worst = surroundings().filter_map(|s| s.steal_share).filter(|share| share.is_finite()).reduce(f64::max);
-    let judged = grade(&Environment {
+    let judged = grade(&DisturbanceReadings {
         steal_share: steal,
         throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
         foreign_load_cpus: foreign,

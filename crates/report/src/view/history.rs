@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, SessionId, Spec};
-use bytegauge_stats::compare::{Comparison, MIN_SESSIONS, Terms, Verdict, between_sessions};
+use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, between_sessions};
 use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -90,14 +90,14 @@ impl HistoryView {
             named.iter().filter(|one| is.iter().any(|session| session.contains_key(&one.levels))).collect();
         let each = 1.0 - (1.0 - level) / present.len().max(1) as f64;
         let lines: Vec<HistoryLine> =
-            present.iter().map(|one| line(one, &was, &is, &Terms { level: each, delta: margin })).collect();
+            present.iter().map(|one| line(one, &was, &is, &ComparisonTerms { level: each, delta: margin })).collect();
         let fewest = lines.iter().map(|line| line.sessions_before).min().unwrap_or(before.len());
         let lacking = MIN_SESSIONS.saturating_sub(fewest);
         let verifying =
             |sessions: &[SessionData]| sessions.iter().map(|session| verifies(&session.trials)).collect::<Vec<_>>();
         let verifying = [verifying(before), verifying(after)].concat();
         let mixed = verifying.contains(&true) && verifying.contains(&false);
-        let verdict = if mixed { name(Verdict::Inconclusive) } else { overall(&lines) };
+        let verdict = if mixed { name(ComparisonResult::Inconclusive) } else { overall(&lines) };
         let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
         Some(HistoryView {
             plan: last.record.plan_name.clone(),
@@ -174,7 +174,7 @@ fn line(
     named: &Named,
     was: &[BTreeMap<Spec, Measured>],
     is: &[BTreeMap<Spec, Measured>],
-    terms: &Terms,
+    terms: &ComparisonTerms,
 ) -> HistoryLine {
     let of = |sessions: &[BTreeMap<Spec, Measured>]| -> (Vec<f64>, Option<f64>) {
         let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
@@ -203,14 +203,14 @@ const MIXED: &str = "not decided: some of the sessions compare every byte (--ver
                      in every difference; measure both with it or both without";
 
 fn overall(lines: &[HistoryLine]) -> &'static str {
-    let is = |verdict: Verdict| move |line: &HistoryLine| line.verdict == name(verdict);
+    let is = |verdict: ComparisonResult| move |line: &HistoryLine| line.verdict == name(verdict);
     let any = |verdict| lines.iter().any(is(verdict));
     match () {
-        () if lines.is_empty() => name(Verdict::Inconclusive),
-        () if any(Verdict::Worse) => name(Verdict::Worse),
-        () if any(Verdict::Inconclusive) => name(Verdict::Inconclusive),
-        () if lines.iter().all(is(Verdict::Better)) => name(Verdict::Better),
-        () => name(Verdict::Equivalent),
+        () if lines.is_empty() => name(ComparisonResult::Inconclusive),
+        () if any(ComparisonResult::Worse) => name(ComparisonResult::Worse),
+        () if any(ComparisonResult::Inconclusive) => name(ComparisonResult::Inconclusive),
+        () if lines.iter().all(is(ComparisonResult::Better)) => name(ComparisonResult::Better),
+        () => name(ComparisonResult::Equivalent),
     }
 }
 

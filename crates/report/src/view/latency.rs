@@ -149,7 +149,7 @@ pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estima
 pub fn outlasting(settled: &Settled) -> Option<f64> {
     let mut all = Lifetimes::default();
     settled.trials.iter().filter_map(|trial| whole(trial.client()?)).for_each(|times| all.add(&times.seen));
-    let (_, share) = all.lasting().last()?;
+    let (_, share) = all.survival().last()?;
     (share >= OUTLASTING_MIN).then_some(share)
 }
 

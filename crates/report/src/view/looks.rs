@@ -5,7 +5,7 @@
 //! the first of them. Only reads facts and counts blocks: nothing here depends on what was measured.
 
 use bytegauge_model::{GroupId, SessionStatus};
-use bytegauge_stats::looks::{Look, completed, next, schedule};
+use bytegauge_stats::looks::{InterimAnalysis, completed, next, schedule};
 use bytegauge_store::GroupRow;
 
 use super::document::LookView;
@@ -73,7 +73,8 @@ impl Looks {
         };
         let looks = schedule(first, of, self.level);
         // A session that ran out of time within its first look was stopped by the clock, not by what it saw.
-        let by_clock = || looks.first().copied().filter(|_| !self.unfinished).map(|look| Look { blocks, ..look });
+        let by_clock =
+            || looks.first().copied().filter(|_| !self.unfinished).map(|look| InterimAnalysis { blocks, ..look });
         let done = completed(&looks, blocks).or_else(by_clock);
         let judged = done.map(|look| look.blocks);
         Standing {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
-use bytegauge_stats::compare::{Comparison, Terms, Verdict, paired};
+use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
 
@@ -25,7 +25,7 @@ pub struct Compared {
     /// The comparison; `None` where one of the two was not confirmed.
     pub comparison: Option<Comparison>,
     /// The three-way verdict.
-    pub verdict: Verdict,
+    pub verdict: ComparisonResult,
     /// Why nothing is claimed whatever the interval.
     pub why_open: Option<String>,
 }
@@ -33,7 +33,8 @@ pub struct Compared {
 impl Compared {
     /// By the blocks of the group that holds both.
     pub fn of(versus: &Versus, judged: &[&Judged], settled: &[Settled], margin: f64) -> Compared {
-        let open = |why: Option<String>| Compared { comparison: None, verdict: Verdict::Inconclusive, why_open: why };
+        let open =
+            |why: Option<String>| Compared { comparison: None, verdict: ComparisonResult::Inconclusive, why_open: why };
         let Some((group, a, b)) = judged.iter().find_map(|group| {
             let choice = |side: &VersusSide| {
                 group.cells.iter().position(|at| at.is_some_and(|at| settled[at].cell.id == side.cell))
@@ -46,27 +47,31 @@ impl Compared {
         let blocks = group.input.blocks.iter();
         let differences: Vec<f64> =
             blocks.filter_map(|block| Some((cost(block.cost[b])? / cost(block.cost[a])?).ln())).collect();
-        let terms = Terms { level: group.standing.level, delta: margin };
+        let terms = ComparisonTerms { level: group.standing.level, delta: margin };
         let comparison = paired(&merge(&differences, group.verdict.merged_by.max(1)), &terms);
         let verdict = comparison.by_interval(margin);
-        let stalls = |choice: usize, unless: Verdict| {
+        let stalls = |choice: usize, unless: ComparisonResult| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
             side.filter(|side| side.stalled > 0 && verdict != unless)
                 .map(|side| moved_nothing(side.stalled, side.tried))
         };
         // Who is shown to be worse may stall as well: it is all the worse.
         let why_open = why_open(group, b, comparison.difference)
-            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}, which no comparison of rates holds")))
-            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")))
+            .or_else(|| {
+                stalls(a, ComparisonResult::Better).map(|why| format!("A: {why}, which no comparison of rates holds"))
+            })
+            .or_else(|| {
+                stalls(b, ComparisonResult::Worse).map(|why| format!("B: {why}, which no comparison of rates holds"))
+            })
             .or_else(|| group.behind(a).map(|share| format!("A {}, which B carries", carried(share))))
             .or_else(|| group.behind(b).map(|share| format!("B {}, which A carries", carried(share))));
-        let verdict = if why_open.is_some() { Verdict::Inconclusive } else { verdict };
+        let verdict = if why_open.is_some() { ComparisonResult::Inconclusive } else { verdict };
         Compared { comparison: Some(comparison), verdict, why_open }
     }
 
     /// Whether more blocks are of no use. Where a side came to nothing they show nothing.
     pub fn is_settled(&self) -> bool {
-        self.verdict != Verdict::Inconclusive || self.comparison.is_none()
+        self.verdict != ComparisonResult::Inconclusive || self.comparison.is_none()
     }
 }
 
@@ -143,12 +148,12 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
 }
 
 /// A verdict's name.
-pub fn name(verdict: Verdict) -> &'static str {
+pub fn name(verdict: ComparisonResult) -> &'static str {
     match verdict {
-        Verdict::Worse => "worse",
-        Verdict::Better => "better",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Inconclusive => "open",
+        ComparisonResult::Worse => "worse",
+        ComparisonResult::Better => "better",
+        ComparisonResult::Equivalent => "equivalent",
+        ComparisonResult::Inconclusive => "open",
     }
 }
 
@@ -225,7 +230,7 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
 }
 
 /// A verdict with the interval that it was read off.
-fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> String {
+fn said(comparison: &Comparison, verdict: ComparisonResult, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
     let scale = ShareScale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
@@ -244,13 +249,13 @@ fn said(comparison: &Comparison, verdict: Verdict, margin: f64, cost: &Cost) -> 
     };
     let counts = format!("only more than {within} counts (--margin)");
     match verdict {
-        Verdict::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
-        Verdict::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
-        Verdict::Equivalent => {
+        ComparisonResult::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
+        ComparisonResult::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
+        ComparisonResult::Equivalent => {
             let small = slower.map_or_else(String::new, |slower| format!("; {slower}"));
             format!("as good: neither {verb}s more than {within} {more} than the other{small}")
         }
-        Verdict::Inconclusive => match slower {
+        ComparisonResult::Inconclusive => match slower {
             Some(slower) => format!("not decided: {slower}, and {counts}"),
             None => format!(
                 "not decided: b may {verb} up to {} {name} {than} a, and a up to {} {name} {than} b; {counts}",
@@ -277,7 +282,7 @@ mod tests {
     #[test]
     fn what_stands_in_one_text_is_told_on_one_scale() {
         let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
-        let check = |[lower, difference, upper]: [f64; 3], verdict: Verdict, expected: &str| {
+        let check = |[lower, difference, upper]: [f64; 3], verdict: ComparisonResult, expected: &str| {
             let (lower, difference, upper) = (lower.ln(), difference.ln(), upper.ln());
             let p = 1.0;
             let comparison =
@@ -286,41 +291,41 @@ mod tests {
         };
         check(
             [1.0 / 3.36, 0.91, 2.8],
-            Verdict::Inconclusive,
+            ComparisonResult::Inconclusive,
             "not decided: b may take up to 2.8 × as long as a, and a up to 3.36 × as long as b; only more than 5 % counts \
              (--margin)",
         );
         check(
             [0.9, 1.0, 2.1],
-            Verdict::Inconclusive,
+            ComparisonResult::Inconclusive,
             "not decided: b may take up to 2.1 × as long as a, and a up to 1.12 × as long as b; only more than 5 % counts \
              (--margin)",
         );
         check(
             [0.8, 1.0, 1.5],
-            Verdict::Inconclusive,
+            ComparisonResult::Inconclusive,
             "not decided: b may take up to 50 % longer than a, and a up to 25 % longer than b; only more than 5 % counts \
              (--margin)",
         );
         check(
             [1.02, 1.06, 1.1],
-            Verdict::Inconclusive,
+            ComparisonResult::Inconclusive,
             "not decided: b takes 6 % longer for the same work (2 % to 10 %), and only more than 5 % counts (--margin)",
         );
         check(
             [1.9, 1.95, 2.0],
-            Verdict::Worse,
+            ComparisonResult::Worse,
             "b is worse: b takes 1.95 × as long for the same work (1.9 × to 2 ×), by more than 5 %",
         );
         check(
             [1.4, 1.5, 1.6],
-            Verdict::Worse,
+            ComparisonResult::Worse,
             "b is worse: b takes 50 % longer for the same work (40 % to 60 %), by more than 5 %",
         );
         // Outwards, and yet beyond the margin where that is what decides.
         check(
             [1.0501, 1.0704, 1.0916],
-            Verdict::Worse,
+            ComparisonResult::Worse,
             "b is worse: b takes 7 % longer for the same work (5.01 % to 9.2 %), by more than 5 %",
         );
     }
@@ -332,7 +337,7 @@ mod tests {
             let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
             let (upper, p) = (lower + width, 1.0);
             let difference = lower + width / 2.0;
-            let verdict = Verdict::Inconclusive;
+            let verdict = ComparisonResult::Inconclusive;
             let comparison =
                 Comparison { difference, lower, upper, n: 12, p_any: p, p_beyond: p, p_equivalent: p, verdict };
             let verdict = comparison.by_interval(margin);
@@ -345,7 +350,7 @@ mod tests {
             };
             proptest::prop_assert!(ln(from) <= lower + 1e-9 && ln(to) >= upper - 1e-9, "{lower} {upper}: {text}");
             // What is called worse does not read as if it might be the margin.
-            proptest::prop_assert!(verdict != Verdict::Worse || ln(from) > margin.ln_1p(), "{lower} {margin}: {text}");
+            proptest::prop_assert!(verdict != ComparisonResult::Worse || ln(from) > margin.ln_1p(), "{lower} {margin}: {text}");
         }
     }
 }

@@ -1,39 +1,38 @@
-//! Where the cost of a byte changes, if it does.
+//! Finds the sizes at which the cost per byte changes.
 //!
-//! One break more is accepted when the likelihood ratio of the fit with it to the fit without it is
-//! larger than in 95 % of bootstrap worlds without it: the curve without it, with the trials'
-//! residuals drawn anew. The usual χ² table does not hold here, because without a break its place
-//! means nothing. The bootstrap is a little too easily convinced, so a claim needs p < 0.035 to be
-//! wrong in at most 5 %. The interval holds every place whose fit is not worse than the best by more than
-//! an F test allows.
+//! One more break is accepted when the likelihood ratio of the fit with it to the fit without it is larger than in 95 %
+//! of bootstrap samples without it. These use the curve without it and resampled residuals of the trials. The usual χ²
+//! table does not apply: without a break its place has no meaning. The bootstrap accepts slightly too often, so a claim
+//! needs p < 0.035 to be wrong in at most 5 %. The interval contains every place whose fit is not significantly worse
+//! than the best (F test).
 //!
-//! Never looks outside the sizes measured: a break needs two sizes on either side.
+//! Never looks outside the measured sizes: a break needs two sizes on either side.
 
-use super::fit::{CostModel, Fitted, Level, Segment, fit, fit_roughly, levels};
-use super::{Point, Search};
-use crate::rng::{Stream, seeded};
+use super::fit::{CostCurve, Fitted, Segment, SizeLevel, fit, fit_roughly, levels};
+use super::{CostSearch, Point};
+use crate::rng::{RandomStream, seeded};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
-/// More breaks than this are never looked for; the solver is sized for them.
+/// The most breaks that are searched; the solver has room for these.
 const MOST_BREAKS: usize = 2;
-/// How far apart, as a ratio, two breaks are at least: where what a call moves varies from trial to trial, two breaks
-/// at one size would follow the noise of that size.
+/// The least ratio of two breaks. Where a call moves a varying number of bytes, two breaks at one size would follow the
+/// noise of that size.
 const APART: f64 = 2.0;
-/// Different sizes that a break needs: two on either side and two to spare.
+/// Different sizes that a break needs: two on either side and two more.
 const MIN_SIZES: usize = 6;
-/// A break is claimed below this share of alpha: at 0.05 itself, 5.5 to 6 % of straight lines get one
-/// (3,000 lines), a little too many.
+/// A break is claimed below this share of alpha. At 0.05, 5.5 to 6 % of straight lines get a break (3,000 lines),
+/// slightly too many.
 const CLAIM_SHARE: f64 = 0.7;
-/// Places tried between neighbouring sizes.
+/// Places to try between neighbouring sizes.
 const PLACES: usize = 2;
-/// Most places tried before the search is made exact.
+/// The most places to try before the exact search.
 const MOST_CANDIDATES: usize = 32;
 
-/// A place where the cost of a byte changes.
+/// A size at which the cost per byte changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Break {
-    /// Where, in bytes.
+    /// The size, in bytes.
     pub at_bytes: f64,
     /// Lower end of its interval, in bytes.
     pub lower_bytes: f64,
@@ -44,7 +43,7 @@ pub struct Break {
 }
 
 /// The curve with as many breaks as the test supports. `None` for fewer than three sizes.
-pub(super) fn search(points: &[Point], search: &Search) -> Option<(CostModel, Vec<Break>)> {
+pub(super) fn search(points: &[Point], search: &CostSearch) -> Option<(CostCurve, Vec<Break>)> {
     let (levels, of_point) = levels(points);
     if levels.len() < 3 {
         return None;
@@ -57,8 +56,8 @@ pub(super) fn search(points: &[Point], search: &Search) -> Option<(CostModel, Ve
         let (more, better) = best_break_more(&levels, &places);
         let within = square_within(points, &levels, &of_point);
         let seen = ratio(points.len(), within, &current, &better);
-        let world = World { points, levels: &levels, of_point: &of_point, places: &places, null: &current };
-        let p = world.p_value(seen, search, &mut random);
+        let source = BootstrapSource { points, levels: &levels, of_point: &of_point, places: &places, null: &current };
+        let p = source.p_value(seen, search, &mut random);
         if p >= CLAIM_SHARE * (1.0 - search.level) {
             break;
         }
@@ -66,7 +65,7 @@ pub(super) fn search(points: &[Point], search: &Search) -> Option<(CostModel, Ve
         p_values.push(p);
     }
     let within = square_within(points, &levels, &of_point);
-    // The later test adds a break without saying which one; the weaker p-value stands for both.
+    // The later test adds a break without identifying it; the weaker p-value applies to both.
     let p_value = p_values.iter().copied().fold(0.0, f64::max);
     let breaks = (0..places.len())
         .map(|k| {
@@ -82,22 +81,22 @@ pub(super) fn search(points: &[Point], search: &Search) -> Option<(CostModel, Ve
         .map(|(from_bytes, &per_byte_ns)| Segment { from_bytes, per_byte_ns })
         .collect();
     let relative_error = ((current.square + within) / n as f64).sqrt();
-    Some((CostModel { fixed_ns: current.parameters[0], segments, relative_error, n }, breaks))
+    Some((CostCurve { fixed_ns: current.parameters[0], segments, relative_error, n }, breaks))
 }
 
-/// What the bootstrap draws from: the curve without the break in question and the trials' residuals.
-struct World<'a> {
+/// The source of bootstrap samples: the curve without the break in question and the trials' residuals.
+struct BootstrapSource<'a> {
     points: &'a [Point],
-    levels: &'a [Level],
+    levels: &'a [SizeLevel],
     of_point: &'a [usize],
     places: &'a [f64],
     null: &'a Fitted,
 }
 
-impl World<'_> {
-    /// The share of bootstrap worlds whose ratio reaches the one seen, itself included.
-    fn p_value(&self, seen: f64, search: &Search, random: &mut Stream) -> f64 {
-        let curve: Vec<f64> = self.levels.iter().map(|level| self.ln_null(level)).collect();
+impl BootstrapSource<'_> {
+    /// The share of bootstrap samples whose ratio reaches the observed one, itself included.
+    fn p_value(&self, seen: f64, search: &CostSearch, random: &mut RandomStream) -> f64 {
+        let curve: Vec<f64> = self.levels.iter().map(|level| self.ln_of_null(level)).collect();
         let residuals: Vec<f64> =
             self.points.iter().zip(self.of_point).map(|(point, &level)| point.ns.ln() - curve[level]).collect();
         let mean = residuals.iter().sum::<f64>() / residuals.len() as f64;
@@ -107,8 +106,8 @@ impl World<'_> {
             let (_, null) = refined(&levels, self.places.to_vec());
             let (_, better) = best_break_more(&levels, self.places);
             reached += usize::from(ratio(self.points.len(), within, &null, &better) >= seen);
-            // A clear answer needs no more draws (sequential Monte-Carlo test; Besag and Clifford
-            // 1991): significance is out of reach, or nothing has come near in four times 1/alpha.
+            // Stop early when the result is clear (sequential Monte-Carlo test; Besag and Clifford 1991): significance
+            // is out of reach, or no ratio was as large in four times 1/alpha draws.
             let alpha = 1.0 - search.level;
             let hopeless = reached as f64 > 2.0 * alpha * (search.bootstrap + 1) as f64 + 2.0;
             let clear = reached == 1 && drawn as f64 >= 4.0 / alpha;
@@ -119,7 +118,7 @@ impl World<'_> {
         reached as f64 / (search.bootstrap + 1) as f64
     }
 
-    fn ln_null(&self, level: &Level) -> f64 {
+    fn ln_of_null(&self, level: &SizeLevel) -> f64 {
         let starts = std::iter::once(0.0).chain(self.places.iter().copied());
         let ends = self.places.iter().copied().chain([f64::INFINITY]);
         let pieces = starts.zip(ends).zip(&self.null.parameters[1..]);
@@ -129,9 +128,9 @@ impl World<'_> {
         ns.ln()
     }
 
-    /// One bootstrap world: its levels and the sum of squares within them.
-    fn draw(&self, curve: &[f64], residuals: &[f64], mean: f64, random: &mut Stream) -> (Vec<Level>, f64) {
-        let mut levels: Vec<Level> = self.levels.to_vec();
+    /// One bootstrap sample: its levels and the sum of squares within them.
+    fn draw(&self, curve: &[f64], residuals: &[f64], mean: f64, random: &mut RandomStream) -> (Vec<SizeLevel>, f64) {
+        let mut levels: Vec<SizeLevel> = self.levels.to_vec();
         let mut sums = vec![(0.0, 0.0); levels.len()];
         for &level in self.of_point {
             let drawn = residuals[random.below(residuals.len())] - mean;
@@ -147,13 +146,13 @@ impl World<'_> {
     }
 }
 
-/// The best places for one break more: found on a grid of candidates, then made exact. With one
-/// already there, both are moved in turn.
-fn best_break_more(levels: &[Level], places: &[f64]) -> (Vec<f64>, Fitted) {
+/// The best places with one more break: found on a grid of candidates, then refined. An existing break is moved too, in
+/// alternation.
+fn best_break_more(levels: &[SizeLevel], places: &[f64]) -> (Vec<f64>, Fitted) {
     let mut best = (places.to_vec(), fit(levels, places));
     let candidates = candidates(levels);
     let mut fixed = places.to_vec();
-    // One round finds the new break; one more lets the older one move.
+    // One round finds the new break; a second one lets the older one move.
     let rounds = if places.is_empty() { 1 } else { 2 };
     for _ in 0..rounds {
         for &candidate in &candidates {
@@ -168,16 +167,16 @@ fn best_break_more(levels: &[Level], places: &[f64]) -> (Vec<f64>, Fitted) {
                 best = (all, fitted);
             }
         }
-        // Next round, hold the other break and move this one.
+        // In the next round, hold the new break and move the older one.
         let moved = best.0.iter().copied().find(|p| !fixed.contains(p));
         fixed = moved.into_iter().take(places.len()).collect();
     }
     if best.0.len() == places.len() { best } else { refined(levels, best.0) }
 }
 
-/// Moves each break to its exact optimum near where it is. Between the grid's places the error is
-/// smooth, and a break left on the grid would leave a bump that looks like one break more.
-fn refined(levels: &[Level], mut places: Vec<f64>) -> (Vec<f64>, Fitted) {
+/// Moves each break to its exact optimum nearby. The error is smooth between grid points, and a break left on the grid
+/// would leave a bump that looks like another break.
+fn refined(levels: &[SizeLevel], mut places: Vec<f64>) -> (Vec<f64>, Fitted) {
     let mut best = fit(levels, &places);
     for k in 0..places.len() {
         let mut step = 1.2_f64;
@@ -198,8 +197,8 @@ fn refined(levels: &[Level], mut places: Vec<f64>) -> (Vec<f64>, Fitted) {
     (places, best)
 }
 
-/// Places to try: some between each two sizes, thinned out where sizes are many.
-fn candidates(levels: &[Level]) -> Vec<f64> {
+/// Places to try between neighbouring sizes, thinned out for many sizes.
+fn candidates(levels: &[SizeLevel]) -> Vec<f64> {
     let inner = &levels[1..levels.len() - 1];
     let between = inner.windows(2).flat_map(|pair| {
         let (a, b) = (pair[0].bytes.ln(), pair[1].bytes.ln());
@@ -210,8 +209,8 @@ fn candidates(levels: &[Level]) -> Vec<f64> {
     all.into_iter().step_by(stride).collect()
 }
 
-/// Whether every segment holds at least two sizes, so that its slope can be seen, and no two breaks are at one size.
-fn separated(levels: &[Level], places: &[f64]) -> bool {
+/// Whether every segment contains at least two sizes, so that its slope is defined, and no two breaks are at one size.
+fn separated(levels: &[SizeLevel], places: &[f64]) -> bool {
     if places.windows(2).any(|pair| pair[1] < APART * pair[0]) {
         return false;
     }
@@ -223,17 +222,17 @@ fn separated(levels: &[Level], places: &[f64]) -> bool {
 }
 
 fn ratio(n: usize, within: f64, null: &Fitted, better: &Fitted) -> f64 {
-    // Numbers without any noise would divide 0 by 0.
+    // Data without any noise would divide 0 by 0.
     let tiny = 1e-18 * n as f64;
     n as f64 * ((null.square + within + tiny) / (better.square + within + tiny)).ln()
 }
 
-fn square_within(points: &[Point], levels: &[Level], of_point: &[usize]) -> f64 {
+fn square_within(points: &[Point], levels: &[SizeLevel], of_point: &[usize]) -> f64 {
     let pairs = points.iter().zip(of_point);
     pairs.map(|(point, &level)| (point.ns.ln() - levels[level].ln_ns).powi(2)).sum()
 }
 
-/// The largest sum of squares that an F test at `level` does not tell from the least one.
+/// The largest sum of squares that is not significantly worse than the least one (F test at `level`).
 fn square_limit(n: usize, breaks: usize, least: f64, level: f64) -> f64 {
     let freedom = n as f64 - 2.0 - 2.0 * breaks as f64;
     if freedom < 1.0 {
@@ -243,8 +242,8 @@ fn square_limit(n: usize, breaks: usize, least: f64, level: f64) -> f64 {
     least * (1.0 + f / freedom)
 }
 
-/// The places of break `k`, the others held, whose fit stays within `limit`.
-fn interval(levels: &[Level], places: &[f64], k: usize, limit: f64) -> (f64, f64) {
+/// The range of places of break `k`, the others held, whose fit stays within `limit`.
+fn interval(levels: &[SizeLevel], places: &[f64], k: usize, limit: f64) -> (f64, f64) {
     let fits = |at: f64| {
         let mut all = places.to_vec();
         all[k] = at;
@@ -253,7 +252,7 @@ fn interval(levels: &[Level], places: &[f64], k: usize, limit: f64) -> (f64, f64
     let inner = &levels[1..levels.len() - 1];
     let (least, most) = (inner[0].bytes, inner[inner.len() - 1].bytes);
     let edge = |towards: f64| {
-        // Walk outwards on a log scale while the fit holds, then halve to the edge.
+        // Step outwards on a log scale while the fit holds, then bisect to the edge.
         let step = (towards / places[k]).ln() / 64.0;
         let mut inside = places[k];
         for i in 1..=64 {

@@ -1,12 +1,11 @@
-//! The piecewise linear curve, fitted in relative error for given breaks.
+//! Fits the piecewise linear curve in relative error for given breaks.
 //!
-//! Gauss and Newton's method: near the current curve f, ln t − ln f is linear in the parameters with
-//! weights 1/f, and every step is a small least-squares problem with parameters at least 0. The
-//! parameters are the cost of a call and the slope of every segment, so "no negative slope" is "no
-//! negative parameter". With at most four parameters, the constrained problem is solved by trying
-//! which of them are 0.
+//! Gauss and Newton's method: near the current curve f, ln t − ln f is linear in the parameters with weights 1/f, and
+//! every step is a small least-squares problem with parameters at least 0. The parameters are the cost of a call and
+//! the slope of every segment, so "no negative slope" is "no negative parameter". With at most four parameters, the
+//! constrained problem is solved by trying every set of zero parameters.
 //!
-//! Trials of one size share f, so they enter as their mean ln time and their number.
+//! Trials of one size share f, so they enter as their mean ln time and their count.
 
 use super::Point;
 use serde::{Deserialize, Serialize};
@@ -16,24 +15,24 @@ use serde::{Deserialize, Serialize};
 pub struct Segment {
     /// Where it starts, in bytes; 0 for the first.
     pub from_bytes: f64,
-    /// Time a byte costs here, in ns.
+    /// Time per byte in this segment, in ns.
     pub per_byte_ns: f64,
 }
 
 /// The fitted curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CostModel {
-    /// Time a call costs before its first byte, in ns.
+pub struct CostCurve {
+    /// Time per call without its bytes, in ns.
     pub fixed_ns: f64,
-    /// Its pieces, ascending.
+    /// Its segments, ascending.
     pub segments: Vec<Segment>,
     /// Root mean square of ln(measured / fitted): the typical relative error.
     pub relative_error: f64,
-    /// Trials fitted.
+    /// Number of fitted trials.
     pub n: usize,
 }
 
-impl CostModel {
+impl CostCurve {
     /// Time of a call that moves `bytes`, in ns.
     #[must_use]
     pub fn ns(&self, bytes: f64) -> f64 {
@@ -53,19 +52,19 @@ impl CostModel {
 
 /// All trials of (about) one size.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Level {
+pub(super) struct SizeLevel {
     pub bytes: f64,
     pub ln_ns: f64,
     pub weight: f64,
 }
 
-/// More levels than this are drawn together: the search tries hundreds of curves on them.
+/// The most levels: the search tries hundreds of curves on them.
 const MOST_LEVELS: usize = 64;
 
-/// Trials by size, and the level of every trial. Sizes within half a per cent count as one. Where
-/// the size is what a call happened to move, every trial has its own; then wider levels are used,
-/// whose spread of sizes counts as noise, which errs on the side of fewer breaks.
-pub(super) fn levels(points: &[Point]) -> (Vec<Level>, Vec<usize>) {
+/// Trials grouped by size, and the level of every trial. Sizes within half a percent count as one. Where every trial
+/// moved a different number of bytes, wider levels are used. Their spread of sizes counts as noise, which leads to
+/// fewer breaks.
+pub(super) fn levels(points: &[Point]) -> (Vec<SizeLevel>, Vec<usize>) {
     let (levels, of_point) = levels_within(points, 1.005);
     if levels.len() <= MOST_LEVELS {
         return (levels, of_point);
@@ -74,17 +73,17 @@ pub(super) fn levels(points: &[Point]) -> (Vec<Level>, Vec<usize>) {
     levels_within(points, range.powf(1.0 / MOST_LEVELS as f64).max(1.005))
 }
 
-fn levels_within(points: &[Point], width: f64) -> (Vec<Level>, Vec<usize>) {
+fn levels_within(points: &[Point], width: f64) -> (Vec<SizeLevel>, Vec<usize>) {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| points[a].bytes.total_cmp(&points[b].bytes));
-    let mut levels: Vec<Level> = Vec::new();
+    let mut levels: Vec<SizeLevel> = Vec::new();
     let mut of_point = vec![0; points.len()];
     let mut start = 0.0;
     for i in order {
         let point = points[i];
         if levels.is_empty() || point.bytes > start * width {
             start = point.bytes;
-            levels.push(Level { bytes: 0.0, ln_ns: 0.0, weight: 0.0 });
+            levels.push(SizeLevel { bytes: 0.0, ln_ns: 0.0, weight: 0.0 });
         }
         let level = levels.last_mut().expect("one was just made");
         level.weight += 1.0;
@@ -103,22 +102,22 @@ pub(super) struct Fitted {
     pub square: f64,
 }
 
-/// Most parameters a curve has: the cost of a call and three slopes.
+/// The most parameters of a curve: the cost of a call and three slopes.
 const MOST: usize = 4;
-/// The value of every parameter's part at one size; unused places stay 0.
+/// The factors of every parameter at one size; unused entries are 0.
 type Basis = [f64; MOST];
 
 /// Fits the curve with breaks at `breaks` (ascending, in bytes, at most two).
-pub(super) fn fit(levels: &[Level], breaks: &[f64]) -> Fitted {
+pub(super) fn fit(levels: &[SizeLevel], breaks: &[f64]) -> Fitted {
     fit_until(levels, breaks, 1e-9)
 }
 
-/// The same, only good enough to choose among places for a break.
-pub(super) fn fit_roughly(levels: &[Level], breaks: &[f64]) -> Fitted {
+/// The same with a low precision, sufficient to select among places for a break.
+pub(super) fn fit_roughly(levels: &[SizeLevel], breaks: &[f64]) -> Fitted {
     fit_until(levels, breaks, 1e-2)
 }
 
-fn fit_until(levels: &[Level], breaks: &[f64], gain_least: f64) -> Fitted {
+fn fit_until(levels: &[SizeLevel], breaks: &[f64], gain_least: f64) -> Fitted {
     let count = breaks.len() + 2;
     let design: Vec<Basis> = levels.iter().map(|level| basis(level.bytes, breaks)).collect();
     let mut curve: Vec<f64> = levels.iter().map(|level| level.ln_ns.exp()).collect();
@@ -139,8 +138,8 @@ fn fit_until(levels: &[Level], breaks: &[f64], gain_least: f64) -> Fitted {
     Fitted { parameters: parameters[..count].to_vec(), square }
 }
 
-/// Goes from `from` towards `to`, halving the way until the error falls.
-fn descend(design: &[Basis], levels: &[Level], from: &Basis, to: &Basis, square: f64) -> (Basis, f64, Vec<f64>) {
+/// Steps from `from` towards `to`, halving the step until the error falls.
+fn descend(design: &[Basis], levels: &[SizeLevel], from: &Basis, to: &Basis, square: f64) -> (Basis, f64, Vec<f64>) {
     let mut share = 1.0;
     loop {
         let here: Basis = std::array::from_fn(|a| from[a] + share * (to[a] - from[a]));
@@ -167,16 +166,16 @@ fn dot(row: &Basis, parameters: &Basis) -> f64 {
     row.iter().zip(parameters).map(|(x, p)| x * p).sum()
 }
 
-fn error(levels: &[Level], curve: &[f64]) -> f64 {
+fn error(levels: &[SizeLevel], curve: &[f64]) -> f64 {
     let terms = levels.iter().zip(curve).map(|(level, f)| {
-        // A curve that touches 0 explains nothing.
+        // A curve that touches 0 is invalid.
         if *f > 0.0 { level.weight * (level.ln_ns - f.ln()).powi(2) } else { f64::INFINITY }
     });
     terms.sum()
 }
 
 /// Least squares of (target − design·p)/curve with p ≥ 0, where target = f·(1 + ln t − ln f).
-fn step(design: &[Basis], levels: &[Level], curve: &[f64], count: usize) -> Basis {
+fn step(design: &[Basis], levels: &[SizeLevel], curve: &[f64], count: usize) -> Basis {
     let mut gram = [[0.0; MOST]; MOST];
     let mut right = [0.0; MOST];
     for ((row, level), f) in design.iter().zip(levels).zip(curve) {
@@ -192,8 +191,8 @@ fn step(design: &[Basis], levels: &[Level], curve: &[f64], count: usize) -> Basi
     nonnegative(&gram, &right, count)
 }
 
-/// Minimises the quadratic with p ≥ 0. If the free solution is not negative it is the answer;
-/// otherwise every set of nonzero parameters is tried.
+/// Minimises the quadratic with p ≥ 0. An unconstrained solution without negative parameters is the result; otherwise
+/// every set of nonzero parameters is tried.
 fn nonnegative(gram: &[Basis; MOST], right: &Basis, count: usize) -> Basis {
     let all: Vec<usize> = (0..count).collect();
     let mut best = (0.0, [0.0; MOST]);
@@ -207,7 +206,7 @@ fn nonnegative(gram: &[Basis; MOST], right: &Basis, count: usize) -> Basis {
         if set == full {
             return solution;
         }
-        // How far the squared error falls below that of all zeros.
+        // The reduction of the squared error compared with all zeros.
         let gain = dot(right, &solution);
         if gain > best.0 {
             best = (gain, solution);
@@ -216,8 +215,8 @@ fn nonnegative(gram: &[Basis; MOST], right: &Basis, count: usize) -> Basis {
     best.1
 }
 
-/// Solves the normal equations of the chosen parameters by Cholesky's method; `None` when they
-/// cannot be told apart. Parameters are scaled, since a byte costs a millionth of a call.
+/// Solves the normal equations of the selected parameters by Cholesky's method; `None` when they are collinear.
+/// Parameters are scaled, since a byte costs a millionth of a call.
 fn solve(gram: &[Basis; MOST], right: &Basis, members: &[usize]) -> Option<Basis> {
     let n = members.len();
     let mut root = [[0.0; MOST]; MOST];

@@ -1,9 +1,9 @@
-//! Time a call against bytes a call: what a call costs, what a byte costs, and where that changes.
+//! Models the time per call by its bytes: the cost of a call, the cost of a byte, and the sizes where that changes.
 //!
-//! t(s) = a + b·s + Σ cₖ·(s − ψₖ)₊, with a and every slope at least 0, minimising the squared
-//! *relative* error Σ(ln t − ln f)²: noise is proportional to time, and a plain fit would listen to
-//! the largest sizes only. A break ψ is claimed only when a bootstrap likelihood-ratio test says so.
-//! Plain least squares stand beside it, as published tables use them.
+//! t(s) = a + b·s + Σ cₖ·(s − ψₖ)₊, with a and every slope at least 0, minimising the squared *relative* error Σ(ln t −
+//! ln f)². Noise is proportional to time, and a fit of absolute errors would follow only the largest sizes. A break ψ
+//! is claimed only if a bootstrap likelihood-ratio test supports it. Plain least squares are included because published
+//! tables use them.
 //!
 //! Descriptive: fitted to all trials, so it never enters a recommendation.
 
@@ -13,25 +13,25 @@ mod plain;
 mod reach;
 
 pub use breaks::Break;
-pub use fit::{CostModel, Segment};
+pub use fit::{CostCurve, Segment};
 pub use plain::{PlainFit, plain_fit};
 pub use reach::{Reach, reach};
 
 use serde::{Deserialize, Serialize};
 
-/// One trial: how much a call moved and how long it took.
+/// One trial: bytes and time per call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Mean bytes moved a call.
+    /// Mean bytes per call.
     pub bytes: f64,
-    /// Mean time a call, in ns.
+    /// Mean time per call, in ns.
     pub ns: f64,
 }
 
-/// How the model is searched.
+/// Settings of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Search {
-    /// Most breaks looked for.
+pub struct CostSearch {
+    /// The most breaks to search for.
     pub max_breaks: usize,
     /// Bootstrap samples of the test for a break.
     pub bootstrap: usize,
@@ -43,7 +43,7 @@ pub struct Search {
     pub seed: u64,
 }
 
-impl Default for Search {
+impl Default for CostSearch {
     fn default() -> Self {
         Self { max_breaks: 2, bootstrap: 199, level: 0.95, fit_max_bytes: None, seed: 1 }
     }
@@ -51,30 +51,30 @@ impl Default for Search {
 
 /// The cost model of one source or one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct CostAnalysis {
     /// The fitted curve with the breaks that the test supports.
-    pub model: CostModel,
-    /// Those breaks, ascending.
+    pub model: CostCurve,
+    /// The breaks, ascending.
     pub breaks: Vec<Break>,
     /// Plain least squares up to `fit_max_bytes`.
     pub plain: Option<PlainFit>,
-    /// Sizes that reach half and 95 % of the possible.
+    /// Sizes that reach half and 95 % of the possible rate.
     pub reach: Reach,
-    /// ln(measured / fitted) of every point, in the order given.
+    /// ln(measured / fitted) of every point, in the given order.
     pub residuals: Vec<f64>,
 }
 
-/// Fits the model. `None` for fewer than three different sizes: two always fit.
+/// Fits the model. `None` for fewer than three different sizes, which a line always fits.
 ///
 /// Points that are not positive and finite are left out of the fit and have a NaN residual.
 #[must_use]
-pub fn analyse(points: &[Point], search: &Search) -> Option<Cost> {
+pub fn analyse(points: &[Point], search: &CostSearch) -> Option<CostAnalysis> {
     let valid: Vec<Point> = points.iter().copied().filter(is_valid).collect();
     let (model, breaks) = breaks::search(&valid, search)?;
     let residual = |p: &Point| if is_valid(p) { (p.ns / model.ns(p.bytes)).ln() } else { f64::NAN };
     let below = |p: &Point| search.fit_max_bytes.is_none_or(|most| p.bytes <= most);
     let plain_points: Vec<Point> = valid.iter().copied().filter(below).collect();
-    Some(Cost {
+    Some(CostAnalysis {
         residuals: points.iter().map(residual).collect(),
         plain: plain_fit(&plain_points),
         reach: reach(&model, &valid),

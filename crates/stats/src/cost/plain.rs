@@ -1,7 +1,6 @@
 //! Plain least squares: t = fixed + per byte · s, every point with the same weight in ns.
 //!
-//! The way such tables have been fitted in public. It follows the largest sizes; that is why it is
-//! never the only fit.
+//! Published tables have been fitted this way. It follows the largest sizes, so it is never the only fit.
 
 use super::Point;
 use serde::{Deserialize, Serialize};
@@ -9,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// A straight line through time against size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlainFit {
-    /// Time a call costs before its first byte, in ns.
+    /// Time per call without its bytes, in ns.
     pub fixed_ns: f64,
-    /// Time a byte costs, in ns.
+    /// Time per byte, in ns.
     pub per_byte_ns: f64,
     /// Share of the variance explained.
     pub r_squared: f64,
-    /// Points used.
+    /// Number of points.
     pub n: usize,
 }
 

@@ -1,25 +1,24 @@
-//! How large a call must be to reach half, or 95 %, of what is possible.
+//! Finds the call sizes that reach half, or 95 %, of the possible rate.
 //!
-//! Two ideas of "possible": the greatest rate that the curve has at any size that was *observed*, and the
-//! *asymptote* 1/slope of the last segment, which lies beyond the sizes measured and may not hold
-//! there. Both are of the curve: a size whose trials lie above it would set a mark that contradicts the
-//! costs said beside it.
+//! Two definitions of "possible": the greatest rate of the curve at any *observed* size, and the *asymptote* 1/slope of
+//! the last segment, which is beyond the measured sizes and may not hold there. Both come from the curve: the rate of a
+//! size whose trials are above it would contradict the costs reported with it.
 
 use super::Point;
-use super::fit::{CostModel, levels};
+use super::fit::{CostCurve, levels};
 use serde::{Deserialize, Serialize};
 
-/// Sizes that reach a share of the possible, in bytes a call. `None` = the curve never does, or not within the sizes
-/// observed: only the asymptote is meant to lie beyond them.
+/// Sizes that reach a share of the possible rate, in bytes per call. `None` if the curve never does, or not within the
+/// observed sizes; only the asymptote may be beyond them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
-    /// The greatest fitted rate at any size observed, in bytes per ns (= GB/s).
+    /// The greatest fitted rate at any observed size, in bytes per ns (= GB/s).
     pub observed_bytes_per_ns: f64,
     /// Size for half of it.
     pub half_of_observed_bytes: Option<f64>,
     /// Size for 95 % of it.
     pub most_of_observed_bytes: Option<f64>,
-    /// The rate that the last segment tends to, in bytes per ns; `None` when its slope is 0.
+    /// The limit of the last segment's rate, in bytes per ns; `None` when its slope is 0.
     pub asymptote_bytes_per_ns: Option<f64>,
     /// Size for half of the asymptote.
     pub half_of_asymptote_bytes: Option<f64>,
@@ -27,9 +26,9 @@ pub struct Reach {
     pub most_of_asymptote_bytes: Option<f64>,
 }
 
-/// Reads the sizes off a fitted curve; `points` are the trials it was fitted to.
+/// Computes the sizes from a fitted curve; `points` are the trials it was fitted to.
 #[must_use]
-pub fn reach(model: &CostModel, points: &[Point]) -> Reach {
+pub fn reach(model: &CostCurve, points: &[Point]) -> Reach {
     let (levels, _) = levels(points);
     let rates = levels.iter().map(|level| model.bytes_per_ns(level.bytes));
     let observed = rates.fold(0.0, f64::max);
@@ -49,7 +48,7 @@ pub fn reach(model: &CostModel, points: &[Point]) -> Reach {
 
 /// The smallest size whose fitted rate is at least `bytes_per_ns`. On a segment the time is
 /// α + β·s, so the rate is reached at s = r·α/(1 − r·β).
-fn smallest_size(model: &CostModel, bytes_per_ns: f64) -> Option<f64> {
+fn smallest_size(model: &CostCurve, bytes_per_ns: f64) -> Option<f64> {
     let ends = model.segments.iter().skip(1).map(|s| s.from_bytes).chain([f64::INFINITY]);
     model.segments.iter().zip(ends).find_map(|(segment, end)| {
         let start = segment.from_bytes;

@@ -15,7 +15,7 @@ pub mod stages;
 pub use noise::Noise;
 
 use crate::group::{BlockInput, CellInput, GroupInput};
-use crate::rng::{Stream, seeded};
+use crate::rng::{RandomStream, seeded};
 
 /// What the machine does meanwhile, shared by all trials that run at the time. In ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,11 +60,11 @@ impl Steal {
 }
 
 /// In what order trials run: every (block, cell) once. For the negative control, a function.
-pub type Order = fn(blocks: usize, cells: usize, random: &mut Stream) -> Vec<(usize, usize)>;
+pub type Order = fn(blocks: usize, cells: usize, random: &mut RandomStream) -> Vec<(usize, usize)>;
 
 /// Randomised complete blocks: each block visits all cells in a random order.
 #[must_use]
-pub fn randomised_blocks(blocks: usize, cells: usize, random: &mut Stream) -> Vec<(usize, usize)> {
+pub fn randomised_blocks(blocks: usize, cells: usize, random: &mut RandomStream) -> Vec<(usize, usize)> {
     let mut visits = Vec::with_capacity(blocks * cells);
     let mut order: Vec<usize> = (0..cells).collect();
     for block in 0..blocks {
@@ -76,7 +76,7 @@ pub fn randomised_blocks(blocks: usize, cells: usize, random: &mut Stream) -> Ve
 
 /// One sweep: all repetitions of the first cell, then all of the second, and so on.
 #[must_use]
-pub fn serial_sweep(blocks: usize, cells: usize, _random: &mut Stream) -> Vec<(usize, usize)> {
+pub fn serial_sweep(blocks: usize, cells: usize, _random: &mut RandomStream) -> Vec<(usize, usize)> {
     (0..cells).flat_map(|cell| (0..blocks).map(move |block| (block, cell))).collect()
 }
 
@@ -131,7 +131,7 @@ impl Scenario {
 
     /// Runs it: ln costs, one row a block, one column a cell, the twin last if there is one.
     #[must_use]
-    pub fn rows(&self, blocks: usize, random: &mut Stream) -> Vec<Vec<f64>> {
+    pub fn rows(&self, blocks: usize, random: &mut RandomStream) -> Vec<Vec<f64>> {
         self.trials(blocks, random).rows
     }
 
@@ -143,7 +143,7 @@ impl Scenario {
 
     /// Runs it, and tells which trials were hit.
     #[must_use]
-    pub fn trials(&self, blocks: usize, random: &mut Stream) -> Trials {
+    pub fn trials(&self, blocks: usize, random: &mut RandomStream) -> Trials {
         let cells = self.effects.len();
         let columns = cells + usize::from(self.twin_of.is_some());
         let visits = (self.order)(blocks, columns, random);
@@ -167,7 +167,7 @@ impl Scenario {
 
     /// Adds to every column a wave of its own with lag-1 correlation `own_rho` and the spread of the
     /// noise.
-    fn tie_to_the_block_before(&self, rows: &mut [Vec<f64>], random: &mut Stream) {
+    fn tie_to_the_block_before(&self, rows: &mut [Vec<f64>], random: &mut RandomStream) {
         let columns = rows.first().map_or(0, Vec::len);
         let renewal = (1.0 - self.own_rho * self.own_rho).sqrt();
         let mut waves: Vec<f64> = (0..columns).map(|_| random.normal()).collect();
@@ -187,7 +187,7 @@ impl Scenario {
         group_input(&rows, &footprints, self.twin_of)
     }
 
-    fn levels(&self, trials: usize, a_block: usize, random: &mut Stream) -> Vec<f64> {
+    fn levels(&self, trials: usize, a_block: usize, random: &mut RandomStream) -> Vec<f64> {
         match self.environment {
             Environment::Still => vec![0.0; trials],
             Environment::Drifts { total } => (0..trials).map(|time| total * time as f64 / trials as f64).collect(),

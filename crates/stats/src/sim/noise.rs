@@ -2,7 +2,7 @@
 //!
 //! Medians are known exactly (or to 1e-9), since sign intervals estimate medians.
 
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Samples within a trial, where a kind looks inside it.
@@ -50,7 +50,7 @@ impl Noise {
     }
 
     /// One trial's deviation.
-    pub fn draw(self, random: &mut Stream) -> f64 {
+    pub fn draw(self, random: &mut RandomStream) -> f64 {
         match self {
             Self::Normal => random.normal(),
             Self::StudentT3 => {
@@ -72,7 +72,7 @@ impl Noise {
     }
 
     /// The samples of one trial. Only [`Noise::IntraTrial`] looks inside; the others have one.
-    pub fn samples(self, random: &mut Stream) -> Vec<f64> {
+    pub fn samples(self, random: &mut RandomStream) -> Vec<f64> {
         if self != Self::IntraTrial {
             return vec![self.draw(random)];
         }

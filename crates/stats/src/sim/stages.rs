@@ -8,8 +8,8 @@
 use super::{Environment, Noise, Scenario, Steal, group_input, randomised_blocks};
 use crate::finalists::{choose, choose_over_profiles, score, worst_excess};
 use crate::group::{GroupInput, GroupVerdict, Method, analyse};
-use crate::recommend::{Recommendation, over_profiles};
-use crate::rng::{Stream, seeded};
+use crate::recommend::{OptionRecommendation, over_profiles};
+use crate::rng::{RandomStream, seeded};
 
 /// Choices whose true costs are known.
 #[derive(Clone, Debug)]
@@ -66,14 +66,14 @@ pub struct Session {
     /// Confirmation by profile; cells that were not confirmed have no costs.
     pub groups: Vec<(GroupInput, GroupVerdict)>,
     /// The recommendation over all profiles.
-    pub recommendation: Recommendation,
+    pub recommendation: OptionRecommendation,
 }
 
 impl World {
     /// A world of `side`² cells (read size × write size, powers of two from 4 KiB).
     #[must_use]
-    pub fn draw(profiles: usize, side: usize, random: &mut Stream) -> Self {
-        let between = |random: &mut Stream, low: f64, high: f64| low * (high / low).powf(random.uniform());
+    pub fn draw(profiles: usize, side: usize, random: &mut RandomStream) -> Self {
+        let between = |random: &mut RandomStream, low: f64, high: f64| low * (high / low).powf(random.uniform());
         let quirks: Vec<f64> = (0..side * side).map(|_| 0.015 * random.normal()).collect();
         let mut effects = Vec::new();
         for _ in 0..profiles {
@@ -152,7 +152,7 @@ impl World {
         Session { finalists, screening, groups, recommendation }
     }
 
-    fn confirm(&self, effects: &[f64], finalists: &[usize], design: &Design, random: &mut Stream) -> GroupInput {
+    fn confirm(&self, effects: &[f64], finalists: &[usize], design: &Design, random: &mut RandomStream) -> GroupInput {
         let mut scenario = scenario(finalists.iter().map(|&i| effects[i]).collect(), design, 1.0);
         scenario.twin_of = Some(0);
         let rows = scenario.rows(design.blocks, random);
@@ -176,7 +176,7 @@ const NARROWED: usize = 20;
 
 /// Costs by profile, block and cell: all cells in two blocks of every profile, then in two more the cells that are
 /// least bad in their worst profile.
-fn screen(effects: &[Vec<f64>], design: &Design, random: &mut Stream) -> Vec<Vec<Vec<Option<f64>>>> {
+fn screen(effects: &[Vec<f64>], design: &Design, random: &mut RandomStream) -> Vec<Vec<Vec<Option<f64>>>> {
     let cells = effects.first().map_or(0, Vec::len);
     let mut visit = |effects: &[f64], visited: &[usize]| -> Vec<Vec<Option<f64>>> {
         let few = visited.iter().map(|&i| effects[i]).collect();

@@ -1,8 +1,8 @@
 //! Does an audit take back what it should, and seldom what it should not?
 
 use super::{Demand, Row, Scale, Tally};
-use crate::audit::{Finding, LEVEL, MIN_BLOCKS, audit, together};
-use crate::rng::{Stream, seeded};
+use crate::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
+use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario};
 
 const FALSE: Demand = Demand::AtMost(5.0);
@@ -53,7 +53,7 @@ fn audits(dearer: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d1);
         let costs = costs(vec![dearer, 0.0, 0.0], noise, blocks, &mut random);
         let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0) else { continue };
-        found.contradicted.count(audit.finding == Finding::Contradicts);
+        found.contradicted.count(audit.finding == AuditResult::Contradicts);
         found.covered.count(audit.bound().is_some_and(|bound| dearer <= bound));
         found.by_mean.count(audit.rivals.iter().any(|rival| rival.mean > MARGIN.ln_1p()));
     }
@@ -66,12 +66,12 @@ fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
         let mut tally = Tally::default();
         for run in 0..scale.at_least(200, 4000) as u64 {
             let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
-            let mean = |random: &mut Stream| {
+            let mean = |random: &mut RandomStream| {
                 let costs = costs(vec![dearer, 0.0], Noise::LogNormal, 1, random);
                 audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
             };
             let means: Vec<f64> = (0..QUESTIONS).filter_map(|_| mean(&mut random)).collect();
-            tally.count(together(&means, LEVEL, MARGIN.ln_1p()).1 == Finding::Contradicts);
+            tally.count(together(&means, LEVEL, MARGIN.ln_1p()).1 == AuditResult::Contradicts);
         }
         tally
     };
@@ -82,7 +82,7 @@ fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn costs(effects: Vec<f64>, noise: Noise, blocks: usize, random: &mut Stream) -> Vec<Vec<Option<f64>>> {
+fn costs(effects: Vec<f64>, noise: Noise, blocks: usize, random: &mut RandomStream) -> Vec<Vec<Option<f64>>> {
     let mut scenario = Scenario::new(effects, noise, SPREAD);
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.rows(blocks, random).iter().map(|row| row.iter().map(|ln| Some(ln.exp())).collect()).collect()

@@ -1,12 +1,12 @@
 //! Two subjects: is nothing called nothing, and a slowdown seen and measured?
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::compare::{Terms, Verdict, over_cells, paired};
-use crate::rng::{Stream, seeded};
+use crate::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
+use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario, Steal};
 
 const BLOCKS: usize = 20;
-const TERMS: Terms = Terms { level: 0.95, delta: 0.02 };
+const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 /// Spread of the twin's difference, 1 %, as a trial's spread.
 const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
 
@@ -86,8 +86,8 @@ fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
     let (mut within, mut beyond) = (Tally::default(), Tally::default());
     for _ in 0..repetitions {
         let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
-        within.count(verdict == Verdict::Equivalent);
-        beyond.count(matches!(verdict, Verdict::Worse | Verdict::Better));
+        within.count(verdict == ComparisonResult::Equivalent);
+        beyond.count(matches!(verdict, ComparisonResult::Worse | ComparisonResult::Better));
     }
     vec![
         within.row("a difference of δ called equivalent", Demand::AtMost(5.5), scale, "nominal 5 %"),
@@ -109,7 +109,7 @@ fn false_discoveries(scale: Scale, seed: u64) -> Row {
             })
             .collect();
         let verdicts = over_cells(&cells, &TERMS);
-        let claimed = |cell: &usize| matches!(verdicts[*cell], Verdict::Worse | Verdict::Better);
+        let claimed = |cell: &usize| matches!(verdicts[*cell], ComparisonResult::Worse | ComparisonResult::Better);
         let claims = (0..40).filter(claimed).count();
         let wrong = (10..40).filter(claimed).count();
         false_share += wrong as f64 / claims.max(1) as f64 / repetitions as f64;
@@ -119,7 +119,7 @@ fn false_discoveries(scale: Scale, seed: u64) -> Row {
     number("false among cells called worse", "at most 5 %", 100.0 * false_share, "%", false_share <= 0.05, &note)
 }
 
-fn differences(slowdown: f64, noise: Noise, random: &mut Stream) -> Vec<f64> {
+fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {
     let mut scenario = Scenario::new(vec![0.0, slowdown.ln_1p()], noise, SPREAD);
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.rows(BLOCKS, random).iter().map(|row| row[1] - row[0]).collect()

@@ -1,8 +1,8 @@
 //! Do intervals cover? Of medians, of paired differences, under drift, after a choice.
 
 use super::{Demand, Row, Scale, Tally};
-use crate::compare::{Terms, paired};
-use crate::interval::{Estimate, sign_interval};
+use crate::compare::{ComparisonTerms, paired};
+use crate::interval::{MedianEstimate, sign_interval};
 use crate::rng::seeded;
 use crate::serial::dependent;
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
@@ -92,7 +92,7 @@ fn paired_covered(environment: Environment, order: Order, repetitions: usize, se
         let rows = scenario.rows(TRIALS, &mut random);
         let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
         sign.count(covers(&sign_interval(&differences, 0.95), truth));
-        let mean = paired(&differences, &Terms { level: 0.95, delta: 0.02 });
+        let mean = paired(&differences, &ComparisonTerms { level: 0.95, delta: 0.02 });
         student.count(mean.lower <= truth && truth <= mean.upper);
     }
     (sign, student)
@@ -145,6 +145,6 @@ pub(super) fn winners_curse(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn covers(estimate: &Estimate, truth: f64) -> bool {
+fn covers(estimate: &MedianEstimate, truth: f64) -> bool {
     estimate.lower.zip(estimate.upper).is_some_and(|(lower, upper)| lower <= truth && truth <= upper)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Demand, Row, Scale, Tally};
 use crate::lifetimes::Lifetimes;
-use crate::rng::{Stream, seeded};
+use crate::rng::{RandomStream, seeded};
 
 const NEAR: Demand = Demand::AtLeast(95.0);
 /// Each begins its next call when the last one is over.
@@ -40,7 +40,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// What a client's window shows.
-fn watched(random: &mut Stream) -> Lifetimes {
+fn watched(random: &mut RandomStream) -> Lifetimes {
     let [mut ended, mut entered, mut left] = [const { BTreeMap::new() }; 3];
     let (opens, closes) = (WARM_UP, WARM_UP + WINDOW);
     for _ in 0..CLIENTS {

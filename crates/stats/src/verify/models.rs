@@ -1,10 +1,10 @@
 //! The cost model, the warm-up, the dip test, and whether the same data give the same bits.
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::cost::{Point, Search, analyse, plain_fit};
+use crate::cost::{CostSearch, Point, analyse, plain_fit};
 use crate::group::{self, Method};
 use crate::modes::modes;
-use crate::rng::{Stream, seeded};
+use crate::rng::{RandomStream, seeded};
 use crate::sim::{Noise, Scenario};
 use crate::warmup::fixed_warmup;
 
@@ -30,7 +30,7 @@ fn public_table() -> Vec<Row> {
 /// A true break must lie in its interval, and a straight line must not get one.
 fn breaks(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(4000);
-    let search = Search { max_breaks: 1, bootstrap: 199, ..Search::default() };
+    let search = CostSearch { max_breaks: 1, bootstrap: 199, ..CostSearch::default() };
     let mut random = seeded(seed, 1100);
     let (mut covered, mut found, mut false_break) = (Tally::default(), Tally::default(), Tally::default());
     for _ in 0..repetitions {
@@ -53,7 +53,7 @@ fn breaks(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn trials(curve: impl Fn(f64) -> f64, random: &mut Stream) -> Vec<Point> {
+fn trials(curve: impl Fn(f64) -> f64, random: &mut RandomStream) -> Vec<Point> {
     let sizes = (0..22).flat_map(|k| std::iter::repeat_n(f64::from(1_u32 << k), 4));
     sizes.map(|bytes| Point { bytes, ns: curve(bytes) * (0.05 * random.normal()).exp() }).collect()
 }
@@ -74,7 +74,7 @@ fn warmup(scale: Scale, seed: u64) -> Row {
     let mut random = seeded(seed, 1200);
     let mut tally = Tally::default();
     for _ in 0..scale.repetitions(4000) {
-        let series = |random: &mut Stream| -> Vec<f64> {
+        let series = |random: &mut RandomStream| -> Vec<f64> {
             (0..300).map(|bin| if bin < 40 { 60.0 } else { 100.0 } + 8.0 * random.normal()).collect()
         };
         let trials: Vec<Vec<f64>> = (0..3).map(|_| series(&mut random)).collect();

@@ -2,8 +2,8 @@
 
 use super::{Demand, Row, Scale, Tally};
 use crate::across::{Replicate, across};
-use crate::compare::{Terms, Verdict, apart, between_sessions};
-use crate::rng::{Stream, seeded};
+use crate::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
+use crate::rng::{RandomStream, seeded};
 
 const COVERED: Demand = Demand::AtLeast(95.0);
 const CELLS: usize = 5;
@@ -35,7 +35,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 const TRIALS: usize = 20;
 /// Spread of a trial's ln cost.
 const TRIAL: f64 = 0.05;
-const TERMS: Terms = Terms { level: 0.95, delta: 0.05 };
+const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.05 };
 
 /// Two subjects in sessions of their own: six and three of them, and two runs alone.
 fn compared(scale: Scale, seed: u64) -> Vec<Row> {
@@ -55,7 +55,7 @@ fn compared(scale: Scale, seed: u64) -> Vec<Row> {
         let before: Vec<f64> = (0..6).map(|_| mean(run(0.1))).collect();
         let after: Vec<f64> = (0..3).map(|_| mean(run(0.1))).collect();
         let judged = between_sessions(&before, &after, &TERMS);
-        called.count(matches!(judged.verdict, Verdict::Worse | Verdict::Better));
+        called.count(matches!(judged.verdict, ComparisonResult::Worse | ComparisonResult::Better));
         alike.count(judged.lower <= 0.0 && judged.upper >= 0.0);
     }
     let runs = format!("{TRIALS} trials a run, noise {:.0} %", TRIAL * 100.0);
@@ -102,7 +102,7 @@ fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (Tally, Ta
     (bounded, heap)
 }
 
-fn session(effects: &[f64], between: f64, random: &mut Stream) -> Replicate {
+fn session(effects: &[f64], between: f64, random: &mut RandomStream) -> Replicate {
     let spread = ((between.powi(2) + OWN.powi(2)) / 2.0).sqrt();
     let means = effects.iter().map(|effect| effect + spread * random.normal()).collect();
     Replicate { means, errors: vec![vec![OWN; CELLS]; CELLS] }

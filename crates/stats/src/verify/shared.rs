@@ -2,10 +2,10 @@
 //! that differ, trials that end before the start is over.
 
 use super::{Demand, Row, Scale, Tally};
-use crate::avoid::{Place, against};
+use crate::avoid::{GridPlace, against};
 use crate::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
 use crate::recommend::over_profiles;
-use crate::rng::{Stream, seeded};
+use crate::rng::{RandomStream, seeded};
 use crate::sim::stages::{Design, World};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
 use crate::stolen::uneven;
@@ -91,7 +91,7 @@ fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
         let method = Method { seed, random_flips: 299, groups: kind.profiles, ..Method::default() };
         // What follows the start is the truth; what is measured is the start.
         let quirks: Vec<f64> = (0..CELLS).map(|_| 0.12 * random.uniform()).collect();
-        let draws = |random: &mut Stream| -> Vec<f64> { (0..CELLS).map(|_| random.uniform()).collect() };
+        let draws = |random: &mut RandomStream| -> Vec<f64> { (0..CELLS).map(|_| random.uniform()).collect() };
         let hit: Vec<f64> = draws(&mut random).iter().map(|&u| if u < 0.5 { 0.02 } else { 0.3 }).collect();
         let start: Vec<f64> = draws(&mut random).iter().map(|&u| if u < kind.starts { 0.2 } else { 0.0 }).collect();
         let worlds: Vec<(Scenario, Vec<f64>)> =
@@ -117,7 +117,7 @@ fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
 }
 
 /// One profile's group, and the true mean ln cost of its cells.
-fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut Stream) -> (Scenario, Vec<f64>) {
+fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut RandomStream) -> (Scenario, Vec<f64>) {
     let truth: Vec<f64> = quirks.iter().map(|quirk| quirk + 0.02 * random.normal()).collect();
     let effects = truth.iter().zip(start).map(|(truth, start)| truth - start).collect();
     let mut scenario = Scenario::new(effects, Noise::Normal, kind.paired / 2.0_f64.sqrt());
@@ -132,7 +132,7 @@ fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut St
     (scenario, truth)
 }
 
-fn confirmed(scenario: &Scenario, kind: Kind, random: &mut Stream) -> GroupInput {
+fn confirmed(scenario: &Scenario, kind: Kind, random: &mut RandomStream) -> GroupInput {
     let Trials { rows, hits } = scenario.trials(kind.blocks, random);
     let footprints: Vec<f64> = (0..CELLS).map(|cell| cell as f64 + 1.0).collect();
     let mut input = group_input(&rows, &footprints, scenario.twin_of);
@@ -219,13 +219,13 @@ fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (Tally, Tally,
         let (mut wrong, mut holds) = (false, true);
         for factor in 0..2 {
             let place = |cell: usize| match factor {
-                0 => Place { level: cell / SIDE, column: cell % SIDE },
-                _ => Place { level: cell % SIDE, column: cell / SIDE },
+                0 => GridPlace { level: cell / SIDE, column: cell % SIDE },
+                _ => GridPlace { level: cell % SIDE, column: cell / SIDE },
             };
-            let places: Vec<Place> = (0..SIDE * SIDE).map(place).collect();
+            let places: Vec<GridPlace> = (0..SIDE * SIDE).map(place).collect();
             let kept = places[leader].level;
             let effect = |level: usize, column: usize| {
-                let at = places.iter().position(|place| *place == Place { level, column });
+                let at = places.iter().position(|place| *place == GridPlace { level, column });
                 at.map_or(0.0, |cell| world.effects[0][cell])
             };
             let truth = |level: usize| {

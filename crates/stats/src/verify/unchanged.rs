@@ -6,7 +6,7 @@
 use super::{Demand, Row, Scale, Tally};
 use crate::group::{GroupInput, GroupVerdict, Method, analyse};
 use crate::recommend::over_profiles;
-use crate::rng::{Stream, seeded};
+use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario, group_input};
 
 const TRUE: Demand = Demand::AtLeast(95.0);
@@ -141,13 +141,13 @@ fn groups(kind: Kind, dearer: f64, scale: Scale, seed: u64) -> Found {
 }
 
 /// ln costs over that of the best of the others; `AUTO` comes first.
-fn truth(kind: Kind, dearer: f64, random: &mut Stream) -> Vec<f64> {
+fn truth(kind: Kind, dearer: f64, random: &mut RandomStream) -> Vec<f64> {
     let mut truth = vec![dearer.ln_1p(), 0.0];
     truth.extend((1..kind.others).map(|_| 0.12 * random.uniform()));
     truth
 }
 
-fn confirmed(truth: &[f64], kind: Kind, random: &mut Stream) -> GroupInput {
+fn confirmed(truth: &[f64], kind: Kind, random: &mut RandomStream) -> GroupInput {
     let mut scenario = Scenario::new(truth.to_vec(), kind.noise, kind.paired / 2.0_f64.sqrt());
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.twin_of = Some(1);

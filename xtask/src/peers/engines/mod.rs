@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_stats::interval::Estimate;
+use bytegauge_stats::interval::MedianEstimate;
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::rng::{self, Stream};
+use bytegauge_stats::rng::{self, RandomStream};
 use bytegauge_sys::topology::Relation;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ fn rounds(
     case: &Case,
     entrants: &[Entrant],
     bench: &Bench,
-    random: &mut Stream,
+    random: &mut RandomStream,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<Row>> {
     let (one, other) = *bench
@@ -167,7 +167,7 @@ impl Row {
     }
 
     /// Ours over C: of rates, and of units per CPU second.
-    fn ratios(&self) -> [Estimate; 2] {
+    fn ratios(&self) -> [MedianEstimate; 2] {
         [over(&self.ours.rates, &self.in_c.rates), over(&self.ours.per_cpu_second, &self.in_c.per_cpu_second)]
     }
 }
@@ -188,7 +188,7 @@ fn stored(file: &Path) -> Result<Rows> {
 }
 
 /// Whether a ratio misses the aim.
-fn is_below(ratio: &Estimate) -> bool {
+fn is_below(ratio: &MedianEstimate) -> bool {
     ratio.median.is_some_and(|median| median < AIM) || ratio.lower.is_some_and(|lower| lower < AIM_LOWER)
 }
 
@@ -266,7 +266,7 @@ fn part(rows: &Rows, columns: &[&Case]) -> String {
 }
 
 fn cell(row: &Row) -> String {
-    let shown = |ratio: &Estimate| match ratio.median {
+    let shown = |ratio: &MedianEstimate| match ratio.median {
         None => "–".to_owned(),
         Some(median) if is_below(ratio) => format!("**{median:.2}**"),
         Some(median) => format!("{median:.2}"),
@@ -313,9 +313,9 @@ const MEASURES: [(&str, OfMeasured); 2] =
     [("rate", |measured| &measured.rates), ("work per CPU second", |measured| &measured.per_cpu_second)];
 
 /// Whether both are decided, and in opposite ways.
-fn is_reversed(ours: &Estimate, in_c: &Estimate) -> bool {
-    let above = |ratio: &Estimate| ratio.lower.is_some_and(|lower| lower > 1.0);
-    let below = |ratio: &Estimate| ratio.upper.is_some_and(|upper| upper < 1.0);
+fn is_reversed(ours: &MedianEstimate, in_c: &MedianEstimate) -> bool {
+    let above = |ratio: &MedianEstimate| ratio.lower.is_some_and(|lower| lower > 1.0);
+    let below = |ratio: &MedianEstimate| ratio.upper.is_some_and(|upper| upper < 1.0);
     (above(ours) && below(in_c)) || (below(ours) && above(in_c))
 }
 
