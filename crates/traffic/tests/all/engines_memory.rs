@@ -16,7 +16,9 @@ use proptest::prelude::*;
 
 use crate::support::mirror::Mirror;
 use crate::support::running::Running;
-use crate::support::{Group, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, small_parts};
+use crate::support::{
+    Group, echo_server, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, small_parts,
+};
 
 /// Sends numbered messages, and counts how often it is asked for one.
 #[derive(Debug)]
@@ -80,6 +82,42 @@ fn every_message_is_composed_once() {
             assert_eq!(outcome.group.left[0].0.composed, messages, "{engine}");
             assert_eq!((outcome.total_bytes, outcome.report.copied_bytes), (messages * size as u64, 0), "{engine}");
         }
+    });
+}
+
+/// Allocations of a run with more messages beyond those of one with fewer: none is made per message or per system call.
+const ALLOCATIONS_MORE_MAX: u64 = 100;
+
+#[test]
+fn a_writer_allocates_nothing_per_message() {
+    for_all_over_unix(|engine| {
+        let allocations = |messages: u64| {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            option::set(near.as_fd(), &option::SEND_BUFFER.to(16_384)).unwrap();
+            let running =
+                Running::start(engine, Group::joined(vec![(Numbered::of(messages, 4096), near.into())]), None, 64);
+            let mut bytes = vec![0; 4096 * messages as usize];
+            far.read_exact(&mut bytes).unwrap();
+            running.finish().allocations
+        };
+        let (few, many) = (allocations(100), allocations(3000));
+        assert!(many <= few + ALLOCATIONS_MORE_MAX, "{engine}: {few} allocations, then {many}");
+    });
+}
+
+#[test]
+fn a_server_allocates_nothing_per_call() {
+    for_all(|engine| {
+        let allocations = |calls: usize| {
+            let (listener, address) = listener();
+            let server = Running::start(engine, Group::server(Mirror::default), Some(listener.into()), 16_384);
+            let mut stream = plain(address);
+            (0..calls).for_each(|_| plain_call(&mut stream, 0, 500));
+            drop(stream);
+            server.tell().allocations
+        };
+        let (few, many) = (allocations(100), allocations(3000));
+        assert!(many <= few + ALLOCATIONS_MORE_MAX, "{engine}: {few} allocations, then {many}");
     });
 }
 

@@ -23,6 +23,8 @@ pub struct Outcome<F: Flow> {
     pub group: Group<F>,
     pub window: Window,
     pub total_bytes: u64,
+    /// Allocations that the engine's own thread made.
+    pub allocations: u64,
 }
 
 /// An engine at work.
@@ -56,9 +58,12 @@ impl<F: Flow + Send + 'static> Running<F> {
             let listener = listener.as_ref().map(AsFd::as_fd);
             let mut meter = Meter::start(&schedule, 0);
             let station = Station { listener, buffer_size, abort, told };
-            let (stop, report) = drive(engine, &mut group, station, &mut meter)?;
+            let mut driven = None;
+            let counted = allocation_counter::measure(|| driven = Some(drive(engine, &mut group, station, &mut meter)));
+            let (stop, report) = driven.expect("the closure runs once")?;
             meter.close_early();
-            Ok(Outcome { stop, report, group, window: meter.window(), total_bytes: meter.total_bytes() })
+            let (window, total_bytes) = (meter.window(), meter.total_bytes());
+            Ok(Outcome { stop, report, group, window, total_bytes, allocations: counted.count_total })
         });
         Running { thread, handle: receive.recv().unwrap(), flags }
     }
