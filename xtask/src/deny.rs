@@ -6,8 +6,8 @@
 use anyhow::{Result, ensure};
 use clap::{ArgMatches, Command};
 
-use crate::cargo;
-use crate::steps::{self, Done};
+use xtask::cargo;
+use xtask::steps::{self, Done};
 
 /// The release whose configuration `deny.toml` follows.
 const RELEASE: &str = "cargo-deny@^0.20";

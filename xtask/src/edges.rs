@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 
-use crate::cargo;
+use xtask::cargo;
 
 /// The edges allowed: a crate of the workspace, and the others that it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -43,20 +43,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-wire",
         ],
     ),
-    // The harness for what can only be verified on real sockets, the report for the schema of its document, the
-    // store for the session that the README shows, traffic for the commands of an end that is measured alone.
+    // `report` for the schema of its document, `store` for the session that the README shows.
+    ("xtask", &["bytegauge-model", "bytegauge-plan", "bytegauge-report", "bytegauge-store", "bytegauge-sys"]),
+    // `harness` verifies the method on real sockets, `traffic` contains the commands of an end that is measured alone.
     (
-        "xtask",
-        &[
-            "bytegauge-harness",
-            "bytegauge-model",
-            "bytegauge-plan",
-            "bytegauge-report",
-            "bytegauge-stats",
-            "bytegauge-store",
-            "bytegauge-sys",
-            "bytegauge-traffic",
-        ],
+        "lab",
+        &["bytegauge-harness", "bytegauge-model", "bytegauge-stats", "bytegauge-sys", "bytegauge-traffic", "xtask"],
     ),
 ];
 

@@ -14,7 +14,7 @@ use std::process::{ChildStdout, Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use crate::{product, setup};
+use xtask::{product, setup};
 
 /// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
 /// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.

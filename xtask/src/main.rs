@@ -1,38 +1,23 @@
-//! What the people who work on bytegauge run: tests as CI runs them, generated files, comparisons.
+//! Tasks of the developers of bytegauge: tests, rules, generated files, the report page, packages.
 //!
-//! Every task is one file and one row of [`TASKS`]. Never part of the product, never measures for a user.
+//! Every task is one file and one row of [`TASKS`]. Not part of the product. Studies and comparisons are in `lab`.
 #![forbid(unsafe_code)]
 // Developers run it on terminals of theirs: where one fails, a task may end.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod busy;
-mod cargo;
 mod deny;
-mod duration;
 mod edges;
 mod generate;
-mod group;
 mod hot_loops;
-mod lab;
-mod markdown;
 mod modules;
 mod package;
 mod page;
-mod peers;
 mod pictures;
-mod product;
-mod real_life;
-mod real_programs;
 mod rules;
-mod section;
-mod setup;
 mod skips;
 mod sources;
-mod steps;
 mod test;
-mod tournament;
 mod types;
-mod verify_stats;
 mod wording;
 
 use std::process::ExitCode;
@@ -55,13 +40,6 @@ const TASKS: &[Task] = &[
     Task { command: pictures::command, run: pictures::run },
     Task { command: package::command, run: package::run },
     Task { command: deny::command, run: deny::run },
-    Task { command: peers::command, run: peers::run },
-    Task { command: peers::arm::command, run: peers::run_arm },
-    Task { command: verify_stats::command, run: verify_stats::run },
-    Task { command: lab::command, run: lab::run },
-    Task { command: real_life::command, run: real_life::run },
-    Task { command: real_programs::command, run: real_programs::run },
-    Task { command: tournament::command, run: tournament::run },
 ];
 
 fn main() -> ExitCode {

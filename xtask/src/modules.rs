@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::cargo;
 use crate::sources::collect;
+use xtask::cargo;
 
 /// Files that may know each other in a circle.
 const MOST: usize = 2;
@@ -43,7 +43,8 @@ fn beyond(name: &str, circle: &[String]) -> Option<String> {
 
 /// Every crate of the workspace with its folder of sources.
 pub fn crates() -> Result<Vec<(String, PathBuf)>> {
-    let mut all = vec![("xtask".to_owned(), cargo::root().join("xtask/src"))];
+    let mut all: Vec<(String, PathBuf)> =
+        ["lab", "xtask"].map(|name| (name.to_owned(), cargo::root().join(name).join("src"))).into();
     for entry in fs::read_dir(cargo::root().join("crates"))? {
         let path = entry?.path();
         all.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), path.join("src")));

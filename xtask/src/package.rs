@@ -10,7 +10,7 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use crate::cargo;
+use xtask::cargo;
 
 /// Shells with completions: the name, and the file as the shell looks for it.
 const SHELLS: [(&str, &str); 3] = [("bash", "bytegauge.bash"), ("zsh", "_bytegauge"), ("fish", "bytegauge.fish")];

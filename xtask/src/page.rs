@@ -10,8 +10,8 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::steps::{self, Done};
-use crate::{cargo, setup};
+use xtask::steps::{self, Done};
+use xtask::{cargo, setup};
 
 /// What the program embeds.
 const COMMITTED: &str = "crates/report/page/page.html";

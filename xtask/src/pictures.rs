@@ -9,7 +9,8 @@ use bytegauge_report::render;
 use clap::{ArgMatches, Command};
 
 use crate::generate::screen;
-use crate::{cargo, page, steps};
+use crate::page;
+use xtask::{cargo, steps};
 
 /// `cargo xtask pictures`.
 pub fn command() -> Command {

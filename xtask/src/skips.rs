@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::steps::Done;
+use xtask::steps::Done;
 
 /// How a test says that it skipped itself.
 const MARK: &str = "SKIPPED: ";

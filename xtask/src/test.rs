@@ -3,7 +3,7 @@
 //! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides. What only
 //! `--all` does takes as long again and seldom fails where the rest passes: the report page is built anew and driven in a
 //! browser, the program is built as the README does and verifies bytes, and cargo-deny looks at the dependencies. Nothing here asks how fast something is:
-//! comparisons with other programs are `cargo xtask peers`, and in miniature the lab's.
+//! comparisons with other programs are `cargo lab peers`.
 
 use std::num::NonZero;
 use std::process::Command as Process;
@@ -12,8 +12,9 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::steps::{self, Done, Step};
-use crate::{cargo, deny, generate, hot_loops, page, product, rules, setup, skips};
+use crate::{deny, generate, hot_loops, page, rules, skips};
+use xtask::steps::{self, Done, Step};
+use xtask::{cargo, product, setup};
 
 /// All tests of all crates.
 const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];

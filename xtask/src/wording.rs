@@ -12,9 +12,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cargo;
 use tokens::{Syntax, Word};
 use words::{ALLOWED, BANNED, OPENERS, SKIPPED, STILL_TO_CLEAN};
+use xtask::cargo;
 
 /// Words of a test's name.
 const TEST_WORDS_MAX: usize = 8;
@@ -173,7 +173,7 @@ fn breaches_of_subject(subject: &str) -> Vec<String> {
         |area: &str| !area.is_empty() && area.chars().all(|c| c.is_ascii_lowercase() || "0123456789-/, ".contains(c));
     let has_form = subject
         .split_once(": ")
-        .is_some_and(|(area, rest)| is_area(area) && rest.chars().next().is_some_and(|c| c.is_lowercase()));
+        .is_some_and(|(area, rest)| is_area(area) && rest.chars().next().is_some_and(char::is_lowercase));
     if !has_form {
         found.push("has no area: write `area: verb object`".to_owned());
     }

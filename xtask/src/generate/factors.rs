@@ -8,7 +8,7 @@ use bytegauge_model::meaning;
 use bytegauge_model::relay_program::READY_RELAYS;
 use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
 
-use crate::markdown::{code, table};
+use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use bytegauge_report::view::document::schema;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::cargo;
+use xtask::cargo;
 
 /// A generated file: its path in the repository, and what makes its text.
 struct Document {

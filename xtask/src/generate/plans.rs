@@ -7,7 +7,7 @@ use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::{Level, Nanos};
 use bytegauge_plan::{Catalog, Family, Plan, ready, resolve};
 
-use crate::markdown::{code, table};
+use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Ready plans
 

@@ -7,7 +7,7 @@ use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{ImportOptions, Store};
 use flate2::read::GzDecoder;
 
-use crate::cargo;
+use xtask::cargo;
 
 const README: &str = "README.md";
 /// Made by `bytegauge export`.

@@ -81,6 +81,7 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/wire",
     "deny.toml",
     "docs",
+    "lab",
     "page",
     "plans",
     "xtask",

@@ -1,5 +1,5 @@
 //! What a statistic sees through a real machine's noise, and what switches something off for the whole machine: only
-//! a machine that does nothing else lets it, so `cargo xtask lab quiet` runs these one by one, and no other command does.
+//! a machine that does nothing else lets it, so `cargo lab quiet` runs these one by one, and no other command does.
 //!
 //! The same statistics are tested on generated numbers in `stats` and `report`, the same plants by what they count in
 //! `artefacts`: what is added here is that both meet.
@@ -9,7 +9,7 @@ use crate::bench::Bench;
 const DEVICE: &str = "stream --transport /dev/zero --profile drain --seed 1";
 
 #[test]
-#[ignore = "needs a quiet machine: cargo xtask lab quiet"]
+#[ignore = "needs a quiet machine: cargo lab quiet"]
 fn a_placement_with_two_modes() {
     let bench = Bench::new();
     let words = format!("{DEVICE} --read-size 64K,128K --trial-time 5ms --time 5s --blocks 40");
@@ -22,7 +22,7 @@ fn a_placement_with_two_modes() {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: cargo xtask lab quiet"]
+#[ignore = "needs a quiet machine: cargo lab quiet"]
 fn a_first_case_that_pays_the_warm_up() {
     let bench = Bench::new();
     let words = format!("{DEVICE} --read-size 64K --blocks 6 --time 20s");
@@ -34,7 +34,7 @@ fn a_first_case_that_pays_the_warm_up() {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: cargo xtask lab quiet"]
+#[ignore = "needs a quiet machine: cargo lab quiet"]
 fn a_server_that_works_has_its_knee_near_what_it_can_do() {
     // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
     let words = "call --transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 \
@@ -49,7 +49,7 @@ const RING: &str = "call --transport unix --profile echo --client-engine epoll -
                     --time 3s --quiet --format json";
 
 #[test]
-#[ignore = "switches io_uring off for the whole machine: cargo xtask lab quiet"]
+#[ignore = "switches io_uring off for the whole machine: cargo lab quiet"]
 fn io_uring_switched_off() {
     // The switch is the whole machine's: it is put back whatever happens.
     let bench = Bench::new();

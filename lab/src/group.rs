@@ -1,0 +1,86 @@
+//! A control group with a quota of CPU time, by whichever version of control groups this machine has.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The kernel's default period, microseconds (Documentation/admin-guide/cgroup-v2.rst, `cpu.max`).
+const PERIOD_US: u32 = 100_000;
+
+/// Between two looks at whether a group is empty.
+const LEAVING: Duration = Duration::from_millis(20);
+
+/// A group that is removed with this value; by then nobody may be in it.
+#[derive(Debug)]
+pub struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// A new and empty group that gets so many CPUs.
+    ///
+    /// # Errors
+    /// When this user or this machine cannot make one.
+    pub fn with_cpus(cpus: f64) -> Result<ControlGroup> {
+        let quota = (cpus * f64::from(PERIOD_US)).round();
+        let unified = Path::new(ROOT).join("cgroup.controllers").exists();
+        let parent = if unified { PathBuf::from(ROOT) } else { Path::new(ROOT).join("cpu") };
+        let group = ControlGroup(parent.join(format!("bytegauge-quota-{}", std::process::id())));
+        fs::create_dir(&group.0).with_context(|| format!("making {}", group.0.display()))?;
+        if unified {
+            group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
+        } else {
+            group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
+            group.set("cpu.cfs_quota_us", &quota.to_string())?;
+        }
+        Ok(group)
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<()> {
+        let path = self.0.join(name);
+        fs::write(&path, value).with_context(|| format!("writing {value} to {}", path.display()))
+    }
+
+    /// A command that runs a program in this group: a shell enters it and becomes the program.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Process {
+        let mut command = Process::new("sh");
+        command.args(["-c", "echo $$ > \"$GROUP/cgroup.procs\" && exec \"$0\" \"$@\""]).env("GROUP", &self.0);
+        command.arg(program);
+        command
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // Whoever was killed in it leaves it a moment later.
+        for _ in 0..100 {
+            match fs::remove_dir(&self.0) {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => std::thread::sleep(LEAVING),
+                _ => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_runs_in_the_group_and_the_group_goes_away() {
+        let group = match ControlGroup::with_cpus(0.5) {
+            Ok(group) => group,
+            Err(reason) => return eprintln!("SKIPPED: no control group can be limited here: {reason:#}"),
+        };
+        let output = group.command(Path::new("cat")).arg("/proc/self/cgroup").output().unwrap();
+        let (told, path) = (String::from_utf8_lossy(&output.stdout).into_owned(), group.0.clone());
+        assert!(told.contains(path.file_name().unwrap().to_str().unwrap()), "{told}");
+        drop(group);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,75 @@
+//! What all sections share: the program, the machine's CPUs, and how much to run.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use bytegauge_sys::topology::Topology;
+
+use super::ours::Ours;
+use crate::section::today;
+use xtask::product;
+
+/// How much to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Blocks of a session.
+    pub blocks: u64,
+    /// Length of a run, seconds.
+    pub seconds: u64,
+    /// One pair or few settings: does it still work?
+    pub quick: bool,
+}
+
+impl Effort {
+    /// A smoke.
+    pub const QUICK: Effort = Effort { blocks: 1, seconds: 1, quick: true };
+}
+
+/// The place of all comparisons.
+pub struct Bench {
+    /// The product, built for release.
+    pub ours: Ours,
+    /// The product as it once was.
+    pub earlier: Option<PathBuf>,
+    /// Words in the names of the engines' rows that are measured.
+    pub rows: Option<String>,
+    /// Rounds of such a row.
+    pub rounds: u64,
+    /// Length of a trial of such a row, milliseconds.
+    pub window_ms: u64,
+    /// The CPUs to pin to.
+    pub topology: Topology,
+    /// How much to run.
+    pub effort: Effort,
+    /// Seed of the order.
+    pub seed: u64,
+    /// The day, UTC.
+    pub date: String,
+}
+
+impl Bench {
+    /// Takes the product, or builds it, and reads the machine.
+    ///
+    /// # Errors
+    /// When it does not build.
+    pub fn new(program: Option<PathBuf>, effort: Effort, seed: u64) -> Result<Bench> {
+        let program = program.map_or_else(product::built, Ok)?;
+        Ok(Bench {
+            ours: Ours::new(program)?,
+            earlier: None,
+            rows: None,
+            rounds: 1,
+            window_ms: 1,
+            topology: Topology::read()?,
+            effort,
+            seed,
+            date: today()?,
+        })
+    }
+
+    /// The flags that repeat it.
+    pub fn flags(&self) -> String {
+        let Effort { blocks, seconds, quick } = self.effort;
+        if quick { "--quick".into() } else { format!("--blocks {blocks} --seconds {seconds} --seed {}", self.seed) }
+    }
+}

@@ -1,0 +1,75 @@
+//! The machine of a comparison: by its CPU and kernel, never by its host name.
+
+use bytegauge_sys::environment::Environment;
+use bytegauge_sys::topology::Topology;
+use serde_json::Value;
+
+use xtask::markdown::code;
+
+/// What matters of it to a stream or a call over loopback, in a line, from the environment in bytegauge's JSON. bytegauge's end
+/// may be pinned: its own view of the CPUs is not the machine's, and it takes the other end for another program.
+pub fn line(environment: &Value, topology: &Topology) -> String {
+    let cpus: Vec<String> = topology.cpus.iter().map(|place| place.cpu.to_string()).collect();
+    let at = |pointer: &str| shown(environment, pointer);
+    format!(
+        "Machine: {}, CPUs {}, {}, {}, congestion control {}; environment at the end, in \
+         which the other end counts as another program: grade {}: {}.",
+        cpu(environment),
+        cpus.join(", "),
+        kernel(environment),
+        at("/os_pretty_name"),
+        code(at("/network/congestion_control")),
+        at("/grade"),
+        at("/reasons")
+    )
+}
+
+/// The CPU and the kernel of this machine.
+pub fn of_host() -> String {
+    let environment = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
+    format!("{}, {}", cpu(&environment), kernel(&environment))
+}
+
+fn cpu(environment: &Value) -> String {
+    let virtual_machine =
+        if environment.pointer("/hypervisor") == Some(&Value::Bool(true)) { " (virtual machine)" } else { "" };
+    format!("{}{virtual_machine}", shown(environment, "/cpu/model"))
+}
+
+/// The part behind the version is the builder's own and may name whom it was built for.
+fn kernel(environment: &Value) -> String {
+    let release = shown(environment, "/kernel_release");
+    format!("Linux {}", release.split(['-', '+']).next().unwrap_or_default())
+}
+
+fn shown(environment: &Value, pointer: &str) -> String {
+    match environment.pointer(pointer) {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_named_without_its_builder() {
+        let environment = serde_json::json!({
+            "kernel_release": "6.1.0-builder", "hypervisor": true, "grade": "B", "reasons": ["turbo unknown"],
+            "os_pretty_name": "System Y", "cpu": {"model": "CPU X", "allowed": [0, 1]},
+            "network": {"congestion_control": "cubic"},
+        });
+        assert_eq!(
+            line(&environment, &Topology { cpus: Vec::new() }),
+            "Machine: CPU X (virtual machine), CPUs , Linux 6.1.0, System Y, congestion control `cubic`; environment at \
+             the end, in which the other end counts as another program: grade B: turbo unknown."
+        );
+    }
+}

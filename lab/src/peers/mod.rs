@@ -1,0 +1,244 @@
+//! `cargo lab peers`: bytegauge beside programs that do the same work, as ratios with intervals.
+//!
+//! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
+//! that one section can be measured again without the others. Who does the comparing is the product: two programs are a
+//! session of `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback, or in
+//! namespaces of its own ([`two_hosts`]).
+
+pub mod arm;
+mod bench;
+mod calls;
+mod compare;
+mod earlier;
+mod engines;
+pub mod foreign;
+mod hosts;
+mod iperf3;
+mod machine;
+mod ours;
+mod pairs;
+mod process;
+mod rings;
+mod sockperf;
+mod stream;
+mod two_hosts;
+mod udp;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::section;
+use bench::{Bench, Effort};
+use pairs::Rivalry;
+use xtask::{cargo, setup};
+
+const DOCUMENT: &str = "docs/performance.md";
+const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes beside a program that does nothing else.";
+
+/// One comparison.
+struct Section {
+    /// Its name on the command line and in the document's markers.
+    name: &'static str,
+    /// What it compares.
+    summary: &'static str,
+    /// Installs what it needs; the reason if that cannot be had.
+    prepare: fn(&Bench) -> Result<(), String>,
+    /// Measures, prints lines for the terminal, and makes the document's part.
+    work: Work,
+}
+
+/// Whose sessions a section is made of.
+enum Work {
+    /// Of two programs each.
+    Pairs(&'static Rivalry),
+    /// One, of more than two.
+    Session(fn(&Bench) -> Result<String>),
+}
+
+const SECTIONS: &[Section] = &[
+    Section {
+        name: "stream",
+        summary: "a TCP stream beside iperf3's",
+        prepare: |_| setup::package("iperf3", "iperf3"),
+        work: Work::Pairs(&stream::COMPARISON),
+    },
+    Section {
+        name: "hosts",
+        summary: "a TCP stream between two hosts beside iperf3's",
+        prepare: |_| hosts::prepare(),
+        work: Work::Pairs(&hosts::COMPARISON),
+    },
+    Section {
+        name: "engines",
+        summary: "every engine compared with a minimal C program, one end at a time",
+        prepare: engines::prepare,
+        work: Work::Session(engines::compared),
+    },
+    Section {
+        name: "sockperf",
+        summary: "ping-pong beside sockperf's",
+        prepare: |_| setup::package("sockperf", "sockperf"),
+        work: Work::Pairs(&sockperf::COMPARISON),
+    },
+    Section {
+        name: "ring",
+        summary: "io_uring NOPs beside liburing in C and the io-uring crate",
+        prepare: |_| setup::library("liburing", "liburing-dev"),
+        work: Work::Session(rings::compared),
+    },
+    Section {
+        name: "udp",
+        summary: "datagrams one way beside iperf3's",
+        prepare: |_| setup::package("iperf3", "iperf3"),
+        work: Work::Pairs(&udp::COMPARISON),
+    },
+    Section {
+        name: "earlier",
+        summary: "our servers and loops beside those of an earlier build, the program of --earlier",
+        prepare: earlier::prepare,
+        work: Work::Pairs(&earlier::COMPARISON),
+    },
+];
+
+/// `cargo lab peers-run`: one run of one program.
+///
+/// # Errors
+/// With what the program said.
+pub fn run_arm(matches: &ArgMatches) -> Result<()> {
+    arm::run(matches, |section| match SECTIONS.iter().find(|known| known.name == section).map(|known| &known.work) {
+        Some(Work::Pairs(rivalry)) => rivalry.arms,
+        Some(Work::Session(_)) | None => &[],
+    })
+}
+
+/// `cargo lab peers`.
+pub fn command() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..=10_000))
+            .help(help)
+            .default_value(default)
+    };
+    let names = SECTIONS.iter().map(|section| format!("{}: {}", section.name, section.summary)).collect::<Vec<_>>();
+    Command::new("peers")
+        .about("Compare bytegauge with other programs and write docs/performance.md")
+        .arg(
+            Arg::new("section")
+                .value_name("SECTION")
+                .num_args(0..)
+                .value_parser(SECTIONS.iter().map(|section| section.name).collect::<Vec<_>>())
+                .hide_possible_values(true)
+                .help(format!("What to compare, instead of everything ({})", names.join("; "))),
+        )
+        .arg(number("blocks", "8", "Blocks of a session; below 6 there is no interval at 95 %"))
+        .arg(number("seconds", "1", "Length of a run"))
+        .arg(number("seed", "1", "Seed of the order"))
+        .arg(
+            Arg::new("program")
+                .long("program")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("A bytegauge that is built already, instead of this one for release"),
+        )
+        .arg(
+            Arg::new("earlier")
+                .long("earlier")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("The bytegauge of an earlier build, which section `earlier` compares this one with"),
+        )
+        .arg(
+            number(
+                "rounds",
+                "12",
+                "Rounds of a row of section `engines`; 0 writes the document of those that are kept",
+            )
+            .value_parser(value_parser!(u64).range(..=10_000)),
+        )
+        .arg(number("window", "300", "Length of a trial of section `engines`, milliseconds"))
+        .arg(
+            Arg::new("rows")
+                .long("rows")
+                .value_name("WORDS")
+                .help("Rows of section `engines` with all these words in their names: \"reader tcp\""),
+        )
+        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, one block"))
+        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
+}
+
+/// Compares, prints, writes.
+///
+/// # Errors
+/// When a program is missing or a run fails.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied().with_context(|| format!("--{name} has a default"));
+    let effort = if matches.get_flag("quick") {
+        Effort::QUICK
+    } else {
+        Effort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
+    };
+    let mut bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
+    bench.rounds = number("rounds")?;
+    bench.window_ms = number("window")?;
+    bench.rows = matches.get_one::<String>("rows").cloned();
+    bench.earlier = matches.get_one::<PathBuf>("earlier").cloned();
+    let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
+    let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));
+    let mut reasons = Vec::new();
+    for section in chosen {
+        if let Err(reason) = (section.prepare)(&bench) {
+            println!("{}: skipped: {reason}", section.name);
+            reasons.push(format!("{}: {reason}", section.name));
+            continue;
+        }
+        let text = compared(section, &bench)?;
+        if !matches.get_flag("no-write") {
+            section::write(&cargo::root().join(DOCUMENT), &format!("peers {}", section.name), HEADER, &text)?;
+            println!("wrote {DOCUMENT}, {}", section.name);
+        }
+    }
+    ensure!(asked.is_empty() || reasons.is_empty(), "not everything was compared: {}", reasons.join("; "));
+    Ok(())
+}
+
+/// The comparisons in miniature: do they still work? The reasons of those that cannot be made here.
+///
+/// # Errors
+/// As [`run`].
+pub fn smoke() -> Result<Vec<String>> {
+    let bench = Bench::new(None, Effort::QUICK, 1)?;
+    let mut reasons = Vec::new();
+    for section in SECTIONS {
+        match (section.prepare)(&bench) {
+            Ok(()) => drop(compared(section, &bench)?),
+            Err(reason) => reasons.push(format!("{}: {reason}", section.name)),
+        }
+    }
+    Ok(reasons)
+}
+
+fn compared(section: &Section, bench: &Bench) -> Result<String> {
+    let text = match &section.work {
+        Work::Pairs(rivalry) => pairs::compared(rivalry, section.name, bench),
+        Work::Session(run) => run(bench),
+    };
+    text.with_context(|| section.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_have_names_of_their_own() {
+        let mut names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SECTIONS.len());
+        assert!(SECTIONS.iter().all(|section| !section.summary.is_empty()));
+    }
+}

@@ -1,0 +1,202 @@
+//! Two programs beside each other: each pair is a session of `bytegauge ab`, whose blocks, order, twin and interval are the
+//! product's own. What is added here is which programs, and a table.
+
+use anyhow::{Context, Result, bail};
+use bytegauge_stats::interval::MedianEstimate;
+use serde_json::Value;
+
+use super::arm::{self, Arm};
+use super::bench::Bench;
+use super::compare::{Aim, interval};
+use super::machine;
+use super::two_hosts::TwoHosts;
+use xtask::markdown::table;
+
+/// A section that compares pairs.
+pub struct Rivalry {
+    /// Its heading.
+    pub heading: &'static str,
+    /// What is compared, each by sessions of its own.
+    pub measures: &'static [Measure],
+    /// Builds what is needed.
+    pub pairs: fn(&Bench) -> Result<Rivals>,
+    /// How its programs are run, by name.
+    pub arms: &'static [(&'static str, Arm)],
+    /// What must be known of the method, as a list.
+    pub method: &'static str,
+}
+
+/// A number that a run prints.
+pub struct Measure {
+    /// As `--metric` takes it.
+    metric: &'static str,
+    /// What it is, with its unit.
+    title: &'static str,
+    /// What the printed number is, of a rate of the session's.
+    printed: fn(f64) -> f64,
+    /// That number in the unit.
+    shown: fn(f64) -> String,
+}
+
+impl Measure {
+    /// A rate: more is better.
+    pub const fn rate(title: &'static str, shown: fn(f64) -> String) -> Measure {
+        Measure { metric: "regex:rate (.*)", title, printed: |rate| rate, shown }
+    }
+
+    /// Seconds: less is better.
+    pub const fn cost(title: &'static str, shown: fn(f64) -> String) -> Measure {
+        Measure { metric: "time:cost (.*)", title, printed: |rate| 1.0 / rate, shown }
+    }
+}
+
+/// The pairs of a section.
+#[derive(Default)]
+pub struct Rivals {
+    /// Those that can be compared here.
+    pub pairs: Vec<Rival>,
+    /// Why others cannot.
+    pub left_out: Vec<String>,
+    /// Where they run, held as long as they are compared.
+    pub held: Option<TwoHosts>,
+}
+
+/// Two programs that do the same.
+pub struct Rival {
+    /// Under which conditions.
+    pub what: String,
+    /// What ours is compared with.
+    pub theirs: Player,
+    /// Ours.
+    pub ours: Player,
+    /// What is aimed at, by measure.
+    pub aims: &'static [Option<Aim>],
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Player {
+    name: String,
+    words: Vec<String>,
+}
+
+impl Player {
+    /// A program, the arm that runs it, and the arm's words, none of which holds a space.
+    pub fn new(name: &str, arm: &str, words: &[String]) -> Player {
+        Player { name: name.to_owned(), words: [arm.to_owned()].into_iter().chain(words.iter().cloned()).collect() }
+    }
+}
+
+/// Compares, and makes the document's part.
+///
+/// # Errors
+/// When a program does not build, or a session does not begin.
+pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<String> {
+    let Rivals { pairs, mut left_out, held } = (rivalry.pairs)(bench)?;
+    let mut text = format!(
+        "## {}\n\nMade by `cargo lab peers {section} {}` on {}, each row by a session of `bytegauge ab`. Above 1, ours is \
+         better.\n",
+        rivalry.heading,
+        bench.flags(),
+        bench.date
+    );
+    for (at, measure) in rivalry.measures.iter().enumerate() {
+        let (mut rows, mut aims) = (Vec::new(), String::new());
+        for pair in &pairs {
+            let named = format!("{}: {} beside {}", pair.what, pair.ours.name, pair.theirs.name);
+            let versus = session(section, measure, pair, bench).with_context(|| named.clone())?;
+            let rate = |side: &str| versus[side]["rate"].as_f64().map(measure.printed).map(measure.shown);
+            let (Some(theirs), Some(ours)) = (rate("a"), rate("b")) else {
+                left_out.push(format!("{named}: {}", why_not(&versus)));
+                continue;
+            };
+            let ratio = ratio(&versus);
+            let row = [&pair.what, &pair.theirs.name, &theirs, &pair.ours.name, &ours, &interval(&ratio)];
+            eprintln!("{}", row.map(String::as_str).join("  "));
+            rows.push(row.map(String::clone).to_vec());
+            let aim = pair.aims.get(at).copied().flatten();
+            aims.extend(aim.map(|aim| format!("- {}\n", aim.verdict(&ratio, &named))));
+        }
+        let headings = ["what", "program", measure.title, "ours", measure.title, "ours over it (95 %)"];
+        text.push_str(&format!("\n{}{}{aims}", table(&headings, rows), if aims.is_empty() { "" } else { "\n" }));
+    }
+    drop(held);
+    if pairs.is_empty() {
+        bail!("nothing can be compared here: {}", left_out.join("; "));
+    }
+    left_out.dedup();
+    left_out.iter().for_each(|reason| text.push_str(&format!("\nLeft out: {reason}.\n")));
+    println!("{text}");
+    let line = machine::line(&bench.ours.environment()?, &bench.topology);
+    Ok(format!("{text}\n{line}\n\n{}{}", rivalry.method, method(bench)))
+}
+
+/// What one session says of a pair.
+fn session(section: &str, measure: &Measure, pair: &Rival, bench: &Bench) -> Result<Value> {
+    let task = std::env::current_exe().context("asking where this program lies")?;
+    let words = |side: &Player| {
+        format!(
+            "cmd:{} {} {} {section} {}",
+            task.display(),
+            arm::NAME,
+            bench.ours.program().display(),
+            side.words.join(" ")
+        )
+    };
+    let (a, b, blocks, seed) =
+        (words(&pair.theirs), words(&pair.ours), bench.effort.blocks.to_string(), bench.seed.to_string());
+    bench.ours.versus(&[
+        "--a",
+        &a,
+        "--b",
+        &b,
+        "--metric",
+        measure.metric,
+        "--blocks",
+        &blocks,
+        "--analyses",
+        "1",
+        "--seed",
+        &seed,
+    ])
+}
+
+fn why_not(versus: &Value) -> String {
+    let reasons = ["a", "b"].into_iter().filter_map(|side| versus[side]["reason"].as_str());
+    reasons.collect::<Vec<_>>().join("; ")
+}
+
+/// Our rate over theirs. The document tells how much longer `b` takes for the same work; below 0, how much longer `a` does.
+fn ratio(versus: &Value) -> MedianEstimate {
+    let end =
+        |name: &str| versus[name].as_f64().map(|longer| if longer < 0.0 { 1.0 - longer } else { 1.0 / (1.0 + longer) });
+    MedianEstimate {
+        median: end("longer"),
+        lower: end("upper"),
+        upper: end("lower"),
+        n: versus["blocks"].as_u64().and_then(|blocks| usize::try_from(blocks).ok()).unwrap_or(0),
+        level: versus["level"].as_f64().unwrap_or_default(),
+        attained: None,
+    }
+}
+
+fn method(bench: &Bench) -> String {
+    format!(
+        "- {} blocks a session: both programs in random order, one of them twice, each run {} s long after a warm-up that does \
+         not count. The ratio is the median over blocks, with the interval that the session gives.\n",
+        bench.effort.blocks, bench.effort.seconds
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_read_off_what_the_session_says() {
+        let said = serde_json::json!({"longer": 0.25, "lower": -0.5, "upper": 1.0, "blocks": 8, "level": 0.95});
+        let found = ratio(&said);
+        assert_eq!((found.median, found.lower, found.upper, found.n), (Some(0.8), Some(0.5), Some(1.5), 8));
+        assert_eq!(ratio(&serde_json::json!({"longer": null})).median, None);
+    }
+}

@@ -1,0 +1,218 @@
+//! `cargo lab real-programs`: does what bytegauge advises hold in programs that people run?
+//!
+//! For each program of [`cases`] a session of `bytegauge stream` asks the matching question, and a session of `bytegauge
+//! check` tries the program with what was advised among all other sizes, in random order within blocks. Nothing is
+//! measured or judged here: both sessions are the product's, and the table is what their documents say. A case that was
+//! measured is kept in a file, so that the table may be made in pieces.
+
+mod cases;
+mod table;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+
+use crate::peers::foreign;
+use crate::section;
+use cases::{CASES, Case, VALUES};
+use xtask::{cargo, product, setup};
+
+const SECTION: &str = "real-programs";
+
+/// Bytes of the file that is served.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Where ports are looked for: below those that the kernel deals out, of which one might be in use again by the time that
+/// a server wants it.
+const PORTS: std::ops::Range<u16> = 21_000..30_000;
+
+/// `cargo lab real-programs`.
+pub fn command() -> Command {
+    let names = CASES.iter().map(|case| case.name).collect::<Vec<_>>();
+    let time = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("TIME").default_value(default).help(help)
+    };
+    Command::new("real-programs")
+        .about("Ask bytegauge what suits dd, socat, nginx, …, try it there, and write docs/verification.md")
+        .arg(
+            Arg::new("case").value_name("CASE").num_args(0..).value_parser(names).help("Which, instead of all of them"),
+        )
+        .arg(time("question", "20s", "Budget of a question"))
+        .arg(time("budget", "40s", "Budget of a program"))
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .action(ArgAction::SetTrue)
+                .help("Leave out cases that were measured before"),
+        )
+        .arg(
+            Arg::new("report-only")
+                .long("report-only")
+                .action(ArgAction::SetTrue)
+                .help("Measure nothing, make the table of what was measured"),
+        )
+        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the section, write no file"))
+}
+
+/// Measures the cases and writes the section.
+///
+/// # Errors
+/// When bytegauge or a peer cannot be built, or the document cannot be written. A case that comes to nothing is told.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let asked: Vec<&String> = matches.get_many("case").into_iter().flatten().collect();
+    let time = |name: &str| matches.get_one::<String>(name).with_context(|| format!("--{name} has a default"));
+    let target = cargo::workspace()?.target_directory;
+    let kept = Kept(target.join("real-programs"));
+    fs::create_dir_all(&kept.0).with_context(|| format!("making {}", kept.0.display()))?;
+    let mut missing = Vec::new();
+    if !matches.get_flag("report-only") {
+        let program = product::built()?;
+        foreign::prepare_c().map_err(anyhow::Error::msg)?;
+        let bench = Bench::new(program, [time("question")?, time("budget")?])?;
+        for case in CASES.iter().filter(|case| asked.is_empty() || asked.iter().any(|name| *name == case.name)) {
+            if matches.get_flag("resume") && kept.file(case).exists() {
+                continue;
+            }
+            match setup::on_path(case.program, case.package) {
+                Ok(program) => {
+                    eprintln!("{}: {}", case.name, case.setting);
+                    match bench.measured(case, &program) {
+                        Ok(measured) => kept.write(case, &measured)?,
+                        // The others do not hang on it.
+                        Err(error) => {
+                            eprintln!("{}: came to nothing: {error:#}", case.name);
+                            missing.push(format!("{} came to nothing", case.name));
+                        }
+                    }
+                }
+                Err(reason) => {
+                    println!("{}: skipped: {reason}", case.name);
+                    missing.push(reason);
+                }
+            }
+        }
+    }
+    let text = table::text(&kept.all()?, &section::today()?, &missing);
+    section::of_verification(SECTION, &text, matches.get_flag("no-write"))
+}
+
+/// What was measured of each case: a file that is there is whole.
+struct Kept(PathBuf);
+
+impl Kept {
+    fn file(&self, case: &Case) -> PathBuf {
+        self.0.join(format!("{}.json", case.name))
+    }
+
+    fn write(&self, case: &Case, measured: &Value) -> Result<()> {
+        let unfinished = self.file(case).with_extension("part");
+        fs::write(&unfinished, measured.to_string()).context("keeping what was measured")?;
+        fs::rename(&unfinished, self.file(case)).context("keeping what was measured")
+    }
+
+    /// The cases that were measured, in the order of the list.
+    fn all(&self) -> Result<Vec<(&'static Case, Value)>> {
+        let there = CASES.iter().filter(|case| self.file(case).exists());
+        there
+            .map(|case| {
+                let file = self.file(case);
+                let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+                Ok((case, serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()))?))
+            })
+            .collect()
+    }
+}
+
+/// Where the cases run: the product, its store, files that programs read, and the peers.
+struct Bench {
+    program: PathBuf,
+    budgets: [String; 2],
+    folder: tempfile::TempDir,
+    ends: PathBuf,
+}
+
+impl Bench {
+    fn new(program: PathBuf, budgets: [&String; 2]) -> Result<Bench> {
+        let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
+        let files = folder.path().join("files");
+        fs::create_dir(&files).context("making a folder to serve files from")?;
+        // Read out of the page cache, and without a byte on any disk.
+        fs::File::create(files.join("zeros")).and_then(|file| file.set_len(FILE_BYTES)).context("making a file")?;
+        Ok(Bench { program, budgets: budgets.map(Clone::clone), folder, ends: foreign::STREAM_ENDS.built()? })
+    }
+
+    /// The documents of both sessions: the question's and the program's.
+    fn measured(&self, case: &Case, program: &Path) -> Result<Value> {
+        let filled = self.fill(case, program)?;
+        let [for_question, for_program] = &self.budgets;
+        let mut ask = words(&["stream", "--profile", "drain", "--time", for_question]);
+        ask.extend(words(case.question));
+        let mut check = words(&["check", "--values", VALUES, "--default", case.default, "--metric", case.metric]);
+        check.extend(words(&["--time", for_program]));
+        if let Some(placement) = case.placement {
+            ask.extend(words(&["--ends", "processes", "--placement", placement]));
+            check.extend(words(&["--placement", placement]));
+        }
+        let question = self.document(&ask)?;
+        let session = question["session"].as_i64().context("the question has no session")?.to_string();
+        check.extend(words(&["--recommendation", &session]));
+        if let Some((start, ready)) = case.start {
+            check.extend(["--start".to_owned(), filled(start), "--ready".to_owned(), filled(ready)]);
+        }
+        check.extend(["--load".to_owned(), filled(case.load)]);
+        Ok(json!({"question": question, "check": self.document(&check)?}))
+    }
+
+    /// Puts ports and files into a text; what a case needs beside itself is made.
+    fn fill(&self, case: &Case, program: &Path) -> Result<impl Fn(&str) -> String> {
+        let mut free = free_ports();
+        let mut port = || free.next().context("no port is free").map(|port| port.to_string());
+        let sources = foreign::source();
+        let dir = self.folder.path().display().to_string();
+        let mut places = vec![
+            ("{port}", port()?),
+            ("{back}", port()?),
+            ("{dir}", dir),
+            ("{ends}", self.ends.display().to_string()),
+            ("{sinks}", sources.join("sinks").display().to_string()),
+            ("{program}", program.display().to_string()),
+        ];
+        if case.load.contains("{go}") {
+            places.push(("{go}", foreign::built_go_sink()?.display().to_string()));
+        }
+        for name in ["haproxy.cfg", "nginx.conf"] {
+            let text = fs::read_to_string(sources.join("conf").join(name)).with_context(|| name)?;
+            let text = text.replace("@PORT@", &places[0].1).replace("@BACK@", &places[1].1);
+            fs::write(self.folder.path().join(name), text).with_context(|| name)?;
+        }
+        Ok(move |text: &str| places.iter().fold(text.to_owned(), |text, (name, place)| text.replace(name, place)))
+    }
+
+    fn document(&self, args: &[String]) -> Result<Value> {
+        let mut command = Process::new(&self.program);
+        command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(self.folder.path().join("results.db"));
+        let output = command.output().context("running bytegauge")?;
+        ensure!(
+            output.status.success(),
+            "bytegauge {}: {}: {}",
+            args.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Ports at which nobody listens now.
+fn free_ports() -> impl Iterator<Item = u16> {
+    PORTS.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+}

@@ -1,0 +1,267 @@
+//! What the documents of the sessions say, as a table. Judges nothing by itself.
+
+use bytegauge_model::Bytes;
+use bytegauge_model::unit::significant;
+use serde_json::Value;
+
+use super::cases::Case;
+use xtask::markdown::table;
+
+/// What counts as good enough, and what is too bad for a single case.
+const GOOD: f64 = 0.05;
+const BAD: f64 = 0.15;
+
+/// CPUs' worth of other programs beside a case above which its misses say nothing.
+const CROWDED: f64 = 0.2;
+
+/// One size of a program.
+struct Tried {
+    size: u64,
+    rate: f64,
+    /// By so much dearer than the best confirmed, simultaneous bounds.
+    bounds: Option<(f64, f64)>,
+    is_best: bool,
+}
+
+/// By so much dearer than the program's best.
+struct Loss {
+    by_median: f64,
+    bounds: Option<(f64, f64)>,
+}
+
+impl Loss {
+    fn is_shown_good(&self) -> bool {
+        self.bounds.is_some_and(|(_, upper)| upper <= GOOD)
+    }
+
+    fn may_be_good(&self) -> bool {
+        self.by_median <= GOOD || self.bounds.is_some_and(|(lower, _)| lower <= GOOD)
+    }
+}
+
+/// What became of one case.
+struct Story<'a> {
+    case: &'a Case,
+    question: String,
+    /// Every size that the answer names, and the one that a single setting takes.
+    named: Vec<String>,
+    advised: Option<u64>,
+    proven: bool,
+    tried: Vec<Tried>,
+    steal: f64,
+    /// CPUs' worth of work by other programs, beside the question or beside the program: the larger.
+    others: f64,
+}
+
+/// The section.
+pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> String {
+    let stories: Vec<Story<'_>> = measured.iter().map(|(case, documents)| Story::of(case, documents)).collect();
+    let losses: Vec<Loss> = stories.iter().filter_map(Story::loss).collect();
+    let defaults: Vec<f64> = stories.iter().filter_map(|story| story.above_best(story.default()?)).collect();
+    let count = |holds: &dyn Fn(&Loss) -> bool| losses.iter().filter(|loss| holds(loss)).count();
+    let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
+    let mut text = format!(
+        "Made by `cargo lab real-programs` on {date}: for each program the matching question to `bytegauge stream`, then \
+         the program itself by `bytegauge check` with the advice among 4, 16, 64, 256 KiB and 1 MiB, in random order \
+         within blocks.\n\n\
+         Of {} cases the advice is shown to be within 5 % of the program's best in {}; its median is within 5 % in {}, its \
+         interval reaches there in {}; the worst median is {} dearer. What the programs have unless somebody sets it, or \
+         what people pick: within 5 % in {}, the worst {} dearer.\n\n",
+        losses.len(),
+        count(&Loss::is_shown_good),
+        count(&|loss| loss.by_median <= GOOD),
+        count(&Loss::may_be_good),
+        share(worst(&mut losses.iter().map(|loss| loss.by_median))),
+        defaults.iter().filter(|loss| **loss <= GOOD).count(),
+        share(worst(&mut defaults.iter().copied())),
+    );
+    text.push_str(&table(
+        &[
+            "program",
+            "set",
+            "question",
+            "advice",
+            "best set of the program",
+            "dearer than its best",
+            "default",
+            "host took",
+            "others, CPUs",
+        ],
+        stories.iter().map(Story::row),
+    ));
+    let of = |holds: &dyn Fn(f64) -> bool| -> Vec<&str> {
+        let losing = stories.iter().filter(|story| story.loss().is_some_and(|loss| holds(loss.by_median)));
+        losing.map(|story| story.case.name).collect()
+    };
+    for (what, names) in [
+        ("Beyond 15 %", of(&|loss| loss > BAD)),
+        ("Between 5 and 15 %", of(&|loss| loss > GOOD && loss <= BAD)),
+        (
+            "Beside other programs' work (more than 0.2 CPUs), so that nothing is to be read from a miss",
+            stories.iter().filter(|story| story.others > CROWDED).map(|story| story.case.name).collect(),
+        ),
+        (
+            "Without a verdict",
+            stories.iter().filter(|story| story.loss().is_none()).map(|story| story.case.name).collect(),
+        ),
+    ] {
+        if !names.is_empty() {
+            text.push_str(&format!("\n{what}: {}.\n", names.join(", ")));
+        }
+    }
+    if !missing.is_empty() {
+        text.push_str(&format!("\nNot tried: {}.\n", missing.join("; ")));
+    }
+    text
+}
+
+impl<'a> Story<'a> {
+    fn of(case: &'a Case, documents: &Value) -> Story<'a> {
+        let row = &documents["question"]["answer"]["use"]["rows"][0];
+        let named: Vec<(&String, u64)> = row["choice"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, size)| Some((name, size.as_u64()?)))
+            .collect();
+        let check = &documents["check"];
+        let best: Vec<&str> = list(&check["groups"][0]["best_set"]).filter_map(Value::as_str).collect();
+        let confirmed = list(&check["cells"]).filter(|cell| cell["kind"] == "candidate" && cell["stage"] == "confirm");
+        let tried = confirmed.filter_map(|cell| {
+            Some(Tried {
+                size: cell["factors"]["value"].as_u64()?,
+                rate: cell["estimate"]["median"].as_f64()?,
+                bounds: cell["above_best_lower"].as_f64().zip(cell["above_best_upper"].as_f64()),
+                is_best: cell["id"].as_str().is_some_and(|id| best.contains(&id)),
+            })
+        });
+        Story {
+            case,
+            question: row["question"].as_str().unwrap_or_default().to_owned(),
+            named: named.iter().map(|(name, size)| format!("{} {}", name.replace('_', " "), Bytes(*size))).collect(),
+            advised: named.iter().map(|(_, size)| *size).max(),
+            proven: row["standing"] == "proven",
+            tried: tried.collect(),
+            steal: check["environment"]["steal_share"].as_f64().unwrap_or(0.0),
+            others: [check, &documents["question"]]
+                .iter()
+                .filter_map(|document| document["environment"]["foreign_cpus"].as_f64())
+                .fold(0.0, f64::max),
+        }
+    }
+
+    fn default(&self) -> Option<u64> {
+        self.case.default.parse().ok().map(|Bytes(bytes)| bytes)
+    }
+
+    fn at(&self, size: u64) -> Option<&Tried> {
+        self.tried.iter().find(|tried| tried.size == size)
+    }
+
+    /// By so much dearer than the best median, as a share of the best's cost.
+    fn above_best(&self, size: u64) -> Option<f64> {
+        let best = self.tried.iter().map(|tried| tried.rate).reduce(f64::max)?;
+        Some(best / self.at(size)?.rate - 1.0)
+    }
+
+    /// What the advice costs against the best here, and its bounds.
+    fn loss(&self) -> Option<Loss> {
+        let advised = self.advised?;
+        Some(Loss { by_median: self.above_best(advised)?, bounds: self.at(advised)?.bounds })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let best: Vec<String> =
+            self.tried.iter().filter(|tried| tried.is_best).map(|tried| Bytes(tried.size).to_string()).collect();
+        let loss = self.loss().map_or("–".to_owned(), |Loss { by_median, bounds }| {
+            let bounds =
+                bounds.map_or(String::new(), |(lower, upper)| format!(" ({} to {})", share(lower), share(upper)));
+            format!("{}{bounds}", share(by_median))
+        });
+        let default = self.default().and_then(|size| Some((size, self.above_best(size)?)));
+        vec![
+            self.case.name.to_owned(),
+            self.case.setting.to_owned(),
+            self.question.clone(),
+            format!("{}{}", self.named.join(", "), if self.proven { ", proven" } else { "" }),
+            best.join(", "),
+            loss,
+            default.map_or("–".to_owned(), |(size, loss)| format!("{}: {}", Bytes(size), share(loss))),
+            share(self.steal),
+            format!("{:.2}", self.others),
+        ]
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// A share in per cent; what is several times as dear, in times.
+fn share(share: f64) -> String {
+    match share {
+        share if share >= 1.0 => format!("{} ×", significant(1.0 + share, 2)),
+        share => format!("{} %", significant(share * 100.0, 2)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::cases::CASES;
+    use super::*;
+
+    /// A program at three sizes, and a question that names a pair of them.
+    fn documents(read: u64, write: u64) -> Value {
+        let cell = |id: &str, size: u64, rate: f64, bounds: [f64; 2]| {
+            json!({"id": id, "kind": "candidate", "stage": "confirm", "factors": {"value": size},
+                "estimate": {"median": rate}, "above_best_lower": bounds[0], "above_best_upper": bounds[1]})
+        };
+        json!({
+            "question": {"answer": {"use": {"rows": [
+                {"question": "TCP", "standing": "proven", "choice": {"read_size": read, "write_size": write}}]}}},
+            "check": {
+                "environment": {"steal_share": 0.01, "foreign_cpus": 1.3},
+                "groups": [{"best_set": ["c1"]}],
+                "cells": [
+                    cell("c1", 262_144, 4.0, [0.0, 0.02]),
+                    cell("c2", 65_536, 3.2, [0.2, 0.3]),
+                    cell("c3", 512, 1.0, [2.9, 3.1]),
+                    {"id": "c1t", "kind": "twin", "stage": "confirm", "factors": {"value": 262_144},
+                        "estimate": {"median": 9.0}},
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn a_setting_for_both_ends_takes_the_larger_size() {
+        let said = text(&[(&CASES[0], documents(65_536, 262_144))], "2030-01-02", &[]);
+        assert!(said.contains("Of 1 cases the advice is shown to be within 5 % of the program's best in 1;"), "{said}");
+        assert!(said.contains("its median is within 5 % in 1"), "{said}");
+        assert!(said.contains("within 5 % in 0, the worst 4 × dearer"), "{said}");
+        assert!(
+            said.contains(
+                "| TCP | read size 64 KiB, write size 256 KiB, proven | 256 KiB | 0 % (0 % to 2 %) | 512 B: 4 × |"
+            ),
+            "{said}"
+        );
+        assert!(!said.contains("Beyond"), "{said}");
+    }
+
+    #[test]
+    fn what_misses_is_named() {
+        let missing = ["pv is missing".to_owned()];
+        let said = text(&[(&CASES[0], documents(65_536, 65_536))], "2030-01-02", &missing);
+        assert!(said.contains("its interval reaches there in 0; the worst median is 25 % dearer"), "{said}");
+        assert!(said.contains("Beyond 15 %: dd."), "{said}");
+        assert!(said.contains("Not tried: pv is missing."), "{said}");
+        assert!(
+            said.contains("so that nothing is to be read from a miss: dd.") && said.contains("| 1 % | 1.30 |"),
+            "{said}"
+        );
+        let unknown = text(&[(&CASES[0], documents(7, 7))], "2030-01-02", &[]);
+        assert!(unknown.contains("Of 0 cases") && unknown.contains("Without a verdict: dd."), "{unknown}");
+    }
+}

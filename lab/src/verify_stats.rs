@@ -1,0 +1,255 @@
+//! `cargo lab verify-stats`: runs the simulations behind the statistics and writes what they gave.
+//!
+//! Everything the run returns is written, missed targets first of all.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+use bytegauge_harness::selfcheck;
+use bytegauge_model::unit::significant;
+use bytegauge_stats::verify::{self, Row, Scale};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::section;
+use xtask::cargo;
+use xtask::markdown::table;
+
+const DOCUMENT: &str = "docs/verification.md";
+const SIMULATED: &str = "verify-stats";
+/// What a machine says hangs on the machine and its hour, so it has a section and a date of its own.
+const MEASURED: &str = "verify-stats on a machine";
+const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
+const SCALES: &[(&str, Scale)] = &[("test", Scale::Test), ("minute", Scale::Minute), ("full", Scale::Full)];
+
+/// `cargo lab verify-stats`.
+pub fn command() -> Command {
+    let scales = SCALES.iter().map(|(name, _)| *name);
+    Command::new("verify-stats")
+        .about("Simulate what the statistics promise and write docs/verification.md")
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(value_parser!(u64))
+                .default_value("1")
+                .help("Seed of the simulations"),
+        )
+        .arg(
+            Arg::new("scale")
+                .long("scale")
+                .value_name("SCALE")
+                .value_parser(PossibleValuesParser::new(scales))
+                .default_value("full")
+                .help("How much to simulate"),
+        )
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .action(ArgAction::SetTrue)
+                .help("Go on after the last part that a run of this scale and seed finished, with the same sources"),
+        )
+        .arg(
+            Arg::new("simulations").long("simulations").action(ArgAction::SetTrue).help(
+                "Only what is simulated, which any machine may do; what was measured on one stays as it is written",
+            ),
+        )
+        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the table, write no file"))
+}
+
+/// Runs the simulations and writes the section.
+///
+/// # Errors
+/// When the file cannot be written, or, after it was written, when a row is not as it should be.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let seed = *matches.get_one::<u64>("seed").context("--seed has a default")?;
+    let name = matches.get_one::<String>("scale").context("--scale has a default")?;
+    if cfg!(debug_assertions) {
+        return in_release(seed, name, matches);
+    }
+    let (_, scale) = SCALES.iter().find(|(known, _)| known == name).context("--scale takes known names")?;
+    // What can fail for want of a build comes first, or it takes minutes of simulation with it.
+    let kept = Kept::open(name, seed, matches.get_flag("resume"))?;
+    let measures = !matches.get_flag("simulations");
+    let mut reported = Vec::new();
+    if *scale == Scale::Full && measures {
+        eprintln!("a large session");
+        reported = kept.rows("a large session", || Ok(vec![report_row()?]))?;
+    }
+    let mut rows = Vec::new();
+    for (at, (part, make)) in verify::PARTS.into_iter().enumerate() {
+        eprintln!("{at}/{} {part}", verify::PARTS.len());
+        rows.extend(kept.rows(part, || Ok(make(*scale, seed)))?);
+    }
+    let date = section::today()?;
+    let mut sections = vec![(SIMULATED, body(&rows, name, seed, &date))];
+    if measures {
+        let mut measured = kept.rows("on this machine", || on_this_machine(*scale, seed))?;
+        measured.append(&mut reported);
+        sections.push((MEASURED, body(&measured, name, seed, &date)));
+        rows.append(&mut measured);
+    }
+    for (section, body) in sections {
+        if matches.get_flag("no-write") {
+            println!("{body}");
+        } else {
+            section::write(&cargo::root().join(DOCUMENT), section, HEADER, &body)?;
+            println!("wrote {DOCUMENT}");
+        }
+    }
+    let missed = rows.iter().filter(|row| !row.passed).count();
+    if missed > 0 {
+        bail!("{missed} of {} rows are not as they should be", rows.len());
+    }
+    println!("all {} rows are as they should be", rows.len());
+    Ok(())
+}
+
+/// Rows of parts that were finished, in files: the table takes longer than a machine may be had in one go.
+struct Kept(PathBuf);
+
+impl Kept {
+    /// Those of an earlier run, or none.
+    fn open(scale: &str, seed: u64, resume: bool) -> Result<Kept> {
+        let folder = cargo::root().join(format!("target/verify-stats/{scale}-{seed}"));
+        if !resume && folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Kept(folder))
+    }
+
+    /// The rows of a part, made once.
+    fn rows(&self, part: &str, make: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+        let name: String = part.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let file = self.0.join(format!("{name}.json"));
+        if let Ok(text) = fs::read_to_string(&file) {
+            return serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()));
+        }
+        let rows = make()?;
+        // A file that is there is whole.
+        let unfinished = file.with_extension("part");
+        fs::write(&unfinished, serde_json::to_string(&rows)?).context("writing rows")?;
+        fs::rename(&unfinished, &file).context("writing rows")?;
+        Ok(rows)
+    }
+}
+
+/// The rows that need sockets.
+fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<Row>> {
+    let mut last = String::new();
+    Ok(selfcheck::run(scale, seed, |_, total, part| {
+        if part != last {
+            eprintln!("{total} comparisons on this machine: {part}");
+            part.clone_into(&mut last);
+        }
+    })?)
+}
+
+/// Trials of the session whose report is timed.
+const LARGE_TRIALS: &str = "100000";
+
+/// How long a large session takes from the store to the four texts.
+fn report_row() -> Result<Row> {
+    let example = ["--package", "bytegauge-report", "--example", "large", "--", LARGE_TRIALS];
+    let mut command = cargo::command(&["run", "--locked", "--release", "--quiet"]);
+    let output = command.args(example).stderr(Stdio::null()).output().context("starting cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seconds: f64 = said.trim().parse().with_context(|| format!("the report of a large session said `{said}`"))?;
+    Ok(Row {
+        name: "a session of 100,000 trials is reported".into(),
+        target: "at most 2 s".into(),
+        got: seconds,
+        unit: "s".into(),
+        passed: seconds <= 2.0,
+        negative_control: false,
+        note: "from the store to JSON, CSV, markdown and terminal".into(),
+    })
+}
+
+/// The simulations take minutes; in the dev profile that `cargo lab` is built in, far longer.
+fn in_release(seed: u64, scale: &str, matches: &ArgMatches) -> Result<()> {
+    let seed = seed.to_string();
+    let mut command = cargo::command(&["run", "--locked", "--release", "--quiet", "--package", "lab", "--"]);
+    command.args(["verify-stats", "--seed", &seed, "--scale", scale]);
+    for flag in ["no-write", "resume", "simulations"].into_iter().filter(|flag| matches.get_flag(flag)) {
+        command.arg(format!("--{flag}"));
+    }
+    let status: ExitStatus = command.status().context("starting cargo")?;
+    if status.success() { Ok(()) } else { bail!("see above ({status})") }
+}
+
+fn body(rows: &[Row], scale: &str, seed: u64, date: &str) -> String {
+    let (controls, promises): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.negative_control);
+    let mut text = format!(
+        "Made by `cargo lab verify-stats --scale {scale} --seed {seed}` on {date}. Another seed gives other \
+         figures and should give the same verdicts.\n\n"
+    );
+    let missed: Vec<&str> = rows.iter().filter(|row| !row.passed).map(|row| row.name.as_str()).collect();
+    let verdict = if missed.is_empty() {
+        format!("All {} rows are as they should be.", rows.len())
+    } else {
+        format!("**{} of {} rows are not as they should be:** {}.", missed.len(), rows.len(), missed.join("; "))
+    };
+    text.push_str(&format!("{verdict}\n\n"));
+    if controls.is_empty() {
+        text.push_str(&rows_table(&promises, "met", "**MISSED**"));
+        return text;
+    }
+    text.push_str("### Promises\n\n");
+    text.push_str(&rows_table(&promises, "met", "**MISSED**"));
+    text.push_str("\n### Negative controls\n\nThe same code and data with one switch changed. They must miss.\n\n");
+    text.push_str(&rows_table(&controls, "misses, as it must", "**MET, but must not**"));
+    text
+}
+
+fn rows_table(rows: &[&Row], passed: &str, failed: &str) -> String {
+    table(
+        &["test", "target", "got", "verdict", "how"],
+        rows.iter().map(|row| {
+            let verdict = match (row.passed, row.target.as_str()) {
+                (true, "published") => "published",
+                (true, _) => passed,
+                (false, _) => failed,
+            };
+            let got = format!("{} {}", significant(row.got, 4), row.unit);
+            vec![row.name.clone(), row.target.clone(), got.trim().to_owned(), verdict.to_owned(), row.note.clone()]
+        }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, target: &str, passed: bool, negative_control: bool) -> Row {
+        Row {
+            name: name.into(),
+            target: target.into(),
+            got: 95.125,
+            unit: "%".into(),
+            passed,
+            negative_control,
+            note: "3805 of 4000".into(),
+        }
+    }
+
+    #[test]
+    fn misses_are_written_first() {
+        let rows = [
+            row("coverage", "94 to 97 %", true, false),
+            row("power", "at least 97 %", false, false),
+            row("serial", "must miss", true, true),
+        ];
+        let text = body(&rows, "full", 7, "2030-01-02");
+        assert!(text.contains("--scale full --seed 7` on 2030-01-02"), "{text}");
+        assert!(text.contains("**1 of 3 rows are not as they should be:** power."), "{text}");
+        assert!(text.contains("| coverage | 94 to 97 % | 95.12 % | met | 3805 of 4000 |"), "{text}");
+        assert!(text.contains("| power | at least 97 % | 95.12 % | **MISSED** |"), "{text}");
+        assert!(text.contains("| serial | must miss | 95.12 % | misses, as it must |"), "{text}");
+        // What is measured on a machine has no controls, and no heading of them.
+        assert!(!body(&rows[..2], "full", 7, "2030-01-02").contains("### "));
+    }
+}
