@@ -28,12 +28,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
+    ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (
         "bytegauge",
         &[
             "bytegauge-harness",
             "bytegauge-model",
+            "bytegauge-observe",
             "bytegauge-plan",
             "bytegauge-report",
             "bytegauge-stats",

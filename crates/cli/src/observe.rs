@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use bytegauge_harness::observe::{
-    Asked, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
-};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Nanos};
+use bytegauge_observe::{
+    Asked, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
+};
 use bytegauge_report::render;
 use clap::ArgMatches;
 use serde_json::json;

@@ -6,7 +6,6 @@
 
 pub mod ceiling;
 pub mod event;
-pub mod observe;
 pub mod placing;
 pub mod probe;
 pub mod run;

@@ -1,9 +1,8 @@
 //! One combination of factor levels, typed: it is planned, stored, sent to the ends and reported.
 //!
 //! Text becomes a [`Spec`] once. Code then reads fields; only parsers and importers look a factor up by its name. A spec may
-//! hold the conditions of a group alone, so every field is optional. Its stored form is a map from names to levels.
-//!
-//! Knows no table of factors: each row of that table names the field that holds its level, by a [`Lens`].
+//! hold the conditions of a group alone, so every field is optional. Its stored form is a map from names to levels. Each row
+//! of the table of factors names the field that holds its level, by a [`Lens`].
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

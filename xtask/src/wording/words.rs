@@ -72,6 +72,7 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/cli",
     "crates/harness",
     "crates/model",
+    "crates/observe",
     "crates/plan",
     "crates/report",
     "crates/stats",

@@ -12,8 +12,8 @@ use bytegauge_sys::interrupt::{self, ThreadHandle};
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, Seen, TraceCost, Tracer};
 use bytegauge_sys::{children, descendants};
 
-use super::counted::Counted;
-use super::refusal::{ObserveError, refused};
+use crate::counted::Counted;
+use crate::refusal::{ObserveError, refused};
 
 /// Calls after which a sample is long enough: a program that makes many is held up for less time.
 const CALLS_MAX: u64 = 5_000;

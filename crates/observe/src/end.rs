@@ -12,7 +12,7 @@ use serde::Serialize;
 use bytegauge_sys::option::{self, Known, Value};
 use bytegauge_sys::{borrow, holders, listening};
 
-use super::start_up::is_start_up;
+use crate::start_up::is_start_up;
 
 /// Options that are told, by the kernel's name.
 const OPTIONS: [Known; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::end::{Leads, PeerProcess};
-use super::tally::SideView;
+use crate::end::{Leads, PeerProcess};
+use crate::tally::SideView;
 
 /// Where bytes go to or come from, with all descriptors of that sort together.
 #[derive(Clone, Debug, Serialize)]

@@ -7,10 +7,10 @@
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
-use super::end::Leads;
-use super::seen::{EndView, Observed};
-use super::suggest::{SIZE_MAX, Suggested};
-use super::tally::SideView;
+use crate::end::Leads;
+use crate::seen::{EndView, Observed};
+use crate::suggest::{SIZE_MAX, Suggested};
+use crate::tally::SideView;
 
 /// Sizes that are always asked for, beside the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -435,10 +435,10 @@ mod tests {
 
     use bytegauge_plan::{Catalog, resolve};
 
-    use super::super::end::PeerProcess;
-    use super::super::seen::LookCost;
-    use super::super::tally::OneWay;
     use super::*;
+    use crate::end::PeerProcess;
+    use crate::seen::LookCost;
+    use crate::tally::OneWay;
 
     fn side(name: &'static str, asked: u64, moved: u64, calls: u64) -> Option<SideView> {
         let mut side = OneWay::default();

@@ -3,6 +3,7 @@
 //! The program is traced in short samples and left alone between them ([`bytegauge_sys::trace`]): sizes come from the
 //! samples, CPU time from between them, and how much slower it was while it was traced from both. Nothing is stored and
 //! nothing of the program is changed; what it sends is never read.
+#![forbid(unsafe_code)]
 
 mod ask;
 mod counted;

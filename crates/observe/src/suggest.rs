@@ -4,8 +4,8 @@
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
-use super::end::Leads;
-use super::seen::{EndView, Observed};
+use crate::end::Leads;
+use crate::seen::{EndView, Observed};
 
 /// What a factor takes at most (`read_size` and its like).
 pub(super) const SIZE_MAX: u64 = 16 << 20;

@@ -5,7 +5,7 @@ use std::io;
 
 use bytegauge_sys::{descendants, trace};
 
-use super::end;
+use crate::end;
 
 /// Why a program cannot be looked at.
 #[derive(Debug, thiserror::Error)]

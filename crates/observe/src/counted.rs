@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use bytegauge_sys::trace::{self, Way};
 use bytegauge_sys::{descendants, holders};
 
-use super::end::{self, End, PeerProcess};
-use super::life::{Life, most_at_once};
-use super::seen::EndView;
-use super::tally::OneWay;
+use crate::end::{self, End, PeerProcess};
+use crate::life::{Life, most_at_once};
+use crate::seen::EndView;
+use crate::tally::OneWay;
 
 /// What is counted of one descriptor.
 #[derive(Debug)]
