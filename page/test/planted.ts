@@ -108,7 +108,7 @@ export function session(
     throws_away: false,
   }));
   const view: Partial<View> = {
-    schema_version: 2,
+    schema_version: 3,
     session: 1,
     status: "complete",
     started: "2026-01-01T00:00:00Z",

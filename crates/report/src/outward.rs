@@ -45,6 +45,17 @@ pub fn whole_percents(lower: f64, upper: f64) -> [String; 2] {
     [(lower * 100.0 + 1e-9).floor(), (upper * 100.0 - 1e-9).ceil()].map(|percent| format!("{:.0}", percent + 0.0))
 }
 
+/// An interval of shares in per cent: `0–5.3 %`, `45–125 %`. Whole per cents from 10 % on, tenths below.
+pub fn share_range(lower: f64, upper: f64) -> String {
+    let steps = if upper < 0.1 { 1000.0 } else { 100.0 };
+    let shown = |parts: f64| {
+        let percent = parts / steps * 100.0 + 0.0;
+        if percent.fract().abs() < 1e-9 { format!("{percent:.0}") } else { format!("{percent:.1}") }
+    };
+    let (from, to) = ((lower * steps + 1e-9).floor(), (upper * steps - 1e-9).ceil());
+    if from >= to { format!("{} %", shown(to)) } else { format!("{}–{} %", shown(from), shown(to)) }
+}
+
 /// The ends of an interval, and the significant digits that they have: three, or as many as tell them apart.
 pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
     let digits = (3..=5).find(|&digits| significant(lower, digits) != significant(upper, digits)).unwrap_or(3);

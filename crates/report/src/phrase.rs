@@ -11,7 +11,9 @@ use bytegauge_model::{Direction, Level, Mode, Nanos, Placement, Spec, Transport,
 
 use crate::view::document::{LimitDoubt, LimitView};
 
-pub use brief::{brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who};
+pub use brief::{
+    NO_CONDITION, brief, brief_of_several, code, compact, condition, in_code, profile_brief, rate_unit, who,
+};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "idle_flows"];

@@ -8,6 +8,9 @@ use bytegauge_model::{Engine, Level, ProgramRole, Spec, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
+/// Stands for no condition at all.
+pub const NO_CONDITION: &str = "all";
+
 /// Longer names of profiles do not fit a column.
 const PROFILE_MAX: usize = 12;
 
@@ -21,7 +24,7 @@ pub fn brief(conditions: &Spec, names: &[String]) -> String {
 /// The same where a condition may have several levels: `TCP, 1, 50 and 1000 flows`.
 pub fn brief_of_several(conditions: &[(String, Vec<Level>)]) -> String {
     let said: Vec<String> = conditions.iter().filter_map(|(name, levels)| word(name, levels)).collect();
-    if said.is_empty() { "all".into() } else { said.join(", ") }
+    if said.is_empty() { NO_CONDITION.into() } else { said.join(", ") }
 }
 
 fn word(name: &str, levels: &[Level]) -> Option<String> {

@@ -16,6 +16,7 @@ mod datagram;
 mod lever;
 mod link;
 mod over_time;
+mod result;
 mod ring;
 pub mod schema;
 mod versus;
@@ -42,11 +43,15 @@ pub use datagram::DatagramView;
 pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;
+pub use result::{
+    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, Test,
+    TestState,
+};
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};
 
 /// Version of the JSON document. Rises when a key changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Levels by factor name, every factor of the table present, `null` where it does not apply.
 pub type Factors = BTreeMap<String, Value>;
@@ -81,7 +86,15 @@ pub struct View {
     pub plan: PlanView,
     /// Where it was run.
     pub environment: EnvironmentView,
-    /// The answer on one screen.
+    /// What was run, how long it took, and on which machine.
+    pub heading: String,
+    /// The tests with their options, in the order of the plan.
+    pub tests: Vec<Test>,
+    /// What decides how to read the results, the most serious first.
+    pub findings: Vec<Finding>,
+    /// What to do next, the most useful first.
+    pub next: Vec<NextStep>,
+    /// The answer in the words of earlier versions: `tests` and `findings` replace it.
     pub answer: AnswerView,
     /// What long trials show of all choices together; `null` where none was audited.
     pub audit: Option<AuditSummary>,

@@ -41,6 +41,7 @@ pub mod over_time;
 mod progress;
 mod receive_buffer;
 pub mod relays;
+mod results;
 mod rings;
 mod scope;
 mod settled;
@@ -183,6 +184,10 @@ impl View {
             versus: two(session).map(|two| versus::versus(&two, &judged, &conditions)),
             notes: notes::notes(session, &cells, &groups, &floors.view),
             environment,
+            heading: String::new(),
+            tests: Vec::new(),
+            findings: Vec::new(),
+            next: Vec::new(),
             answer: AnswerView::default(),
             audit: conditions.audit.map(|audit| audit.view),
             levers: lever::levers(&families, &conditions, &scope),
@@ -196,7 +201,9 @@ impl View {
             view.verdicts.iter_mut().for_each(|verdict| verdict.recommendation.text.clone_from(&text));
             view.groups.iter_mut().for_each(|group| group.recommendation.text.clone_from(&text));
         }
+        view.heading = first::heading(&view);
         view.answer = first::answer(&view, record.imported);
+        results::settle(&mut view);
         view
     }
 }

@@ -95,7 +95,7 @@ fn searches(group: &GroupView) -> bool {
 }
 
 /// Groups whose choices were compared in short trials alone.
-fn missing(view: &View) -> Vec<&GroupView> {
+pub fn missing(view: &View) -> Vec<&GroupView> {
     let measured = |group: &GroupView| {
         let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
         view.cells_of(&group.id).filter(of_it).count()

@@ -1,7 +1,7 @@
 //! What the answer holds for, and what was not looked at.
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Stage, catalog};
+use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Stage, catalog, factor};
 
 use super::super::document::{GroupView, LookView, View};
 use super::super::groups::are_apart;
@@ -172,7 +172,11 @@ fn loopback(view: &View) -> Option<String> {
 
 /// Whether the kernel's own interface stood in for a network.
 pub fn is_loopback(levels: &Spec) -> bool {
-    levels.connect().is_none() && phrase::subject(levels).contains(" over loopback")
+    let is_network = levels.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
+    let is_here = levels.far().is_none() && levels.relay_host().is_none() && levels.emulated_link().is_none();
+    // A condition that only an import knows says where it was measured, which was not this machine's loopback.
+    let known = levels.iter().all(|(name, _)| factor::find(name).is_some());
+    is_network && is_here && known && levels.connect().is_none()
 }
 
 /// The ages of connections where questions differ in them: one range for all would be true of none.

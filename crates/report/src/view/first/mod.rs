@@ -17,9 +17,13 @@ mod two;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{GroupId, Level, SessionStatus, Spec};
 
+pub use audit::missing as audit_is_missing;
+pub use holds::{holds as valid_for_lines, is_loopback};
+pub use noise::drifted;
+pub use rows::{all_trials, for_others};
 pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
 
-use super::document::{AnswerView, Factors, GroupView, UseView, View};
+use super::document::{AnswerView, Factors, GroupView, NextStep, UseView, View};
 use super::link;
 use crate::phrase::{self, brief};
 use crate::sentence::percent;
@@ -42,7 +46,7 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
     let to_use = rows::to_use(view, &questions);
     let questions = questions.beside(&to_use);
     AnswerView {
-        head: head(view),
+        head: heading(view),
         lever: told::lever(view, &questions),
         gain: told::gain(view),
         avoid: told::avoid(view, &to_use, &questions),
@@ -55,6 +59,30 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
         relays: told::relays(view, &questions),
         to_use,
     }
+}
+
+/// What the results are valid for.
+pub fn valid_for(view: &View) -> Vec<String> {
+    valid_for_lines(view, &Questions::of(view))
+}
+
+/// Whether a group was measured over the loopback interface.
+pub fn group_is_loopback(group: &GroupView) -> bool {
+    is_loopback(&levels(&group.factors))
+}
+
+/// What to do next: every command with what it does.
+pub fn steps(view: &View) -> Vec<NextStep> {
+    let mut steps: Vec<NextStep> = Vec::new();
+    for line in &view.answer.next {
+        let is_command = line.starts_with("bytegauge ");
+        match steps.last_mut() {
+            Some(step) if !is_command && step.command.is_some() && step.text.is_empty() => step.text.clone_from(line),
+            _ if is_command => steps.push(NextStep { command: Some(line.clone()), text: String::new() }),
+            _ => steps.push(NextStep { command: None, text: line.clone() }),
+        }
+    }
+    steps
 }
 
 /// How groups are named where their names mean nothing: by the conditions that vary.
@@ -72,7 +100,8 @@ pub struct Questions {
 }
 
 impl Questions {
-    fn of(view: &View) -> Questions {
+    /// The groups of a session by the conditions that tell them apart.
+    pub fn of(view: &View) -> Questions {
         let conditions: Vec<Spec> = view.verdicts.iter().map(|verdict| levels(&verdict.factors)).collect();
         // Where a condition does not exist it has no level: what TCP alone has tells no questions over TCP apart.
         let varies = |name: &str| {
@@ -194,7 +223,7 @@ fn crowd(view: &View) -> Option<(f64, usize)> {
 
 /// What was run, and on which machine: without it an answer is of no use to whom it is passed on. Parts at the end give way
 /// where the line is full.
-fn head(view: &View) -> String {
+pub fn heading(view: &View) -> String {
     let took = view.elapsed_ns.filter(|ns| *ns >= 1_000_000_000).map(seconds);
     let status = match view.status {
         SessionStatus::Complete => None,

@@ -5,7 +5,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, session};
 
 use super::super::document::{AnswerView, LookView, VersusSideView, VersusView, View};
-use super::{Questions, head, holds, next, noise, rows};
+use super::{Questions, heading, holds, next, noise, rows};
 use crate::outward::at_most;
 use crate::phrase;
 use crate::sentence::{FORECAST_MAX_S, budget, likely_bound, measured_twice, percent};
@@ -14,7 +14,7 @@ use crate::sentence::{FORECAST_MAX_S, budget, likely_bound, measured_twice, perc
 pub fn answer(view: &View, versus: &VersusView, imported: bool) -> AnswerView {
     let questions = Questions::of(view);
     AnswerView {
-        head: head(view),
+        head: heading(view),
         to_use: rows::to_use(view, &questions),
         gain: vec![versus.text.clone()],
         why: why(view, versus),

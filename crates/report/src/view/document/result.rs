@@ -1,0 +1,319 @@
+//! The results of a session as data: tests, their options, and findings.
+//!
+//! The screen, the page, Markdown, JUnit and JSON all print these types. Nothing reads the sentences back.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, GroupId};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Factors, schema};
+
+/// One test: options that were measured under the same conditions and compared with each other.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Test {
+    /// Its group in `groups`.
+    pub id: GroupId,
+    /// What was measured, with its conditions: `Read from a Unix socket (peer writes 64 KiB)`.
+    pub title: String,
+    /// The shortest part of the title that no other test of the session has: `Read from a Unix socket`.
+    pub name: String,
+    /// The conditions.
+    #[schemars(with = "schema::FactorLevels")]
+    pub environment: Factors,
+    /// The congestion control of the end that sends, over TCP; absent where the options vary it, and where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// What `slower` compares.
+    pub compares: Compares,
+    /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
+    pub unit: &'static str,
+    /// "Within the margin of the best", as a share.
+    pub margin: f64,
+    /// How far the results decide between the options.
+    pub state: TestState,
+    /// The factors that the options differ in, in the order of the factor table.
+    pub varied: Vec<String>,
+    /// The options in the order of the plan.
+    pub options: Vec<OptionResult>,
+    /// The option to use; `null` where none can be recommended.
+    pub recommended: Option<CellId>,
+    /// Why this option is recommended; `null` without a recommendation.
+    pub because: Option<Because>,
+    /// What limits the recommended option; `null` where none was measured.
+    pub bottleneck: Option<Bottleneck>,
+    /// Upper end of the 95 % interval of the difference between two measurements of the same option, as a share; `null` where
+    /// it is not known.
+    pub control_upper: Option<f64>,
+    /// Complete blocks behind the comparison. A block measures each option once.
+    pub blocks: usize,
+}
+
+/// What `slower_lower` and `slower_upper` compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compares {
+    /// The time that the same work takes.
+    Time,
+    /// The CPU time that the same work takes: the plan fixed the rate.
+    Cpu,
+}
+
+/// How far the results of a test decide between its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestState {
+    /// The recommended option is within the margin of the best.
+    Decided,
+    /// Intervals exist, but the recommended option may be slower than the best by more than the margin.
+    Inconclusive,
+    /// The A/A control differs significantly: the intervals of this test do not hold.
+    Invalid,
+    /// No option was measured often enough for an interval.
+    Unconfirmed,
+    /// One option was measured: there is nothing to compare.
+    Single,
+    /// No option was measured.
+    Failed,
+}
+
+/// One option of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OptionResult {
+    /// Its cell in `cells`.
+    pub id: CellId,
+    /// Its settings in short: `64K`, or `read 4K, write 64K`.
+    pub label: String,
+    /// The levels that the options of the test differ in.
+    #[schemars(with = "schema::FactorLevels")]
+    pub settings: Factors,
+    /// How it compares with the best option.
+    pub status: OptionStatus,
+    /// Median rate of its trials, in the unit of the test; `null` where nothing was measured.
+    pub rate: Option<f64>,
+    /// Lower end of the 95 % interval of the rate.
+    pub rate_lower: Option<f64>,
+    /// Upper end of the same.
+    pub rate_upper: Option<f64>,
+    /// Rate of all trials together, where the median is more than a tenth above it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_all: Option<f64>,
+    /// Measured trials behind the rate.
+    pub trials: usize,
+    /// Lower end of the extra time (or CPU time) compared with the best option, as a share. All intervals of a test hold
+    /// together at the level of the session.
+    pub slower_lower: Option<f64>,
+    /// Upper end of the same.
+    pub slower_upper: Option<f64>,
+    /// 99th percentile of a call's time, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<f64>,
+    /// 99.9th percentile of a call's time, nanoseconds; absent below ten calls beyond it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_9_ns: Option<f64>,
+    /// CPU time of one unit of work, in `cpu_unit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Share of the datagrams sent that were lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_share: Option<f64>,
+    /// Share of the calls that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_share: Option<f64>,
+    /// Unit of `cpu`: `s/GiB`, `µs/call`, `s/M calls`, `ns/op`, `ms/run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_unit: Option<&'static str>,
+    /// Why it was skipped or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How an option compares with the best one of its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionStatus {
+    /// Within the margin of the best option.
+    Best,
+    /// Not significantly slower than the best option; `slower_upper` says by how much it may be.
+    Tied,
+    /// Significantly slower than the best option.
+    Slower,
+    /// Measured, without an interval that holds: too few trials, an A/A control that differs, or screening only.
+    Unconfirmed,
+    /// Not measured, with a reason.
+    Skipped,
+    /// Failed, with a reason.
+    Failed,
+}
+
+/// Why an option is recommended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Because {
+    /// It has the highest rate, or the lowest CPU time.
+    Fastest,
+    /// It is what the system does by default, and no other option is significantly better.
+    Default,
+    /// It is the smallest option within the margin of the best.
+    Smallest,
+    /// It has the smallest upper end of the interval.
+    SmallestMaximum,
+    /// It is the only option.
+    Only,
+}
+
+/// What limits an option.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Bottleneck {
+    /// The limit; `unknown` where no number proves one.
+    #[schemars(schema_with = "schema::limit")]
+    pub limit: &'static str,
+    /// The limit that most of the other trials show; absent where the trials agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<&'static str>,
+    /// The limit and its evidence as a sentence.
+    pub text: String,
+}
+
+/// One fact about the session that decides how to read the results.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// What was found.
+    pub kind: FindingKind,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The test; `null` where it concerns the session.
+    pub test: Option<GroupId>,
+    /// The option; `null` where it concerns the test.
+    pub option: Option<CellId>,
+    /// The option that it is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<CellId>,
+    /// The numbers behind it, by name: shares between 0 and 1, units last in the name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<&'static str, f64>,
+    /// Levels of factors and names behind it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<&'static str, Value>,
+    /// The finding as a sentence.
+    pub text: String,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// A result of a test does not hold.
+    Error,
+    /// A result holds with a limitation.
+    Warning,
+    /// A result in itself: a large effect, one setting for all tests.
+    Result,
+    /// What the results are valid for, and details.
+    Note,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// Another setting has a larger effect than the options that were compared.
+    BiggestEffect,
+    /// One level of a setting is not significantly worse in any test.
+    OneSetting,
+    /// The A/A control differs significantly: the same option measured twice has two results.
+    ControlDiffers,
+    /// The recommendation does not hold with the second measurement of the same option.
+    ControlContradicts,
+    /// The A/A control may differ by more than the margin.
+    ControlWide,
+    /// Trials in which nothing moved.
+    Stalled,
+    /// An option did not carry the offered load.
+    MissedLoad,
+    /// Calls failed.
+    FailedCalls,
+    /// Datagrams were lost.
+    LostDatagrams,
+    /// Datagrams were longer than the buffer of the reader.
+    TruncatedDatagrams,
+    /// A relay without back-pressure.
+    NoBackPressure,
+    /// Long trials contradict the recommendation.
+    LongTrialsContradict,
+    /// Long trials confirm the recommendation.
+    LongTrialsConfirm,
+    /// Long trials do not decide.
+    LongTrialsInconclusive,
+    /// Long trials were not run.
+    LongTrialsMissing,
+    /// All trials together favour another option than the median.
+    SlowTrialsDisagree,
+    /// Plain means favour another option, so nothing is significant for this one.
+    MeansDisagree,
+    /// The rate rose or fell during the session.
+    Drift,
+    /// The rates of an option have more than one mode.
+    SeveralSpeeds,
+    /// CPU steal hit some options more often than others.
+    UnevenSteal,
+    /// CPU steal during trials.
+    Steal,
+    /// The control group throttled the session.
+    Throttled,
+    /// Other programs used CPU time.
+    OtherPrograms,
+    /// The client began calls late.
+    LateClient,
+    /// The harness takes a noticeable part of a call.
+    HarnessCost,
+    /// Runs of a program are so short that starting it matters.
+    ShortRuns,
+    /// Processes were left behind by a program and ended.
+    ProcessesLeft,
+    /// A server ignored its stop signal and was killed.
+    ServerKilled,
+    /// The session was slower than planned, so the plan was reduced.
+    PlanReduced,
+    /// The session took longer than its budget.
+    Overrun,
+    /// Fewer blocks than planned.
+    FewBlocks,
+    /// Neighbouring blocks depend on each other.
+    DependentBlocks,
+    /// The machine was not quiet.
+    NoisyMachine,
+    /// An earlier interim analysis found this option within the margin; the present one does not.
+    NoLongerBest,
+    /// An earlier interim analysis found this option slower; the present one does not.
+    NoLongerSlower,
+    /// The screening found a level significantly slower.
+    ScreenedSlower,
+    /// Options that were screened only.
+    ScreenedOnly,
+    /// The congestion control was compared over loopback.
+    CongestionOverLoopback,
+    /// How relays compare with the direct path, and what they cost.
+    Relay,
+    /// What the emulated link did.
+    Link,
+    /// What the results are valid for.
+    ValidFor,
+    /// What the kernel memory of many connections comes to.
+    Memory,
+    /// How a program compares with its present setting.
+    Gain,
+    /// How an earlier recommendation did in a program.
+    Advice,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NextStep {
+    /// The command, as a shell takes it; `null` where no command does it.
+    pub command: Option<String>,
+    /// What it does, or what to do.
+    pub text: String,
+}

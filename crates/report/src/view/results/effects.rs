@@ -1,0 +1,109 @@
+//! Effects across tests: the setting that matters most, and one setting for all tests.
+
+use std::collections::BTreeSet;
+
+use bytegauge_model::{FACTORS, Level};
+use serde_json::Value;
+
+use super::super::document::{Finding, FindingKind, OptionStatus, Severity, Test, TestState, View};
+use super::build::found;
+use super::long_trials;
+
+/// A setting that may be slower by this share in some test is not recommended for all.
+const SLOWER_MAX: f64 = 0.5;
+
+/// Settings whose effect is larger than that of the options, the largest first, each factor once.
+pub fn biggest(view: &View) -> Vec<Finding> {
+    let mut told: Vec<&str> = Vec::new();
+    let mut all = Vec::new();
+    for lever in &view.levers {
+        if told.contains(&lever.factor.as_str()) {
+            continue;
+        }
+        told.push(&lever.factor);
+        let within = view.groups.iter().any(|group| group.id == lever.group && group.varied.contains(&lever.factor));
+        // Options of one test have their intervals in the table; a second interval would contradict it.
+        let [lower, upper] = if within { [None, None] } else { [Some(lever.times_lower), lever.times_upper] };
+        let slow = slowest_with(view, lever, within);
+        all.push(
+            found(FindingKind::BiggestEffect, Severity::Result)
+                .test(&lever.group)
+                .option(&lever.cell)
+                .number("times_lower", lower)
+                .number("times_upper", upper)
+                .number("rate", view.cell(&lever.cell).and_then(|cell| cell.estimate.median))
+                .number("other_rate", slow)
+                .name("factor", lever.factor.clone())
+                .name("level", lever.to.clone())
+                .name("other_level", lever.from.clone()),
+        );
+    }
+    all
+}
+
+/// The highest rate with the slower level.
+fn slowest_with(view: &View, lever: &super::super::document::LeverView, within: bool) -> Option<f64> {
+    let cells = view.cells_of(&lever.group).filter(|cell| cell.above_best_upper.is_some());
+    let has = cells.filter(|cell| !within || cell.factors.get(&lever.factor) == Some(&lever.from));
+    has.filter_map(|cell| cell.estimate.median).reduce(f64::max)
+}
+
+/// For each setting that several tests vary: the level that is not significantly slower in any of them.
+pub fn one_setting(view: &View) -> Vec<Finding> {
+    FACTORS.iter().filter_map(|factor| of_factor(view, factor.name)).collect()
+}
+
+fn of_factor(view: &View, factor: &str) -> Option<Finding> {
+    let tests: Vec<&Test> =
+        view.tests.iter().filter(|test| test.varied.iter().any(|varied| varied == factor)).collect();
+    let has_interval = |test: &&Test| matches!(test.state, TestState::Decided | TestState::Inconclusive);
+    if tests.len() < 2 || !tests.iter().all(has_interval) || contradicted(view, &tests) {
+        return None;
+    }
+    let levels: BTreeSet<Level> = tests[0].options.iter().map(|option| level(&option.settings, factor)).collect();
+    let worst = |level: &Level| -> Option<f64> {
+        tests
+            .iter()
+            .map(|test| largest_loss(test, factor, level))
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .reduce(f64::max)
+    };
+    let known =
+        levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
+    // The default where it is within the margin, else the smallest maximum.
+    let (upper, level) = known.min_by(|a, b| {
+        let is_default = |(upper, level): &(f64, Level)| !(level.is_auto() && *upper <= view.plan.margin);
+        is_default(a).cmp(&is_default(b)).then(a.0.total_cmp(&b.0))
+    })?;
+    let all = tests.len() == view.tests.len();
+    let alone = tests.iter().all(|test| test.varied.len() == 1);
+    Some(
+        found(FindingKind::OneSetting, Severity::Result)
+            .number("slower_upper", Some(upper))
+            .number("tests", Some(tests.len() as f64))
+            .name("factor", factor)
+            .name("level", serde_json::to_value(level).ok()?)
+            .name("all_tests", all)
+            .name("alone", alone),
+    )
+}
+
+fn contradicted(view: &View, tests: &[&Test]) -> bool {
+    let mut recommended = tests.iter().filter_map(|test| {
+        let group = view.groups.iter().find(|group| group.id == test.id)?;
+        Some((group, view.cell(test.recommended.as_ref()?)?))
+    });
+    recommended.any(|(group, cell)| long_trials::contradict(view, group, cell))
+}
+
+/// The smallest upper end that an option with this level has, where one is not significantly slower than the best.
+fn largest_loss(test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
+    let with = test.options.iter().filter(|option| level(&option.settings, factor) == *wanted);
+    let good = with.filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied));
+    good.filter_map(|option| option.slower_upper).reduce(f64::min)
+}
+
+fn level(settings: &super::super::document::Factors, factor: &str) -> Level {
+    settings.get(factor).cloned().and_then(|value: Value| serde_json::from_value(value).ok()).unwrap_or(Level::Absent)
+}

@@ -1,0 +1,293 @@
+//! Gathers the findings of a session from settled numbers. The sentences follow in `text`.
+
+use std::collections::HashSet;
+
+use bytegauge_model::{CellId, CellKind, SessionStatus, session};
+use serde_json::{Value, json};
+
+use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::stolen::TOLD_P;
+use super::super::{first, lateness, link};
+use super::build::found;
+use super::{effects, harm, long_trials, text};
+
+/// Other programs below this many CPUs are not reported.
+const OTHERS_NOTICED: f64 = 0.05;
+/// The cost of the harness is reported from this share of the shortest call on.
+const HARNESS_NOTICED: f64 = 0.01;
+/// A session that took less than this multiple of its budget kept it.
+const OVERRUN: f64 = 1.25;
+/// Starting a program is a noticeable part of shorter runs, nanoseconds.
+const RUN_SHORT_NS: f64 = 20e6;
+
+/// Every finding, the most serious first.
+pub fn findings(view: &View) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    all.extend(effects::biggest(view));
+    all.extend(effects::one_setting(view));
+    all.extend(gains(view));
+    for group in &view.groups {
+        all.extend(of_test(view, group));
+    }
+    all.extend(long_trials::findings(view));
+    all.extend(session_wide(view));
+    all.extend(notes(view));
+    for finding in &mut all {
+        if finding.text.is_empty() {
+            finding.text = text::sentence(view, finding);
+        }
+    }
+    all.sort_by_key(|finding| finding.severity);
+    all
+}
+
+/// What limits the results of one test.
+fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
+    let mut all: Vec<Finding> = control(view, group).into_iter().collect();
+    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let lost_least = harm::least_lost(&cells);
+    for cell in &cells {
+        all.extend(of_option(group, cell, lost_least));
+    }
+    all.extend(recommended(view, group, &cells));
+    let once = |ids: &[CellId], kind| -> Vec<Finding> {
+        ids.iter().map(|id| found(kind, Severity::Warning).test(&group.id).option(id)).collect()
+    };
+    all.extend(once(&group.once_proven, FindingKind::NoLongerBest));
+    all.extend(once(&group.once_avoided, FindingKind::NoLongerSlower));
+    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P) {
+        all.push(
+            found(FindingKind::UnevenSteal, Severity::Warning)
+                .test(&group.id)
+                .option(&stolen.most)
+                .other(Some(&stolen.least))
+                .number("most_share", Some(stolen.most_share))
+                .number("least_share", Some(stolen.least_share))
+                .number("p", Some(stolen.p)),
+        );
+    }
+    if let Some(look) = group.look.as_ref().filter(|look| look.cut_short) {
+        all.push(
+            found(FindingKind::FewBlocks, Severity::Note)
+                .test(&group.id)
+                .number("blocks", Some(look.blocks as f64))
+                .number("planned", Some(look.planned as f64)),
+        );
+    }
+    if group.serial.as_ref().is_some_and(|serial| !serial.independent) {
+        all.push(found(FindingKind::DependentBlocks, Severity::Warning).test(&group.id));
+    }
+    all.extend(screened(view, group, &cells));
+    all
+}
+
+/// What the A/A control says: one option measured twice in every block.
+fn control(view: &View, group: &GroupView) -> Option<Finding> {
+    let twin = group.twin.as_ref()?;
+    let about = |kind, severity| {
+        found(kind, severity)
+            .test(&group.id)
+            .option(&twin.cell)
+            .number("difference", twin.difference)
+            .number("lower", twin.lower)
+            .number("upper", twin.upper)
+            .number("reach", group.twin_reach)
+    };
+    if twin.alarm {
+        return Some(about(FindingKind::ControlDiffers, Severity::Error));
+    }
+    if group.recommendation.survives_exchange == Some(false) {
+        let bound = twin.exchanged_bound;
+        return Some(about(FindingKind::ControlContradicts, Severity::Warning).number("slower_upper", bound));
+    }
+    let is_wide = group.twin_reach.is_some_and(|reach| reach > view.plan.margin);
+    is_wide.then(|| about(FindingKind::ControlWide, Severity::Warning).number("margin", Some(view.plan.margin)))
+}
+
+/// Harm of one option.
+fn of_option(group: &GroupView, cell: &CellView, lost_least: f64) -> Vec<Finding> {
+    let about = |kind| found(kind, Severity::Warning).test(&group.id).option(&cell.id);
+    let of_kind = |kind| match kind {
+        FindingKind::Stalled => {
+            let stalled = cell.stalled;
+            about(kind)
+                .number("trials", stalled.map(|stalled| stalled.trials as f64))
+                .number("of", stalled.map(|stalled| stalled.of as f64))
+        }
+        FindingKind::MissedLoad => about(kind).number("carried_share", cell.behind),
+        FindingKind::FailedCalls => {
+            about(kind).number("failed_share", cell.call.as_ref().and_then(|call| call.failed_share))
+        }
+        FindingKind::LostDatagrams => {
+            about(kind).number("lost_share", harm::lost_share(cell)).number("least_share", Some(lost_least))
+        }
+        _ => about(kind).number("truncated_share", Some(harm::truncated_share(cell))),
+    };
+    let mut all: Vec<Finding> = harm::of(cell, lost_least).into_iter().map(of_kind).collect();
+    if group.spoken_against.contains(&cell.id) {
+        all.push(about(FindingKind::MeansDisagree));
+    }
+    all.extend(super::relays::caveat(cell).filter(|_| cell.trials > 0).map(|_| about(FindingKind::NoBackPressure)));
+    if let Some(modes) = cell.modes.as_ref().filter(|modes| modes.modes.len() > 1) {
+        let rates: Vec<Value> = modes.modes.iter().map(|mode| json!([mode.median, mode.share])).collect();
+        all.push(Finding { severity: Severity::Note, ..about(FindingKind::SeveralSpeeds) }.name("modes", rates));
+    }
+    all
+}
+
+/// What limits the recommendation of a test.
+fn recommended(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
+    let Some(cell) = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)) else { return Vec::new() };
+    let about = |kind| found(kind, Severity::Warning).test(&group.id).option(&cell.id);
+    let mut all = Vec::new();
+    if let Some((_, trend)) = first::drifted(view, group) {
+        all.push(about(FindingKind::Drift).number("first", Some(trend.first)).number("last", Some(trend.last)));
+    }
+    if let Some(rival) = first::for_others(view, group, cell) {
+        all.push(
+            about(FindingKind::SlowTrialsDisagree)
+                .other(Some(&rival.id))
+                .number("rate", cell.total_rate)
+                .number("other_rate", rival.total_rate),
+        );
+    }
+    let compares_congestion = group.varied.iter().any(|name| name == "congestion");
+    if compares_congestion && first::is_loopback(&cell.spec()) && view.status != SessionStatus::Imported {
+        all.push(found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id));
+    }
+    // Searches for the knee say how often the objective holds there.
+    let _ = cells;
+    all
+}
+
+/// Levels that the screening showed to be slower, unless the recommended option has them.
+fn screened(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
+    let own = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
+    let mut all: Vec<Finding> = Vec::new();
+    for avoid in group.avoid.iter().filter(|avoid| avoid.is_screened()) {
+        if own.is_some_and(|own| own.factors.get(&avoid.factor) == Some(&avoid.level)) {
+            continue;
+        }
+        all.push(
+            found(FindingKind::ScreenedSlower, Severity::Note)
+                .test(&group.id)
+                .number("slower_lower", Some(avoid.dearer_lower))
+                .number("slower_upper", avoid.dearer_upper)
+                .name("factor", avoid.factor.clone())
+                .name("level", avoid.level.clone())
+                .name("against", avoid.against.clone()),
+        );
+    }
+    let confirmed = cells.iter().filter(|cell| cell.above_best_upper.is_some()).count();
+    let screened = group.undecided.len();
+    if screened > 0 && confirmed > 0 {
+        all.push(
+            found(FindingKind::ScreenedOnly, Severity::Note)
+                .test(&group.id)
+                .number("options", Some(screened as f64))
+                .number("confirmed", Some(confirmed as f64)),
+        );
+    }
+    all
+}
+
+/// What concerns the whole session.
+fn session_wide(view: &View) -> Vec<Finding> {
+    let warning = |kind| found(kind, Severity::Warning);
+    let mut all: Vec<Finding> = Vec::new();
+    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let sum = |of: fn(&CellView) -> usize| candidates().map(of).sum::<usize>() as f64;
+    let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
+    if hit > 0.0 {
+        all.push(warning(FindingKind::Steal).number("trials", Some(hit)).number("of", Some(trials)));
+    }
+    if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
+        all.push(warning(FindingKind::Throttled).number("throttled_s", Some(us as f64 / 1e6)));
+    }
+    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED) {
+        let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
+        all.push(warning(FindingKind::OtherPrograms).number("cpus", Some(cpus)).number("of_cpus", allowed));
+    }
+    let late = lateness::sentence(&view.cells, true);
+    all.extend(late.map(|said| warning(FindingKind::LateClient).said(capital(&said) + ".")));
+    if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
+        all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
+    }
+    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C') {
+        all.push(warning(FindingKind::NoisyMachine).name("grade", grade.to_string()));
+    }
+    all.extend(overrun(view));
+    let reduced = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER));
+    all.extend(reduced.map(|what| warning(FindingKind::PlanReduced).name("kept", what)));
+    if let Some(check) = &view.check {
+        let runs = |count: usize, kind| (count > 0).then(|| warning(kind).number("runs", Some(count as f64)));
+        all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));
+        all.extend(runs(check.stopped_by_force, FindingKind::ServerKilled));
+        let run_ns = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
+        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS);
+        all.extend(short.map(|ns| warning(FindingKind::ShortRuns).number("run_ns", Some(ns))));
+    }
+    all
+}
+
+/// The session took far longer than its budget until its first interim analysis.
+fn overrun(view: &View) -> Option<Finding> {
+    let is_first =
+        |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);
+    let has_bound = !view.plan.states_blocks && view.status != SessionStatus::Imported;
+    let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns)?;
+    let is_over = has_bound && view.groups.iter().all(is_first) && took_ns as f64 > OVERRUN * given_ns as f64;
+    is_over.then(|| {
+        found(FindingKind::Overrun, Severity::Note)
+            .number("took_s", Some(took_ns as f64 / 1e9))
+            .number("given_s", Some(given_ns as f64 / 1e9))
+    })
+}
+
+/// What relays and links did, and what the results are valid for: each settled with its numbers by its own module.
+fn notes(view: &View) -> Vec<Finding> {
+    let note = |kind, text: String| found(kind, Severity::Note).said(capital(&text) + ".");
+    let mut all: Vec<Finding> = Vec::new();
+    for group in &view.groups {
+        let of_group = |kind, lines: Vec<String>| -> Vec<Finding> {
+            lines.into_iter().map(|line| note(kind, line).test(&group.id)).collect()
+        };
+        all.extend(of_group(FindingKind::Relay, super::relays::lines(view, group)));
+        all.extend(of_group(FindingKind::Link, link::lines(group)));
+    }
+    all.extend(super::relays::held(view).map(|line| note(FindingKind::Relay, line)));
+    all.extend(first::valid_for(view).into_iter().map(|line| note(FindingKind::ValidFor, line)));
+    let mut seen: HashSet<String> = HashSet::new();
+    all.retain(|finding| finding.test.is_some() || seen.insert(finding.text.clone()));
+    all
+}
+
+/// How a program compares with its present setting, and how advice did there.
+fn gains(view: &View) -> Vec<Finding> {
+    let Some(check) = &view.check else { return Vec::new() };
+    let gains = check.gains.iter().map(|gain| {
+        found(FindingKind::Gain, Severity::Result)
+            .test(&gain.group)
+            .other(gain.cell.as_ref())
+            .number("faster", gain.gain)
+            .number("faster_lower", gain.lower)
+            .number("faster_upper", gain.upper)
+            .name("default", gain.default.clone())
+            .said(capital(&gain.text) + ".")
+    });
+    let advice = check.advice.iter().map(|advice| {
+        found(FindingKind::Advice, Severity::Result)
+            .test(&advice.group)
+            .name("value", advice.value.clone())
+            .name("held", advice.held)
+            .number("predicted_times", advice.predicted)
+            .number("observed_times", advice.observed)
+            .said(format!("Earlier recommendation: {}.", advice.text))
+    });
+    gains.chain(advice).collect()
+}
+
+/// With a capital letter at the start.
+fn capital(text: &str) -> String {
+    crate::phrase::capital(text)
+}

@@ -1,0 +1,57 @@
+//! What the long-trial check says of the recommendations.
+
+use bytegauge_model::CellId;
+
+use super::super::document::{AuditRival, AuditView, CellView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::first::audit_is_missing;
+use super::build::found;
+
+/// Whether long trials contradict an option: those of its test, or those of the session together.
+pub fn contradict(view: &View, group: &GroupView, cell: &CellView) -> bool {
+    let all_lose = view.audit.is_some_and(|all| all.finding == "contradicts");
+    let loses = |audit: &AuditView| audit.choice == cell.id && (audit.finding == "contradicts" || all_lose);
+    group.audit.as_ref().is_some_and(loses)
+}
+
+/// One finding a test that was checked, and one for those that were not.
+pub fn findings(view: &View) -> Vec<Finding> {
+    let window_s = view.audit.map_or(0.0, |all| all.window_ns as f64 / 1e9);
+    let mut said: Vec<Finding> = view
+        .groups
+        .iter()
+        .filter_map(|group| Some((group, group.audit.as_ref()?)))
+        .map(|(group, audit)| of_test(group, audit).number("window_s", Some(window_s)))
+        .collect();
+    let missing: Vec<&GroupView> = audit_is_missing(view);
+    let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max();
+    if let (Some(oldest), Some(first)) = (oldest, missing.first()) {
+        let all = missing.len() == view.groups.len();
+        let one = found(FindingKind::LongTrialsMissing, Severity::Note);
+        let one = if all { one } else { one.test(&first.id) };
+        said.push(one.number("tests", Some(missing.len() as f64)).number("age_s", Some(oldest as f64 / 1e9)));
+    }
+    said
+}
+
+fn of_test(group: &GroupView, audit: &AuditView) -> Finding {
+    let rival_of = |id: &CellId| audit.rivals.iter().find(|rival: &&AuditRival| rival.cell == *id);
+    match audit.finding {
+        "contradicts" => {
+            let rival = audit.better.as_ref().and_then(rival_of);
+            found(FindingKind::LongTrialsContradict, Severity::Error)
+                .test(&group.id)
+                .option(&audit.choice)
+                .other(audit.better.as_ref())
+                .number("slower_lower", rival.and_then(|rival| rival.dearer_lower))
+                .number("slower_upper", rival.and_then(|rival| rival.dearer_upper))
+        }
+        "holds" => found(FindingKind::LongTrialsConfirm, Severity::Note)
+            .test(&group.id)
+            .option(&audit.choice)
+            .number("slower_upper", audit.bound),
+        _ => found(FindingKind::LongTrialsInconclusive, Severity::Note)
+            .test(&group.id)
+            .option(&audit.choice)
+            .number("slower_upper", audit.bound),
+    }
+}

@@ -1,0 +1,227 @@
+//! Settles the results of a session as data: tests with their options, and findings.
+//!
+//! One place decides how an option compares with the best one, and every text follows from it: two lines of a report
+//! cannot contradict each other. Computes no statistics; those are settled before.
+
+mod build;
+mod effects;
+mod findings;
+mod harm;
+mod long_trials;
+mod text;
+mod title;
+
+use bytegauge_model::{CellKind, Level, Spec, Stage};
+use serde_json::Value;
+
+use super::document::{
+    Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
+};
+use super::first;
+use super::relays;
+use crate::phrase;
+
+/// Fills in the tests, then the findings, which name them.
+pub fn settle(view: &mut View) {
+    view.tests = tests(view);
+    view.findings = findings::findings(view);
+    view.next = first::steps(view);
+}
+
+fn tests(view: &View) -> Vec<Test> {
+    let mut tests: Vec<Test> = view.groups.iter().map(|group| test(view, group)).collect();
+    for (test, title) in tests.iter_mut().zip(title::titles(view)) {
+        test.title = title.full;
+        test.name = title.short;
+    }
+    tests
+}
+
+fn test(view: &View, group: &GroupView) -> Test {
+    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let lost_least = harm::least_lost(&cells);
+    let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, lost_least)).collect();
+    let named = group.recommendation.cell.as_ref();
+    let recommended = options.iter().find(|option| named == Some(&option.id));
+    let state = state(group, &options, recommended);
+    // An A/A control that differs leaves nothing to recommend.
+    let recommended = recommended.filter(|_| state != TestState::Invalid);
+    let only = options.iter().find(|option| option.trials > 0).filter(|_| state == TestState::Single);
+    let shown = recommended.or(only).or_else(|| fastest(&options)).and_then(|option| view.cell(&option.id));
+    Test {
+        id: group.id.clone(),
+        title: String::new(),
+        name: String::new(),
+        environment: group.factors.clone(),
+        congestion: title::congestion(view, group),
+        compares: if group.cost.starts_with("cpu_") { Compares::Cpu } else { Compares::Time },
+        unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
+        margin: view.plan.margin,
+        state,
+        varied: group.varied.clone(),
+        recommended: recommended.or(only).map(|option| option.id.clone()),
+        because: match (recommended, only) {
+            (_, Some(_)) => Some(Because::Only),
+            (Some(option), _) => Some(because(view, group, option, &options)),
+            _ => None,
+        },
+        bottleneck: shown.map(bottleneck),
+        control_upper: group.twin_reach,
+        blocks: group.blocks.used,
+        options,
+    }
+}
+
+/// The option with the highest rate.
+fn fastest(options: &[OptionResult]) -> Option<&OptionResult> {
+    let rated = options.iter().filter_map(|option| Some((option.rate?, option)));
+    rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, option)| option)
+}
+
+fn state(group: &GroupView, options: &[OptionResult], recommended: Option<&OptionResult>) -> TestState {
+    let measured = options.iter().filter(|option| option.trials > 0).count();
+    match recommended {
+        _ if measured == 0 => TestState::Failed,
+        _ if measured == 1 => TestState::Single,
+        _ if control_differs(group) => TestState::Invalid,
+        Some(option) if option.status == OptionStatus::Best => TestState::Decided,
+        Some(option) if option.slower_upper.is_some() => TestState::Inconclusive,
+        _ => TestState::Unconfirmed,
+    }
+}
+
+/// Whether the same option measured twice is significantly different from itself.
+fn control_differs(group: &GroupView) -> bool {
+    group.twin.as_ref().is_some_and(|twin| twin.alarm)
+}
+
+fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> OptionResult {
+    let spec = cell.spec();
+    let status = status(view, group, cell, lost_least);
+    let interval = cell.above_best_upper.filter(|_| !control_differs(group));
+    let (cpu, cpu_unit) = cpu(cell).unzip();
+    OptionResult {
+        id: cell.id.clone(),
+        label: label(group, cell, &spec),
+        settings: group
+            .varied
+            .iter()
+            .filter_map(|name| Some((name.clone(), cell.factors.get(name)?.clone())))
+            .filter(|(_, level): &(String, Value)| !level.is_null())
+            .collect(),
+        status,
+        rate: cell.estimate.median,
+        rate_lower: cell.estimate.lower,
+        rate_upper: cell.estimate.upper,
+        rate_all: first::all_trials(cell),
+        trials: cell.trials,
+        slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
+        slower_upper: interval.map(|upper| upper.max(0.0)),
+        p99_ns: cell.median("total_p99_ns"),
+        p99_9_ns: cell.median("total_p99_9_ns"),
+        cpu,
+        lost_share: harm::lost_share(cell),
+        failed_share: cell.call.as_ref().and_then(|call| call.failed_share).filter(|share| *share > 0.0),
+        cpu_unit,
+        reason: cell.reason.clone(),
+    }
+}
+
+/// How an option compares with the best: the one rule that the screen, the page and the other formats follow.
+fn status(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> OptionStatus {
+    match cell.outcome {
+        "failed" => return OptionStatus::Failed,
+        "skipped" => return OptionStatus::Skipped,
+        _ => {}
+    }
+    let Some(upper) = cell.above_best_upper.filter(|_| cell.stage == Some(Stage::Confirm) && !control_differs(group))
+    else {
+        return OptionStatus::Unconfirmed;
+    };
+    let margin = view.plan.margin;
+    let is_best = upper <= margin
+        // A result cannot be more precise than the same option measured twice.
+        && group.twin_reach.is_none_or(|reach| reach <= margin)
+        && !(group.recommendation.cell.as_ref() == Some(&cell.id)
+            && group.recommendation.survives_exchange == Some(false))
+        && !group.spoken_against.contains(&cell.id)
+        && !long_trials::contradict(view, group, cell)
+        && harm::of(cell, lost_least).is_empty();
+    match cell.above_best_lower {
+        _ if is_best => OptionStatus::Best,
+        Some(lower) if lower > 0.0 => OptionStatus::Slower,
+        _ => OptionStatus::Tied,
+    }
+}
+
+fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
+    let is_default = |option: &OptionResult| {
+        let Some(cell) = view.cell(&option.id) else { return false };
+        !group.varied.is_empty() && group.varied.iter().all(|name| cell.level(name).is_auto())
+    };
+    let is_fastest = match group.cost.starts_with("cpu_") {
+        true => group.recommendation.best.as_ref() == Some(&option.id),
+        false => fastest(options).is_some_and(|fastest| fastest.id == option.id),
+    };
+    match option.status {
+        _ if is_fastest => Because::Fastest,
+        _ if is_default(option) => Because::Default,
+        OptionStatus::Best => Because::Smallest,
+        _ => Because::SmallestMaximum,
+    }
+}
+
+/// Factors whose levels name themselves: `epoll`, `cubic`.
+const NAME_THEMSELVES: &[&str] = &[
+    "engine",
+    "server_engine",
+    "client_engine",
+    "relay",
+    "value",
+    "implementation",
+    "setup",
+    "congestion",
+    "transport",
+    "connect",
+];
+
+fn label(group: &GroupView, cell: &CellView, spec: &Spec) -> String {
+    let shown = |name: &String| {
+        let level = spec.get(name);
+        let text = phrase::compact(name, &level);
+        match level {
+            Level::Absent => None,
+            _ if group.varied.len() == 1 || NAME_THEMSELVES.contains(&name.as_str()) => Some(text),
+            _ => Some(format!("{} {text}", phrase::in_code(name))),
+        }
+    };
+    let parts: Vec<String> = group.varied.iter().filter_map(shown).collect();
+    match (parts.is_empty(), cell.label.is_empty()) {
+        (false, _) => parts.join(", "),
+        (true, false) => cell.label.clone(),
+        (true, true) => "the only option".into(),
+    }
+}
+
+/// CPU time of a unit of work: of the relay or the server where there is one, else of both ends.
+fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
+    if let Some(cost) = relays::cost(cell) {
+        let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
+        return cost.median.map(|median| (median, if per_call { "s/M calls" } else { "s/GiB" }));
+    }
+    if let Some(ns) = cell.median("server_cpu_ns_per_call") {
+        return Some((ns / 1e3, "µs/call"));
+    }
+    if let Some(ns) = cell.median("cpu_ns_per_run") {
+        return Some((ns / 1e6, "ms/run"));
+    }
+    cell.cpu.ends_s_per_gib.map(|seconds| (seconds, "s/GiB"))
+}
+
+fn bottleneck(cell: &CellView) -> Bottleneck {
+    let text = match cell.limit.brief.is_empty() {
+        true => phrase::limit_with_doubt(&cell.limit),
+        false => format!("{}: {}", phrase::limit_with_doubt(&cell.limit), cell.limit.brief),
+    };
+    Bottleneck { limit: cell.limit.name, other: cell.limit.doubt.as_ref().map(|doubt| doubt.other), text }
+}

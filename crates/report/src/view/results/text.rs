@@ -1,0 +1,371 @@
+//! The sentences of findings: one table for the terminal, the page, Markdown, JUnit and JSON.
+//!
+//! Numbers are rounded outward, so that a printed interval contains the computed one.
+
+use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
+use bytegauge_model::{CellId, GroupId, Level, Nanos, factor};
+
+use super::super::document::{Finding, FindingKind, Test, View};
+use crate::outward::{at_least, at_most, share_range};
+use crate::phrase::{self, rate_unit};
+use crate::sentence::{excludes_nothing, percent};
+
+/// Levels that only the kernel of this machine gives a meaning.
+const CONGESTION: &str = "congestion";
+
+/// The sentence of a finding.
+pub fn sentence(view: &View, finding: &Finding) -> String {
+    let said = Said { view, finding };
+    let text = said.text();
+    match finding.kind {
+        FindingKind::BiggestEffect | FindingKind::OneSetting => text,
+        _ => said.place() + &text,
+    }
+}
+
+struct Said<'a> {
+    view: &'a View,
+    finding: &'a Finding,
+}
+
+impl Said<'_> {
+    /// `Read from TCP, 64K: `; nothing where the session has one test and the finding concerns all of it.
+    fn place(&self) -> String {
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
+        let names = [test.map(|test| test.name.clone()), self.finding.option.as_ref().map(|id| self.option(id))];
+        let names: Vec<String> = names.into_iter().flatten().filter(|name| !name.is_empty()).collect();
+        if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) }
+    }
+
+    fn test(&self, id: &GroupId) -> Option<&Test> {
+        self.view.tests.iter().find(|test| test.id == *id)
+    }
+
+    fn option(&self, id: &CellId) -> String {
+        let options = self.view.tests.iter().flat_map(|test| &test.options);
+        options
+            .into_iter()
+            .find(|option| option.id == *id)
+            .map_or_else(|| id.to_string(), |option| option.label.clone())
+    }
+
+    fn other(&self) -> String {
+        self.finding.other.as_ref().map_or_else(|| "another option".to_owned(), |id| self.option(id))
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.finding.numbers.get(name).copied().unwrap_or(0.0)
+    }
+
+    fn known(&self, name: &str) -> Option<f64> {
+        self.finding.numbers.get(name).copied()
+    }
+
+    fn share(&self, name: &str) -> String {
+        percent(self.number(name))
+    }
+
+    fn count(&self, name: &str, noun: &str) -> String {
+        counted(self.number(name) as usize, noun)
+    }
+
+    fn name(&self, name: &str) -> &str {
+        self.finding.names.get(name).and_then(|value| value.as_str()).unwrap_or_default()
+    }
+
+    fn level(&self, name: &str) -> String {
+        let value = self.finding.names.get(name).cloned().unwrap_or_default();
+        let level: Level = serde_json::from_value(value).unwrap_or(Level::Absent);
+        let factor = self.name("factor");
+        match self.view.environment.congestion().filter(|_| factor == CONGESTION && level.is_auto()) {
+            Some(current) => format!("{current} (current)"),
+            None => phrase::level(factor, &level),
+        }
+    }
+
+    /// Rates of one finding, in one unit.
+    fn rates(&self, rates: [f64; 2]) -> [String; 2] {
+        let id = self.finding.test.as_ref();
+        let unit = id.and_then(|id| self.test(id)).map_or("bytes/s", |test| test.unit);
+        let (divisor, unit) = rate_unit(unit, rates[0].max(rates[1]));
+        rates.map(|rate| format!("{} {unit}", significant(rate / divisor, 3)))
+    }
+
+    /// Seconds to two digits.
+    fn seconds(&self, name: &str) -> String {
+        format!("{} s", significant(self.number(name), 2))
+    }
+
+    /// The end of an interval of extra time: `up to 12 % slower`.
+    fn up_to_slower(&self) -> String {
+        match self.known("slower_upper") {
+            Some(upper) if !excludes_nothing(upper) => format!("at most {} slower", at_most(upper)),
+            Some(upper) => format!("up to {}× as slow", significant_up(1.0 + upper, 2)),
+            None => "slower by an unknown amount".into(),
+        }
+    }
+
+    fn text(&self) -> String {
+        use FindingKind as Kind;
+        match self.finding.kind {
+            Kind::BiggestEffect => self.effect(),
+            Kind::OneSetting => self.one_setting(),
+            Kind::ControlDiffers | Kind::ControlContradicts | Kind::ControlWide => self.control(),
+            Kind::LongTrialsContradict
+            | Kind::LongTrialsConfirm
+            | Kind::LongTrialsInconclusive
+            | Kind::LongTrialsMissing => self.long_trials(),
+            Kind::Stalled
+            | Kind::MissedLoad
+            | Kind::FailedCalls
+            | Kind::LostDatagrams
+            | Kind::TruncatedDatagrams
+            | Kind::NoBackPressure => self.harm(),
+            Kind::SlowTrialsDisagree
+            | Kind::MeansDisagree
+            | Kind::Drift
+            | Kind::SeveralSpeeds
+            | Kind::NoLongerBest
+            | Kind::NoLongerSlower => self.unsteady(),
+            Kind::ScreenedSlower | Kind::ScreenedOnly | Kind::CongestionOverLoopback => self.screening(),
+            Kind::UnevenSteal
+            | Kind::Steal
+            | Kind::Throttled
+            | Kind::OtherPrograms
+            | Kind::HarnessCost
+            | Kind::NoisyMachine => self.machine(),
+            _ => self.session(),
+        }
+    }
+
+    fn effect(&self) -> String {
+        let what = match self.name("factor") {
+            "placement" => "the placement of the ends",
+            "transport" => "the transport",
+            CONGESTION => "TCP congestion control",
+            "write_size" => "the write size",
+            "read_size" => "the read size",
+            other => factor::find(other).map_or(other, |factor| factor.heading),
+        };
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
+        let place =
+            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!(" ({})", test.name));
+        let (fast, slow) = (self.level("level"), self.level("other_level"));
+        let of_cpu = test.is_some_and(|test| test.compares == super::Compares::Cpu);
+        let times = self.known("times_lower").map(|lower| {
+            let upper =
+                self.known("times_upper").map_or_else(String::new, |upper| format!("–{}", significant_up(upper, 2)));
+            format!("{}{upper}×", significant_down(lower, 2))
+        });
+        let how = match (of_cpu, times, self.known("rate").zip(self.known("other_rate"))) {
+            (true, Some(times), _) => format!("{slow} uses {times} the CPU time of {fast}"),
+            (true, None, _) => format!("{slow} uses more CPU time than {fast}"),
+            (false, Some(times), Some((rate, _))) => {
+                format!("{fast} reaches {}, {times} the rate of {slow}", self.rates([rate, rate])[0])
+            }
+            (false, None, Some((rate, other))) => {
+                let [rate, other] = self.rates([rate, other]);
+                format!("{fast} reaches {rate}, {slow} {other}")
+            }
+            (false, times, None) => format!("{fast} is {} faster than {slow}", times.unwrap_or_default()),
+        };
+        let loopback =
+            self.name("factor") == CONGESTION && self.view.groups.iter().any(super::first::group_is_loopback);
+        let loopback = if loopback { " Measured over loopback; a network may differ." } else { "" };
+        format!("{what}. {}{place}.{loopback}", phrase::capital(&how))
+    }
+
+    fn one_setting(&self) -> String {
+        let factor = self.name("factor");
+        let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
+        let tests = if is_true("all_tests") {
+            "each test".to_owned()
+        } else {
+            format!("each of {}", self.count("tests", "test"))
+        };
+        let upper = self.number("slower_upper");
+        let how = match upper <= 0.0005 {
+            true => "not slower".to_owned(),
+            false => format!("at most {} slower", at_most(upper)),
+        };
+        let with = if is_true("alone") { "" } else { " with the best other settings" };
+        format!("{} {}, {how} than the best in {tests}{with}.", phrase::in_code(factor), self.level("level"))
+    }
+
+    fn control(&self) -> String {
+        let up_to = |name| at_most(self.number(name).abs());
+        match self.finding.kind {
+            FindingKind::ControlDiffers => {
+                let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
+                let range = share_range(a.min(b), a.max(b));
+                format!("the A/A control differs by {range}, so the results of this test are not valid.")
+            }
+            FindingKind::ControlContradicts => format!(
+                "measured a second time, this option gives another result: the recommendation may be {}.",
+                self.up_to_slower()
+            ),
+            _ => format!(
+                "the A/A control differs by up to {}, more than the margin of {}.",
+                up_to("reach"),
+                self.share("margin")
+            ),
+        }
+    }
+
+    fn long_trials(&self) -> String {
+        let window = Nanos((self.number("window_s") * 1e3) as u64 * 1_000_000);
+        match self.finding.kind {
+            FindingKind::LongTrialsContradict => {
+                let lower = at_least(self.number("slower_lower"));
+                format!(
+                    "in trials of {window} it is at least {lower} slower than {}: use {0} for long-lived connections.",
+                    self.other()
+                )
+            }
+            FindingKind::LongTrialsConfirm => {
+                format!("trials of {window} confirm the recommendation: {}.", self.up_to_slower())
+            }
+            FindingKind::LongTrialsInconclusive => format!("too few trials of {window} to check the recommendation."),
+            _ => {
+                let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
+                format!("connections older than {age} may differ: no long-trial check was run (--audit).")
+            }
+        }
+    }
+
+    fn harm(&self) -> String {
+        match self.finding.kind {
+            FindingKind::Stalled => {
+                format!("no data moved in {} of {}.", self.number("trials") as usize, self.count("of", "trial"))
+            }
+            FindingKind::MissedLoad => {
+                format!("carried {} of the offered load; another option carried it.", self.share("carried_share"))
+            }
+            FindingKind::FailedCalls => format!("{} of the calls failed.", self.share("failed_share")),
+            FindingKind::LostDatagrams => format!(
+                "{} of the datagrams were lost (least in this test: {}).",
+                self.share("lost_share"),
+                self.share("least_share")
+            ),
+            FindingKind::TruncatedDatagrams => {
+                format!("the reader's buffer cut off {} of the datagrams.", self.share("truncated_share"))
+            }
+            _ => "this relay has no back-pressure: a slow reader makes it store data without a limit.".into(),
+        }
+    }
+
+    fn unsteady(&self) -> String {
+        match self.finding.kind {
+            FindingKind::SlowTrialsDisagree => {
+                let [own, other] = self.rates([self.number("rate"), self.number("other_rate")]);
+                format!("over all trials, slow ones included, it reached {own} and {} {other}.", self.other())
+            }
+            FindingKind::MeansDisagree => {
+                "its mean, which counts slow trials in full, contradicts its median, so its result is inconclusive."
+                    .into()
+            }
+            FindingKind::Drift => {
+                let [first, last] = self.rates([self.number("first"), self.number("last")]);
+                format!("its rate changed from {first} to {last} during the session.")
+            }
+            FindingKind::SeveralSpeeds => {
+                let modes: Vec<[f64; 2]> = self
+                    .finding
+                    .names
+                    .get("modes")
+                    .and_then(|value| serde_json::from_value(value.clone()).ok())
+                    .unwrap_or_default();
+                let each: Vec<String> = modes
+                    .iter()
+                    .map(|[rate, share]| format!("{} in {} of the trials", self.rates([*rate; 2])[0], percent(*share)))
+                    .collect();
+                format!("ran at {} different speeds: {}.", modes.len(), phrase::join(&each, "and"))
+            }
+            FindingKind::NoLongerBest => {
+                "an earlier analysis found it within the margin; the present one does not.".into()
+            }
+            _ => "an earlier analysis found it significantly slower; the present one does not.".into(),
+        }
+    }
+
+    fn screening(&self) -> String {
+        match self.finding.kind {
+            FindingKind::ScreenedSlower => {
+                let lower = self.number("slower_lower");
+                let range =
+                    self.known("slower_upper").map_or_else(|| at_least(lower), |upper| share_range(lower, upper));
+                let against = match self.finding.names.get("against").is_none_or(serde_json::Value::is_null) {
+                    true => "the best".to_owned(),
+                    false => self.level("against"),
+                };
+                format!(
+                    "{} {} is {range} slower than {against} (screening).",
+                    phrase::in_code(self.name("factor")),
+                    self.level("level")
+                )
+            }
+            FindingKind::ScreenedOnly => format!(
+                "{} confirmed in every block; {} more measured in the screening only.",
+                self.count("confirmed", "option"),
+                self.number("options") as usize
+            ),
+            _ => "congestion control was compared over loopback; a network may differ.".into(),
+        }
+    }
+
+    fn machine(&self) -> String {
+        match self.finding.kind {
+            FindingKind::UnevenSteal => format!(
+                "CPU steal hit {} of its trials, and {} of those of {}; this explains part of the difference.",
+                self.share("most_share"),
+                self.share("least_share"),
+                self.other()
+            ),
+            FindingKind::Steal => {
+                format!("CPU steal in {} of {}.", self.number("trials") as usize, self.count("of", "trial"))
+            }
+            FindingKind::Throttled => {
+                format!("The control group throttled the session for {}.", self.seconds("throttled_s"))
+            }
+            FindingKind::OtherPrograms => {
+                let of = self.known("of_cpus").map_or_else(String::new, |cpus| format!(" of {cpus}"));
+                format!("Other programs used {}{of} CPUs.", significant(self.number("cpus"), 2))
+            }
+            FindingKind::HarnessCost => format!("bytegauge itself takes {} of the shortest call.", self.share("share")),
+            _ => format!("The machine was not quiet: grade {} (A is quiet, D is not).", self.name("grade")),
+        }
+    }
+
+    fn session(&self) -> String {
+        match self.finding.kind {
+            FindingKind::FewBlocks => format!(
+                "{} of {} planned blocks were measured.",
+                self.number("blocks") as usize,
+                self.number("planned") as usize
+            ),
+            FindingKind::DependentBlocks => {
+                "neighbouring blocks depend on each other, so there are no intervals.".into()
+            }
+            FindingKind::ShortRuns => {
+                let run = Nanos(self.number("run_ns") as u64);
+                format!("A run takes {run}, and starting the program is part of it: give it more work.")
+            }
+            FindingKind::ProcessesLeft => {
+                format!("Processes were left behind, and ended, after {}.", self.count("runs", "run"))
+            }
+            FindingKind::ServerKilled => {
+                format!(
+                    "The server ignored its stop signal and was killed after {} (--stop).",
+                    self.count("runs", "run")
+                )
+            }
+            FindingKind::PlanReduced => format!("The machine was slower than planned, so only {}.", self.name("kept")),
+            FindingKind::Overrun => format!(
+                "The session took {} of the {} given: every block that began was finished.",
+                self.seconds("took_s"),
+                self.seconds("given_s")
+            ),
+            _ => String::new(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The titles of tests: what was measured, and the settings that it was measured under.
+
+use bytegauge_model::{Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
+
+use super::super::document::{GroupView, View};
+use super::super::first::{Questions, levels, who};
+use crate::phrase;
+
+/// A title in both lengths.
+pub struct Title {
+    /// `Read from a Unix socket (peer writes 64 KiB)`.
+    pub full: String,
+    /// The shortest form that no other test of the session has.
+    pub short: String,
+}
+
+/// The parts of a title: what is done, and the conditions in the order of the factor table.
+struct Parts {
+    head: String,
+    details: Vec<String>,
+}
+
+/// The titles of all tests, in the order of the groups.
+pub fn titles(view: &View) -> Vec<Title> {
+    let questions = Questions::of(view);
+    let parts: Vec<Parts> = view.groups.iter().map(|group| parts(view, group, &questions)).collect();
+    let title = |one: &Parts| {
+        let alike: Vec<&Parts> = parts.iter().filter(|other| other.head == one.head).collect();
+        let tells = |detail: &&String| alike.iter().any(|other| !other.details.contains(detail));
+        let short: Vec<String> = one.details.iter().filter(tells).cloned().collect();
+        Title { full: joined(&one.head, &one.details), short: joined(&one.head, &short) }
+    };
+    parts.iter().map(title).collect()
+}
+
+fn joined(head: &str, details: &[String]) -> String {
+    if details.is_empty() { head.to_owned() } else { format!("{head} ({})", details.join(", ")) }
+}
+
+fn parts(view: &View, group: &GroupView, questions: &Questions) -> Parts {
+    let conditions = levels(&group.factors);
+    let mut details: Vec<String> = peer(&conditions).into_iter().chain(congestion(view, group)).collect();
+    for (factor, level) in conditions.present() {
+        let name = factor.name;
+        let varies = questions.varying.iter().any(|varying| varying == name);
+        let always = conditions.workload() == Workload::Call && matches!(name, "flows" | "request");
+        let shown = match name {
+            "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" => None,
+            "read_size" | "write_size" => None,
+            "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
+            "flows" => (varies || always).then(|| connections(&level)).flatten(),
+            "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
+            _ if varies || always => word(name, &level),
+            _ => phrase::condition(name, &conditions),
+        };
+        details.extend(shown);
+    }
+    // An import may have conditions that this version does not know.
+    let known = |name: &str| bytegauge_model::factor::find(name).is_some();
+    details.extend(conditions.iter().filter(|(name, _)| !known(name)).map(|(name, level)| format!("{name} {level}")));
+    let worker = who(group);
+    if questions.workers_differ && !worker.is_empty() {
+        details.push(format!("{} {worker}", conditions.workload().row().worker));
+    }
+    Parts { head: head(view, &conditions), details }
+}
+
+fn word(name: &str, level: &Level) -> Option<String> {
+    let text = phrase::brief_of_several(&[(name.to_owned(), vec![level.clone()])]);
+    (text != phrase::NO_CONDITION).then_some(text)
+}
+
+fn connections(level: &Level) -> Option<String> {
+    Some(match level.number()? {
+        1 => "1 connection".into(),
+        many => format!("{many} connections"),
+    })
+}
+
+/// What the other end does, where the program is one end alone.
+fn peer(conditions: &Spec) -> Option<String> {
+    let size = |name: &str| match conditions.get(name) {
+        Level::Absent => None,
+        level => Some(phrase::level(name, &level)),
+    };
+    let (writes, reads) = (size("write_size"), size("read_size"));
+    match conditions.role()? {
+        ProgramRole::Reader => writes.map(|size| format!("peer writes {size}")),
+        ProgramRole::Writer => reads.map(|size| format!("peer reads {size}")),
+        ProgramRole::Relay => Some(format!("one peer writes {}, the other reads {}", writes?, reads?)),
+        ProgramRole::Both => None,
+    }
+}
+
+fn head(view: &View, conditions: &Spec) -> String {
+    match conditions.workload() {
+        Workload::Check => view.check.as_ref().map_or_else(|| "Program".into(), |check| check.program.clone()),
+        Workload::Ring => "NOPs through io_uring".into(),
+        Workload::Call => format!("Calls over {}", medium(conditions, false)),
+        Workload::Stream => match (conditions.role(), conditions.transport()) {
+            (_, Some(Transport::Source(path))) => format!("Read {path}"),
+            (Some(ProgramRole::Reader), _) => format!("Read from {}", medium(conditions, true)),
+            (Some(ProgramRole::Writer), _) => format!("Write to {}", medium(conditions, true)),
+            (Some(ProgramRole::Relay), _) => format!("Relay over {}", medium(conditions, false)),
+            _ => format!("Stream over {}", medium(conditions, false)),
+        },
+    }
+}
+
+/// How the ends are joined; `one` of several.
+fn medium(conditions: &Spec, one: bool) -> String {
+    let name = match conditions.transport() {
+        Some(Transport::Unix) if one => "a Unix socket".into(),
+        Some(Transport::Unix) => "Unix sockets".into(),
+        Some(Transport::UnixDatagram) => "Unix datagram sockets".into(),
+        Some(Transport::Tcp) => "TCP".into(),
+        Some(Transport::Tcp6) => "TCP (IPv6)".into(),
+        Some(Transport::Pipe) if one => "a pipe".into(),
+        Some(Transport::Pipe) => "pipes".into(),
+        Some(Transport::Udp) => "UDP".into(),
+        Some(Transport::Udp6) => "UDP (IPv6)".into(),
+        Some(Transport::Source(path)) => path.clone(),
+        // An import may name a transport that this version does not know.
+        None => conditions.get("transport").name().unwrap_or("an unnamed transport").to_owned(),
+    };
+    match conditions.far() {
+        Some((place, _)) => format!("{name} with the host {place}"),
+        None => name,
+    }
+}
+
+/// The congestion control of the end that sends over TCP, where it is known and the options do not vary it.
+pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
+    let conditions = levels(&group.factors);
+    let is_tcp = conditions.transport().is_some_and(Transport::is_tcp);
+    let varies = group.varied.iter().any(|name| name == "congestion");
+    // The sender may be another machine.
+    let is_here =
+        conditions.far().is_none() && conditions.connect().is_none() && view.status != SessionStatus::Imported;
+    if !is_tcp || varies {
+        return None;
+    }
+    let of_cells =
+        || view.cells_of(&group.id).map(|cell| cell.level("congestion")).find(|level| *level != Level::Absent);
+    let level = Some(conditions.get("congestion")).filter(|level| *level != Level::Absent).or_else(of_cells);
+    match level {
+        Some(level) if !level.is_auto() => level.name().map(str::to_owned),
+        _ => view.environment.congestion().filter(|_| is_here).map(str::to_owned),
+    }
+}
