@@ -115,10 +115,10 @@ const WAKE_UP_US: f64 = 200.0;
 pub struct Rule<S> {
     /// The limit that it finds.
     pub name: &'static str,
-    test: fn(&S) -> Option<Finding>,
+    test: fn(&S) -> Option<Evidence>,
 }
 
-struct Finding {
+struct Evidence {
     sentence: String,
     evidence: Vec<(&'static str, f64)>,
 }
@@ -169,12 +169,12 @@ pub fn find(signs: &Signs) -> LimitView {
     view(name, finding)
 }
 
-fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Finding) -> (&'static str, Finding) {
+fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Evidence) -> (&'static str, Evidence) {
     let fired = rules.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
     fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)))
 }
 
-fn view(name: &'static str, finding: Finding) -> LimitView {
+fn view(name: &'static str, finding: Evidence) -> LimitView {
     let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
     if let Some((what, value)) = evidence.iter().find(|(what, value)| cannot_be(what, **value)) {
         let sentence =
@@ -228,24 +228,24 @@ pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<LimitDoubt
     is_near.then(|| LimitDoubt { trials, agree: count(name), other, show_other })
 }
 
-fn harness(signs: &Signs) -> Option<Finding> {
+fn harness(signs: &Signs) -> Option<Evidence> {
     if signs.moves_nothing {
         let sentence = "the engine moves nothing: this is the harness's own loop, and the reader's work if it has any";
         let evidence = signs.sink_cpus.map(|cpus| ("receiver_cpus", cpus)).into_iter().collect();
-        return Some(Finding { sentence: sentence.into(), evidence });
+        return Some(Evidence { sentence: sentence.into(), evidence });
     }
     let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the harness takes {} of a call: the number is ours, not the system's", percent(share)),
         evidence: vec![("floor_share", share)],
     })
 }
 
-fn offered_load(signs: &Signs) -> Option<Finding> {
+fn offered_load(signs: &Signs) -> Option<Evidence> {
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
         && rate >= OFFERED_SHARE * offered
     {
-        return Some(Finding {
+        return Some(Evidence {
             sentence: format!(
                 "{} {}: compare CPU, not rates",
                 byte_rate(offered),
@@ -255,13 +255,13 @@ fn offered_load(signs: &Signs) -> Option<Finding> {
         });
     }
     let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the writer pauses {} of the time by order of the plan", percent(share)),
         evidence: vec![("think_share", share)],
     })
 }
 
-fn source_itself(signs: &Signs) -> Option<Finding> {
+fn source_itself(signs: &Signs) -> Option<Evidence> {
     if signs.two_ended {
         return None;
     }
@@ -270,7 +270,7 @@ fn source_itself(signs: &Signs) -> Option<Finding> {
     let evidence = vec![("receiver_busy", busy), ("receiver_system_share", system)];
     if busy >= BUSY {
         // With most of the time in user mode it is the reader's own work that counts.
-        (system > 0.5).then(|| Finding {
+        (system > 0.5).then(|| Evidence {
             sentence: format!(
                 "the reader runs {} of the time, {} of it inside read(2)",
                 percent(busy),
@@ -282,20 +282,20 @@ fn source_itself(signs: &Signs) -> Option<Finding> {
         None
     } else {
         let idle = signs.sink_idle_per_sleep_us?;
-        Some(Finding {
+        Some(Evidence {
             sentence: format!("the reader runs {} of the time and waits for the source in between", percent(busy)),
             evidence: [evidence, vec![("receiver_idle_per_sleep_us", idle)]].concat(),
         })
     }
 }
 
-fn shared_cpu(signs: &Signs) -> Option<Finding> {
+fn shared_cpu(signs: &Signs) -> Option<Evidence> {
     if !signs.two_ended {
         return None;
     }
     let both = signs.source_cpus? + signs.sink_cpus?;
     let capacity = signs.capacity_cpus()?;
-    (capacity > 0.0 && both >= SHARED_BUSY * capacity).then(|| Finding {
+    (capacity > 0.0 && both >= SHARED_BUSY * capacity).then(|| Evidence {
         sentence: if capacity == 1.0 {
             format!("both ends share one CPU, which they keep {} busy", percent(both))
         } else {
@@ -305,38 +305,38 @@ fn shared_cpu(signs: &Signs) -> Option<Finding> {
     })
 }
 
-fn both_cpus(signs: &Signs) -> Option<Finding> {
+fn both_cpus(signs: &Signs) -> Option<Evidence> {
     let (source, sink) = signs.both_ends()?;
-    (source.min(sink) >= BUSY && (source - sink).abs() < BALANCED).then(|| Finding {
+    (source.min(sink) >= BUSY && (source - sink).abs() < BALANCED).then(|| Evidence {
         sentence: format!("both ends run nearly all the time: writer {}, reader {}", percent(source), percent(sink)),
         evidence: vec![("sender_busy", source), ("receiver_busy", sink)],
     })
 }
 
-fn sender_cpu(signs: &Signs) -> Option<Finding> {
+fn sender_cpu(signs: &Signs) -> Option<Evidence> {
     let source = signs.per_thread(signs.source_cpus)?;
     let Some(sink) = signs.per_thread(signs.sink_cpus) else {
-        return (source >= BUSY).then(|| Finding {
+        return (source >= BUSY).then(|| Evidence {
             sentence: format!("the writer runs {} of the time; what the reader does was not recorded", percent(source)),
             evidence: vec![("sender_busy", source)],
         });
     };
-    (source >= BUSY && source >= sink).then(|| Finding {
+    (source >= BUSY && source >= sink).then(|| Evidence {
         sentence: format!("the writer runs {} of the time, the reader {}", percent(source), percent(sink)),
         evidence: vec![("sender_busy", source), ("receiver_busy", sink)],
     })
 }
 
-fn receiver_cpu(signs: &Signs) -> Option<Finding> {
+fn receiver_cpu(signs: &Signs) -> Option<Evidence> {
     let sink = signs.per_thread(signs.sink_cpus).filter(|busy| *busy >= BUSY)?;
     match signs.per_thread(signs.source_cpus) {
-        Some(source) => Some(Finding {
+        Some(source) => Some(Evidence {
             sentence: format!("the reader runs {} of the time, the writer {}", percent(sink), percent(source)),
             evidence: vec![("receiver_busy", sink), ("sender_busy", source)],
         }),
         // One-ended: the rule before this one took the case where the kernel has most of the time. Two-ended
         // without a report of the writer: a busy reader alone does not tell which end waits.
-        None => (!signs.two_ended).then(|| Finding {
+        None => (!signs.two_ended).then(|| Evidence {
             sentence: format!("the reader runs {} of the time, most of it its own work", percent(sink)),
             evidence: vec![("receiver_busy", sink)],
         }),
@@ -355,9 +355,9 @@ fn waits(signs: &Signs) -> Option<f64> {
     (taken >= QUEUED).then_some(source.max(sink))
 }
 
-fn other_programs(signs: &Signs) -> Option<Finding> {
+fn other_programs(signs: &Signs) -> Option<Evidence> {
     let (sink, source) = (signs.sink_queued_share?, signs.source_queued_share.unwrap_or(0.0));
-    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Finding {
+    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Evidence {
         sentence: match signs.two_ended {
             true => format!(
                 "the ends could run but wait for a CPU that others have: writer {} of the time, reader {}",
@@ -373,34 +373,34 @@ fn other_programs(signs: &Signs) -> Option<Finding> {
     })
 }
 
-fn link(signs: &Signs) -> Option<Finding> {
+fn link(signs: &Signs) -> Option<Evidence> {
     let (carries, rate) = signs.link_rate.zip(signs.rate)?;
-    (rate >= LINK_FULL * carries).then(|| Finding {
+    (rate >= LINK_FULL * carries).then(|| Evidence {
         sentence: format!("the emulated link is full: it carries {} of data at most", byte_rate(carries)),
         evidence: vec![("link_bytes_per_s", carries), ("rate_bytes_per_s", rate)],
     })
 }
 
-fn softirq(signs: &Signs) -> Option<Finding> {
+fn softirq(signs: &Signs) -> Option<Evidence> {
     let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
         evidence: vec![("softirq_busiest_cpus", busiest)],
     })
 }
 
-fn window(signs: &Signs) -> Option<Finding> {
+fn window(signs: &Signs) -> Option<Evidence> {
     let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
     let whose = if signs.relay.is_some() { "relay" } else { "receiver" };
-    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Finding {
+    (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Evidence {
         sentence: format!("the sender waits for the {whose}'s window {} of its busy time", percent(share)),
         evidence: vec![("rwnd_limited_share", share)],
     })
 }
 
-fn socket_buffer(signs: &Signs) -> Option<Finding> {
+fn socket_buffer(signs: &Signs) -> Option<Evidence> {
     if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
-        return Some(Finding {
+        return Some(Evidence {
             sentence: format!("the send buffer was the limit {} of the connection's busy time", percent(share)),
             evidence: vec![("sndbuf_limited_share", share)],
         });
@@ -408,16 +408,16 @@ fn socket_buffer(signs: &Signs) -> Option<Finding> {
     // Unix sockets and pipes count no limits. There only a sibling with a larger buffer proves it: blocked
     // writers and blocked readers look alike whether the buffer is small or waking up is slow.
     let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("with a larger {name} and all else equal it is {} faster", percent(gain)),
         evidence: vec![("larger_buffer_gain", gain)],
     })
 }
 
-fn wake_ups(signs: &Signs) -> Option<Finding> {
+fn wake_ups(signs: &Signs) -> Option<Evidence> {
     let (source, sink) = signs.both_ends()?;
     let (source_idle, sink_idle) = (signs.source_idle_per_sleep_us?, signs.sink_idle_per_sleep_us?);
-    (source.max(sink) < BUSY && source_idle.max(sink_idle) <= WAKE_UP_US).then(|| Finding {
+    (source.max(sink) < BUSY && source_idle.max(sink_idle) <= WAKE_UP_US).then(|| Evidence {
         sentence: format!(
             "the ends wait for each other in many short pieces: writer {} busy, idle {} µs at a time; reader {}, {} µs",
             percent(source),
@@ -434,7 +434,7 @@ fn wake_ups(signs: &Signs) -> Option<Finding> {
     })
 }
 
-fn unknown(signs: &Signs) -> Finding {
+fn unknown(signs: &Signs) -> Evidence {
     let busy = [
         ("sender_busy", "writer", signs.per_thread(signs.source_cpus)),
         ("receiver_busy", "reader", signs.per_thread(signs.sink_cpus)),
@@ -448,7 +448,7 @@ fn unknown(signs: &Signs) -> Finding {
             format!("{}: no recorded number explains the rest", ends.join(", "))
         }
     };
-    Finding { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+    Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
 }
 
 impl Signs {

@@ -7,7 +7,7 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, Finding, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, THINK_SHARE,
+    BALANCED, BUSY, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, THINK_SHARE,
     WAKE_UP_US, first, offered_and, view,
 };
 use crate::view::document::LimitView;
@@ -124,9 +124,9 @@ pub fn find(signs: &CallSigns) -> LimitView {
     view(name, finding)
 }
 
-fn harness(signs: &CallSigns) -> Option<Finding> {
+fn harness(signs: &CallSigns) -> Option<Evidence> {
     let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "the client's own bookkeeping takes {} of its time per call: the number is ours, not the server's",
             percent(share)
@@ -135,25 +135,25 @@ fn harness(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn backlog(signs: &CallSigns) -> Option<Finding> {
+fn backlog(signs: &CallSigns) -> Option<Evidence> {
     let share = signs.not_accepted_share.filter(|share| *share >= FAILED_SHARE)?;
     let overflows = signs.listen_overflows.map(|times| ("listen_overflows", times as f64));
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("{} of the calls found no place in the server's backlog", percent(share)),
         evidence: [("not_accepted_share", share)].into_iter().chain(overflows).collect(),
     })
 }
 
-fn errors(signs: &CallSigns) -> Option<Finding> {
+fn errors(signs: &CallSigns) -> Option<Evidence> {
     let share = signs.failed_share.filter(|share| *share >= FAILED_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("{} of the calls failed: the rate is that of failing", percent(share)),
         evidence: vec![("failed_share", share)],
     })
 }
 
 /// Beyond the knee the limit breaks; whose CPU is full by then is said by what a closed loop reaches.
-fn latency_objective(signs: &CallSigns) -> Option<Finding> {
+fn latency_objective(signs: &CallSigns) -> Option<Evidence> {
     let Objective { percentile, limit_ns, at_knee_ns, beyond_per_second, at_beyond_ns, closed_per_second } =
         signs.objective?;
     let time = |ns: f64| Nanos(ns as u64);
@@ -162,7 +162,7 @@ fn latency_objective(signs: &CallSigns) -> Option<Finding> {
         None => format!("of {} not all are completed in time", call_rate(beyond_per_second)),
     };
     let at_beyond = at_beyond_ns.map(|ns| ("at_beyond_ns", ns));
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "{percentile} is {} of the {} allowed, and {beyond}; a closed loop reaches {}",
             time(at_knee_ns),
@@ -179,9 +179,9 @@ fn latency_objective(signs: &CallSigns) -> Option<Finding> {
 
 /// Nagle's algorithm (RFC 9293, 3.7.4) holds a small write back while data are unacknowledged, and the receiver, which
 /// has nothing to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
-fn delayed_acknowledgements(signs: &CallSigns) -> Option<Finding> {
+fn delayed_acknowledgements(signs: &CallSigns) -> Option<Evidence> {
     let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
              {} were: Nagle's algorithm holds the rest of a request back until it comes (set --nodelay on, or write a \
@@ -197,11 +197,11 @@ fn delayed_acknowledgements(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn offered_load(signs: &CallSigns) -> Option<Finding> {
+fn offered_load(signs: &CallSigns) -> Option<Evidence> {
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate)
         && rate >= OFFERED_SHARE * offered
     {
-        return Some(Finding {
+        return Some(Evidence {
             sentence: format!(
                 "{} {}: compare CPU and latency, not rates",
                 call_rate(offered),
@@ -211,15 +211,15 @@ fn offered_load(signs: &CallSigns) -> Option<Finding> {
         });
     }
     let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the clients pause {} of the time by order of the plan", percent(share)),
         evidence: vec![("think_share", share)],
     })
 }
 
-fn shared_cpu(signs: &CallSigns) -> Option<Finding> {
+fn shared_cpu(signs: &CallSigns) -> Option<Evidence> {
     let both = signs.both_busy.filter(|both| *both >= SHARED_BUSY)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: match signs.same_cpu {
             true => format!("client and server share one CPU, which they keep {} busy", percent(both)),
             false => format!("client and server keep the CPUs they share {} busy", percent(both)),
@@ -228,9 +228,9 @@ fn shared_cpu(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn both_cpus(signs: &CallSigns) -> Option<Finding> {
+fn both_cpus(signs: &CallSigns) -> Option<Evidence> {
     let (client, server) = signs.client_busy.zip(signs.server_busy)?;
-    (client.min(server) >= BUSY && (client - server).abs() < BALANCED).then(|| Finding {
+    (client.min(server) >= BUSY && (client - server).abs() < BALANCED).then(|| Evidence {
         sentence: format!(
             "both ends run nearly all the time: client {}, server {}; a better server would need a better client to \
              be seen",
@@ -241,10 +241,10 @@ fn both_cpus(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn client_cpu(signs: &CallSigns) -> Option<Finding> {
+fn client_cpu(signs: &CallSigns) -> Option<Evidence> {
     let client = signs.client_busy.filter(|busy| *busy >= BUSY)?;
     let server = signs.server_busy.filter(|server| *server <= client)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "the client, which measures, runs {} of the time and the server {}: the server could do more than the \
              number says (add --client-threads)",
@@ -255,10 +255,10 @@ fn client_cpu(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn server_cpu(signs: &CallSigns) -> Option<Finding> {
+fn server_cpu(signs: &CallSigns) -> Option<Evidence> {
     let server = signs.server_busy.filter(|busy| *busy >= BUSY)?;
     let client = signs.client_busy?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the server runs {} of the time, the client {}", percent(server), percent(client)),
         evidence: vec![("server_busy", server), ("client_busy", client)],
     })
@@ -272,9 +272,9 @@ fn waits(signs: &CallSigns) -> Option<f64> {
     alone.then_some(client.max(server))
 }
 
-fn other_programs(signs: &CallSigns) -> Option<Finding> {
+fn other_programs(signs: &CallSigns) -> Option<Evidence> {
     let (client, server) = signs.client_queued_share.zip(signs.server_queued_share)?;
-    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Finding {
+    (relay::taken_by_others(waits(signs)?, signs.relay.as_ref()) >= QUEUED).then(|| Evidence {
         sentence: format!(
             "the ends could run but wait for a CPU that others have: client {} of the time, server {}",
             percent(client),
@@ -284,18 +284,18 @@ fn other_programs(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn softirq(signs: &CallSigns) -> Option<Finding> {
+fn softirq(signs: &CallSigns) -> Option<Evidence> {
     let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
         evidence: vec![("softirq_busiest_cpus", busiest)],
     })
 }
 
-fn wake_ups(signs: &CallSigns) -> Option<Finding> {
+fn wake_ups(signs: &CallSigns) -> Option<Evidence> {
     let (client, server) = signs.client_busy.zip(signs.server_busy)?;
     let (client_idle, server_idle) = signs.client_idle_per_sleep_us.zip(signs.server_idle_per_sleep_us)?;
-    (client.max(server) < BUSY && client_idle.max(server_idle) <= WAKE_UP_US).then(|| Finding {
+    (client.max(server) < BUSY && client_idle.max(server_idle) <= WAKE_UP_US).then(|| Evidence {
         sentence: format!(
             "the ends wait for each other's messages in many short pieces: client {} busy, idle {} µs at a time; \
              server {}, {} µs",
@@ -313,7 +313,7 @@ fn wake_ups(signs: &CallSigns) -> Option<Finding> {
     })
 }
 
-fn unknown(signs: &CallSigns) -> Finding {
+fn unknown(signs: &CallSigns) -> Evidence {
     let busy = [("client_busy", "client", signs.client_busy), ("server_busy", "server", signs.server_busy)];
     let known: Vec<_> = busy.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
     let sentence = match known.is_empty() {
@@ -328,7 +328,7 @@ fn unknown(signs: &CallSigns) -> Finding {
             format!("{}: {rest}", ends.join(", "))
         }
     };
-    Finding { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+    Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
 }
 
 fn percent(share: f64) -> String {

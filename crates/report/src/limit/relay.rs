@@ -1,7 +1,7 @@
 //! What limits a path with a relay: its thread, that it has the CPU that an end waits for, or that three programs share
 //! the CPUs of two.
 
-use super::{BUSY, Finding, QUEUED, percent, significant};
+use super::{BUSY, Evidence, QUEUED, percent, significant};
 
 /// What the rules look at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,10 +23,10 @@ pub const SHARED: &str = "CPU shared with the relay";
 /// The limit of three programs on too few CPUs.
 pub const ALL: &str = "all CPUs";
 
-pub(super) fn relay_cpu(signs: Option<&RelaySigns>) -> Option<Finding> {
+pub(super) fn relay_cpu(signs: Option<&RelaySigns>) -> Option<Evidence> {
     let RelaySigns { cpus, capacity, .. } = *signs?;
     let busy = (capacity > 0.0).then(|| cpus / capacity)?;
-    (busy >= BUSY).then(|| Finding {
+    (busy >= BUSY).then(|| Evidence {
         sentence: format!(
             "the relay's threads run {} of the time that they can ({} CPUs)",
             percent(busy.min(1.0)),
@@ -36,10 +36,10 @@ pub(super) fn relay_cpu(signs: Option<&RelaySigns>) -> Option<Finding> {
     })
 }
 
-pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Finding> {
+pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Evidence> {
     let RelaySigns { cpus, ends_cpus, machine_cpus, .. } = *signs?;
     let all = machine_cpus? as f64;
-    (cpus + ends_cpus >= BUSY * all).then(|| Finding {
+    (cpus + ends_cpus >= BUSY * all).then(|| Evidence {
         sentence: format!(
             "relay and ends together keep {} of {} CPUs busy (the relay {}): on a machine with more the relay may do better",
             significant(cpus + ends_cpus, 2),
@@ -57,9 +57,9 @@ pub(super) fn taken_by_others(queued: f64, signs: Option<&RelaySigns>) -> f64 {
 }
 
 /// An end that waits, and a relay that ran for as long.
-pub(super) fn shared_cpu(queued: Option<f64>, signs: Option<&RelaySigns>) -> Option<Finding> {
+pub(super) fn shared_cpu(queued: Option<f64>, signs: Option<&RelaySigns>) -> Option<Evidence> {
     let (queued, RelaySigns { cpus, .. }) = (queued?, signs?);
-    (queued >= QUEUED && taken_by_others(queued, signs) < QUEUED).then(|| Finding {
+    (queued >= QUEUED && taken_by_others(queued, signs) < QUEUED).then(|| Evidence {
         sentence: format!(
             "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs: --placement cross-core \
              --relay-placement client,server compares where it runs",

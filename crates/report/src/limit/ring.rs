@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, Finding, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, percent, view};
+use super::{BUSY, Evidence, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, percent, view};
 use crate::view::document::LimitView;
 
 /// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
@@ -50,46 +50,46 @@ pub fn find(signs: &RingSigns) -> LimitView {
     view(name, finding)
 }
 
-fn unknown(signs: &RingSigns) -> Finding {
+fn unknown(signs: &RingSigns) -> Evidence {
     let sentence = match signs.busy {
         Some(busy) => format!("the thread runs {}: no recorded number explains the rest", percent(busy)),
         None => "CPU time was not recorded".into(),
     };
-    Finding { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() }
+    Evidence { sentence, evidence: signs.busy.map(|busy| ("busy", busy)).into_iter().collect() }
 }
 
 /// A loop that takes no completion has no rate.
 pub fn of_artefact() -> LimitView {
     let sentence = "no completion was taken, so there is no rate that anything could limit".into();
-    view(UNKNOWN, Finding { sentence, evidence: Vec::new() })
+    view(UNKNOWN, Evidence { sentence, evidence: Vec::new() })
 }
 
-fn harness(signs: &RingSigns) -> Option<Finding> {
+fn harness(signs: &RingSigns) -> Option<Evidence> {
     if signs.moves_nothing {
-        return Some(Finding {
+        return Some(Evidence {
             sentence: "there is no ring: this is the harness's own loop".into(),
             evidence: vec![("moves_nothing", 1.0)],
         });
     }
     let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the harness takes {} of an operation: the number is ours, not the ring's", percent(share)),
         evidence: vec![("floor_share", share)],
     })
 }
 
-fn other_programs(signs: &RingSigns) -> Option<Finding> {
+fn other_programs(signs: &RingSigns) -> Option<Evidence> {
     let share = signs.queued_share.filter(|share| *share >= QUEUED)?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("the thread could run but waits {} of the time for a CPU that others have", percent(share)),
         evidence: vec![("queued_share", share)],
     })
 }
 
-fn kernels_thread(signs: &RingSigns) -> Option<Finding> {
+fn kernels_thread(signs: &RingSigns) -> Option<Evidence> {
     let cpus = signs.kernel_thread_cpus?;
     let busy = signs.busy?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "a thread of the kernel submits and runs {} of the time on a CPU of its own, beside ours with {}: both are in \
              the CPU time",
@@ -100,10 +100,10 @@ fn kernels_thread(signs: &RingSigns) -> Option<Finding> {
     })
 }
 
-fn system_call(signs: &RingSigns) -> Option<Finding> {
+fn system_call(signs: &RingSigns) -> Option<Evidence> {
     let (own, least, nops) = (signs.nop_ns?, signs.cheapest_nop_ns?, signs.nops_per_enter?);
     let share = 1.0 - least / own;
-    (share >= CALL_SHARE).then(|| Finding {
+    (share >= CALL_SHARE).then(|| Evidence {
         sentence: format!(
             "{} of the {} ns are io_uring_enter(2) itself, which {} share: in larger batches an operation takes {} ns",
             percent(share),
@@ -115,11 +115,11 @@ fn system_call(signs: &RingSigns) -> Option<Finding> {
     })
 }
 
-fn kernels_work(signs: &RingSigns) -> Option<Finding> {
+fn kernels_work(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
     let system = signs.system_share.filter(|share| *share > 0.5)?;
     let ns = signs.nop_ns?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!(
             "{} of the thread's time is the kernel's: some {} of the {} ns that an operation takes",
             percent(system),
@@ -130,10 +130,10 @@ fn kernels_work(signs: &RingSigns) -> Option<Finding> {
     })
 }
 
-fn loop_itself(signs: &RingSigns) -> Option<Finding> {
+fn loop_itself(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy.filter(|busy| *busy >= BUSY)?;
     let system = signs.system_share?;
-    Some(Finding {
+    Some(Evidence {
         sentence: format!("{} of the thread's time is spent outside the kernel", percent(1.0 - system)),
         evidence: vec![("busy", busy), ("system_share", system)],
     })

@@ -4,7 +4,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{EndReport, MachineUse, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::{BUSY, Finding, UNKNOWN, percent, view};
+use super::{BUSY, Evidence, UNKNOWN, percent, view};
 use crate::view::document::LimitView;
 
 /// Below half of a CPU most of the time is spent waiting.
@@ -26,7 +26,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
     let cpu_ns = middle(&|trial, end| end.cpu_time_ns().saturating_add(server_of(trial)));
     let wall_ns = middle(&|trial, _| trial.wall_ns);
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {
-        return view(UNKNOWN, Finding { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
+        return view(UNKNOWN, Evidence { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
     }
     let cpus = cpu_ns / wall_ns;
     let mut evidence = vec![("cpus", cpus)];
@@ -47,7 +47,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
             "{used}, while {} of the machine's {all} CPUs were busy: it may wait for a CPU that others have",
             significant(busy, 2)
         );
-        return view("other programs", Finding { sentence, evidence });
+        return view("other programs", Evidence { sentence, evidence });
     }
     let (name, sentence) = match cpus {
         cpus if cpus >= BUSY => (NAMES[0], format!("{used}, {part}")),
@@ -55,7 +55,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
         cpus if cpus < WAITS => (NAMES[1], format!("{used} and waits the rest of its time")),
         _ => (UNKNOWN, format!("{used}, {part}")),
     };
-    view(name, Finding { sentence, evidence })
+    view(name, Evidence { sentence, evidence })
 }
 
 /// CPUs of the machine that were busy, where hardly any was free: who waits then may wait for one.
