@@ -1,16 +1,22 @@
 //! The agent's log. Of each class of lines the first ones of a minute are written in full, and the others as a count, so that
-//! neither strangers nor holders of the key can fill a disk or hide the lines of other sessions.
+//! connections without a proof cannot fill a disk or hide the lines of sessions.
+//!
+//! Lines about callers with the key are counted for each of their networks, so that one of them cannot hide the lines of another.
+//! There is one count for all networks beyond [`NETWORKS_MAX`].
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::far::pending::network;
 
 /// How often lines that were left out are counted in the log.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The classes of lines, in the order of [`CLASSES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// A connection that did not prove that it holds the key and is alive.
     Unproven,
@@ -23,6 +29,8 @@ pub(super) enum Class {
 struct ClassRow {
     /// Lines of a minute that are written in full.
     in_full: u32,
+    /// Networks that have a count of their own at most.
+    networks: usize,
     /// One line that was left out, and several.
     left_out: [&'static str; 2],
 }
@@ -30,23 +38,32 @@ struct ClassRow {
 const CLASSES: [ClassRow; 3] = [
     ClassRow {
         in_full: 8,
+        networks: 0,
         left_out: ["more caller without the key was refused", "more callers without the key were refused"],
     },
     ClassRow {
         in_full: 8,
+        networks: NETWORKS_MAX,
         left_out: ["more caller with the key was refused", "more callers with the key were refused"],
     },
     ClassRow {
         in_full: 240,
+        networks: NETWORKS_MAX,
         left_out: ["more line about a session was left out", "more lines about sessions were left out"],
     },
 ];
 
+/// Networks of callers with the key whose lines are counted apart, at most: an agent serves far fewer.
+const NETWORKS_MAX: usize = 16;
+
 /// The log.
 pub(super) struct Log {
     write: fn(&str),
-    minutes: Mutex<[Option<Minute>; CLASSES.len()]>,
+    minutes: Mutex<Minutes>,
 }
+
+/// The minutes that go on, by class and network; without one, that of all other networks.
+type Minutes = BTreeMap<(Class, Option<IpAddr>), Minute>;
 
 /// A minute of a class, from its first line on.
 #[derive(Clone, Copy, Debug)]
@@ -76,34 +93,42 @@ impl Log {
 
     /// Writes the counts that are due.
     pub(super) fn look(&self, now: Instant) {
-        self.change(|minutes| CLASSES.iter().zip(minutes).filter_map(|(row, minute)| due(row, minute, now)).collect());
+        self.change(|minutes| due(minutes, now));
     }
 
     /// Writes all counts that are left, when the agent ends.
     pub(super) fn finish(&self, now: Instant) {
         self.change(|minutes| {
-            CLASSES.iter().zip(minutes).filter_map(|(row, minute)| minute.take()?.count(row, now)).collect()
+            let left = std::mem::take(minutes).into_iter();
+            left.filter_map(|((class, _), minute)| minute.count(class.row(), now)).collect()
         });
     }
 
-    fn change(&self, lines: impl FnOnce(&mut [Option<Minute>; CLASSES.len()]) -> Vec<String>) {
-        // Written under the lock, so that lines stand in their order.
+    fn change(&self, lines: impl FnOnce(&mut Minutes) -> Vec<String>) {
+        // Written under the lock, so that lines keep their order.
         let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         lines(&mut minutes).iter().for_each(|line| (self.write)(line));
     }
 }
 
-fn entered(
-    minutes: &mut [Option<Minute>; CLASSES.len()],
-    class: Class,
-    now: Instant,
-    peer: SocketAddr,
-    line: &str,
-) -> Vec<String> {
-    let (row, minute) = (&CLASSES[class as usize], &mut minutes[class as usize]);
-    let mut lines = Vec::from_iter(due(row, minute, now));
-    let minute = minute.get_or_insert(Minute { began: now, in_full: 0, left_out: 0, last: peer });
-    if minute.in_full < row.in_full {
+impl Class {
+    fn row(self) -> &'static ClassRow {
+        &CLASSES[self as usize]
+    }
+
+    /// The network whose count a line of this class enters.
+    fn counted_for(self, minutes: &Minutes, peer: SocketAddr) -> Option<IpAddr> {
+        let network = network(peer.ip());
+        let others = minutes.keys().filter(|(class, of)| *class == self && of.is_some_and(|of| of != network));
+        (others.count() < self.row().networks).then_some(network)
+    }
+}
+
+fn entered(minutes: &mut Minutes, class: Class, now: Instant, peer: SocketAddr, line: &str) -> Vec<String> {
+    let mut lines = due(minutes, now);
+    let key = (class, class.counted_for(minutes, peer));
+    let minute = minutes.entry(key).or_insert(Minute { began: now, in_full: 0, left_out: 0, last: peer });
+    if minute.in_full < class.row().in_full {
         minute.in_full += 1;
         lines.push(format!("{peer} {line}"));
     } else {
@@ -113,13 +138,20 @@ fn entered(
     lines
 }
 
-/// The count that is due by now, if any.
-fn due(row: &ClassRow, minute: &mut Option<Minute>, now: Instant) -> Option<String> {
-    let over = minute.filter(|minute| now.saturating_duration_since(minute.began) >= MINUTE)?;
-    // After a minute that left lines out, none is written in full until a minute leaves out none.
-    let next = Minute { began: now, in_full: row.in_full, left_out: 0, ..over };
-    *minute = (over.left_out > 0).then_some(next);
-    over.count(row, now)
+/// The counts that are due by now.
+fn due(minutes: &mut Minutes, now: Instant) -> Vec<String> {
+    let mut lines = Vec::new();
+    minutes.retain(|(class, _), minute| {
+        if now.saturating_duration_since(minute.began) < MINUTE {
+            return true;
+        }
+        let (row, over) = (class.row(), *minute);
+        lines.extend(over.count(row, now));
+        // After a minute that left lines out, none is written in full until a minute leaves out none.
+        *minute = Minute { began: now, in_full: row.in_full, left_out: 0, ..over };
+        over.left_out > 0
+    });
+    lines
 }
 
 impl Minute {
@@ -149,7 +181,7 @@ mod tests {
 
     #[test]
     fn first_lines_are_full_and_others_counted() {
-        let (mut minutes, start) = ([None; CLASSES.len()], Instant::now());
+        let (mut minutes, start) = (Minutes::new(), Instant::now());
         let at = |s| start + Duration::from_secs(s);
         let mut enter = |at_s, port| entered(&mut minutes, Class::Unproven, at(at_s), peer(port), WHY);
         let lines: Vec<String> = (1..=500).flat_map(|port| enter(0, port)).collect();
@@ -165,19 +197,17 @@ mod tests {
             enter(125, 503),
             ["2 more callers without the key were refused within 66 s, the last from 192.0.2.7:502"]
         );
-        let row = &CLASSES[Class::Unproven as usize];
-        let minute = &mut minutes[Class::Unproven as usize];
-        assert_eq!(due(row, minute, at(184)), None);
+        assert!(due(&mut minutes, at(184)).is_empty());
         let last = "1 more caller without the key was refused within 61 s, the last from 192.0.2.7:503";
-        assert_eq!(due(row, minute, at(185)).as_deref(), Some(last));
+        assert_eq!(due(&mut minutes, at(185)), [last]);
         // A minute that left out none ends that.
-        assert_eq!(due(row, minute, at(245)), None);
+        assert!(due(&mut minutes, at(245)).is_empty());
         assert_eq!(entered(&mut minutes, Class::Unproven, at(246), peer(504), WHY), [format!("192.0.2.7:504 {WHY}")]);
     }
 
     #[test]
     fn every_class_is_bounded_by_itself() {
-        let (mut minutes, now) = ([None; CLASSES.len()], Instant::now());
+        let (mut minutes, now) = (Minutes::new(), Instant::now());
         for class in [Class::Unproven, Class::Refused, Class::Session] {
             let mut enter = |port| entered(&mut minutes, class, now, peer(port), WHY).len();
             let written: usize = (0..5000).map(&mut enter).sum();
@@ -186,11 +216,31 @@ mod tests {
     }
 
     #[test]
+    fn caller_hides_no_lines_of_other_networks() {
+        let (mut minutes, now) = (Minutes::new(), Instant::now());
+        let mut enter = |host: u16, class| {
+            let from: SocketAddr = ([198, 51, (host >> 8) as u8, host as u8], 1).into();
+            entered(&mut minutes, class, now, from, WHY).len()
+        };
+        for class in [Class::Refused, Class::Session] {
+            let flood: usize = (0..5000).map(|_| enter(0, class)).sum();
+            assert_eq!(flood, class.row().in_full as usize);
+            assert_eq!(enter(1, class), 1, "another caller's line");
+            // The lines of any number of networks are bounded all the same.
+            let crowd: usize = (2..600).flat_map(|host| [host; 300]).map(|host| enter(host, class)).sum();
+            assert!(crowd <= (NETWORKS_MAX + 1) * class.row().in_full as usize, "{crowd}");
+        }
+        // Without the key all networks share one count.
+        let strangers: usize = (0..600).map(|host| enter(host, Class::Unproven)).sum();
+        assert_eq!(strangers, 8);
+    }
+
+    #[test]
     fn rare_lines_are_all_written() {
-        let (mut minutes, start) = ([None; CLASSES.len()], Instant::now());
+        let (mut minutes, start) = (Minutes::new(), Instant::now());
         for second in (0..3600).step_by(20) {
             let now = start + Duration::from_secs(second);
-            assert_eq!(due(&CLASSES[0], &mut minutes[0], now), None);
+            assert!(due(&mut minutes, now).is_empty());
             assert_eq!(entered(&mut minutes, Class::Unproven, now, peer(1), WHY).len(), 1);
         }
     }

@@ -255,7 +255,7 @@ impl Conns {
 }
 
 /// The addresses that one host can use: an IPv4 address, or the /64 network of an IPv6 address.
-fn network(peer: IpAddr) -> IpAddr {
+pub(super) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
         v4 => v4,
