@@ -117,6 +117,14 @@ impl Sender {
         self.send_by(message, Instant::now() + SENDING_WHOLE)
     }
 
+    /// Sends a message as [`send`](Sender::send) does, but no longer than until `deadline`.
+    ///
+    /// # Errors
+    /// As [`send`](Sender::send).
+    pub fn send_until(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), LineError> {
+        self.send_by(message, deadline.min(Instant::now() + SENDING_WHOLE))
+    }
+
     fn send_by(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), LineError> {
         let stream = &self.stream;
         self.sealer.seal(message, |frame| write_by(stream, frame, deadline))
@@ -202,7 +210,8 @@ fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> Resu
         match stream.write(bytes) {
             Ok(n) => bytes = &bytes[n..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+            // The time of this write is up (socket(7), SO_SNDTIMEO), perhaps because that of the deadline is.
+            Err(error) => return left(deadline).and(Err(error.into())),
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! said once more that were not heard; those that come twice are heard once.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytegauge_wire::{LineError, Sender};
 use serde::Serialize;
@@ -14,6 +14,9 @@ use crate::far::words::Said;
 
 /// Words that are kept at most: a side that asks and asks, and hears nothing, is given up. A trial has fewer than ten.
 pub(super) const KEPT_MAX: usize = 16;
+
+/// How long the last words of a session may take whose time is up.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One side's words.
 #[derive(Debug)]
@@ -27,18 +30,25 @@ pub(super) struct Post<T> {
     heard: u64,
     /// When the other side was last heard on the line that broke last.
     last_heard: Instant,
+    /// When the session's time is up, if it has an end.
+    until: Option<Instant>,
 }
 
 impl<T: Serialize> Post<T> {
     /// The post of a line on which nothing was said yet.
     pub(super) fn new(sender: Sender) -> Post<T> {
-        Post { sender: Some(sender), said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now() }
+        Post { sender: Some(sender), ..Post::without_line() }
     }
 
     /// The post of a session whose line is broken.
-    #[cfg(any(test, fuzzing))]
     pub(super) fn without_line() -> Post<T> {
-        Post { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now() }
+        Post { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now(), until: None }
+    }
+
+    /// The same of a session that ends then: the other side takes its words by then, or a moment later, or the line is given up.
+    #[must_use]
+    pub(super) fn until(self, until: Instant) -> Post<T> {
+        Post { until: Some(until), ..self }
     }
 
     /// The numbers of the words that are kept.
@@ -134,10 +144,14 @@ impl<T: Serialize> Post<T> {
     }
 
     fn send(&mut self, number: u64, word: &T) -> Result<(), LineError> {
-        let heard = self.heard;
+        let (heard, until) = (self.heard, self.until);
         self.sender.as_mut().map_or(Ok(()), |sender| {
             before_sending(sender);
-            sender.send(&Said(number, heard, word))
+            let word = Said(number, heard, word);
+            match until {
+                Some(until) => sender.send_until(&word, until.max(Instant::now() + LAST_WORDS)),
+                None => sender.send(&word),
+            }
         })
     }
 
@@ -240,6 +254,16 @@ mod tests {
         assert!(post.say("x".into(), |_| "long".into()).is_err());
         assert_eq!(post.hear(0, KEPT_MAX as u64).ok(), Some(false));
         assert!(post.say("x".into(), |_| "long".into()).is_ok());
+    }
+
+    #[test]
+    fn side_that_takes_nothing_keeps_no_session_beyond_its_time() {
+        let (sender, _receiver, _theirs) = line();
+        let mut post = Post::new(sender).until(Instant::now());
+        // More than both sockets hold, so that most of it waits to be taken.
+        let sent = post.send(1, &"x".repeat(bytegauge_wire::MESSAGE_MAX / 2));
+        // It is the deadline that ends it, before the line is found to be stuck.
+        assert!(matches!(sent, Err(LineError::Late)), "{sent:?}");
     }
 
     #[test]

@@ -70,7 +70,8 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     state.log.enter(Class::Session, peer, &begins);
     sender.send(&Said(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();
-    let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender)));
+    let until = began + state.setup.limits.duration;
+    let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender).until(until)));
     let mut session = Session {
         state,
         between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
@@ -78,7 +79,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         stand: state.standing.enter(ticket, peer.ip(), &outbox),
         outbox,
         counted: Arc::default(),
-        until: began + state.setup.limits.duration,
+        until,
         end: None,
     };
     let over = session.serve(receiver);
