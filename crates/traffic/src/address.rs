@@ -1,10 +1,12 @@
 //! Where ends can be reached.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use bytegauge_model::{Place, Transport};
 use serde::{Deserialize, Serialize};
+use socket2::SockRef;
 
 use crate::fault::Fault;
 
@@ -79,4 +81,9 @@ impl Host {
             _ => (self.v4, self.port).into(),
         }
     }
+}
+
+/// The IP address of a connection's other side.
+pub(crate) fn peer_of(connection: impl AsFd) -> Option<IpAddr> {
+    Some(SockRef::from(&connection).peer_addr().ok()?.as_socket()?.ip().to_canonical())
 }

@@ -1,6 +1,6 @@
 //! What a path is set to, whatever is said over it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytegauge_model::{EmulatedLink, EndRole, FdTable, Place, Side, Spec, Transport, Work, option};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,12 @@ impl PathSetup {
         self.far.is_some() && self.host.port != 0
     }
 
+    /// The address that a socket of an end is bound to before it connects to another host: the one that the other host was told of,
+    /// so that it can tell this host's connections from those of others. The kernel chooses the port.
+    pub(crate) fn bound_to(&self) -> Option<SocketAddr> {
+        self.far.map(|_| SocketAddr::new(self.host.any_port(&self.transport).ip(), 0))
+    }
+
     /// Bytes of a connection that are none of the workload's.
     pub(crate) fn shown_len(&self) -> u64 {
         self.far.map_or(0, |_| SHOWN as u64)
@@ -123,6 +129,15 @@ impl FarPath {
     /// The agent of whoever the ends on this host are joined to: the relay's, where there is one.
     pub fn faces(&self) -> Option<SocketAddr> {
         self.relay.or(self.end.map(|(agent, _)| agent))
+    }
+
+    /// The address of the only host whose connections an end on this host takes. `None` if it is behind a relay on a third host:
+    /// by which of its addresses that one connects is not known before.
+    pub(crate) fn comes_from(&self) -> Option<IpAddr> {
+        match (self.relay, self.end) {
+            (Some(_), Some(_)) => None,
+            _ => self.faces().map(|agent| agent.ip().to_canonical()),
+        }
     }
 
     fn of(levels: &Spec, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {

@@ -35,3 +35,4 @@ pub use terms::Terms;
 
 pub(crate) use floor::carry as carry_alone;
 pub(crate) use socket::{open, sock_addr, told, unbound};
+pub(crate) use strangers::memory_at_most;

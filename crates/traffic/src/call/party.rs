@@ -237,7 +237,11 @@ impl Servers {
 
     fn worker(&mut self) -> ServerWorker {
         let served = self.served.clone().unwrap_or_else(|| Arc::new(self.shared.watched().counter()));
-        let work = self.idle_work.pop().or_else(|| RequestWork::of(&self.setup.task.path));
+        // A client on another host has to show its ticket before memory is made for it (`ServerWorker::opens`).
+        let work = match &self.shared.strangers {
+            Some(_) => None,
+            None => self.idle_work.pop().or_else(|| RequestWork::of(&self.setup.task.path)),
+        };
         ServerWorker::new(&self.shared, served, work)
     }
 
@@ -271,7 +275,9 @@ impl Party for Servers {
     }
 
     fn left(&mut self, mut flow: ServerFlow, connection: Option<OwnedFd>) {
-        self.idle_work.extend(flow.give_work());
+        if self.shared.strangers.is_none() {
+            self.idle_work.extend(flow.give_work());
+        }
         match (connection, flow.astray()) {
             (Some(fd), None) => self.samples.look(fd.as_fd()),
             (Some(fd), Some(said)) if self.shares_port => astray::pass_on(&fd, said),

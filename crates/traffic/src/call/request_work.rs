@@ -44,6 +44,12 @@ impl RequestWork {
         path.work != Work::None || path.walk > 0
     }
 
+    /// Bytes of memory of the work that a path asks for.
+    pub(super) fn memory(path: &PathSetup) -> u64 {
+        let copy = if path.work == Work::Copy { path.read_size as u64 } else { 0 };
+        copy.saturating_add(path.walk as u64)
+    }
+
     /// The work that a path asks for, its memory touched; `None` if it asks for none.
     pub(super) fn of(path: &PathSetup) -> Option<RequestWork> {
         if !RequestWork::is_asked_for(path) {

@@ -61,7 +61,7 @@ impl ServerFlow {
     /// A connection that was accepted, and what serves it; `None` where there is no place for it.
     pub(super) fn new(worker: ServerWorker, connection: BorrowedFd<'_>) -> Option<ServerFlow> {
         let place = match &worker.shared.strangers {
-            Some(strangers) => Some(strangers.enters(connection)?),
+            Some(strangers) => Some(strangers.comes(connection)?),
             None => None,
         };
         let to_show = if place.is_some() { SHOWN } else { 0 };
@@ -84,7 +84,7 @@ impl ServerFlow {
         })
     }
 
-    /// Takes what a connection shows first. What is left over; nothing, of a stranger.
+    /// Takes what a connection shows first. What is left over; nothing, if it does not enter.
     #[cold]
     fn look<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (part, rest) = bytes.split_at(bytes.len().min(self.to_show));
@@ -95,13 +95,18 @@ impl ServerFlow {
         if self.to_show > 0 {
             return rest;
         }
+        let strangers = self.worker.shared.strangers.as_ref();
+        let is_client =
+            strangers.zip(self.place.as_ref()).is_some_and(|(strangers, place)| strangers.admits(place, &self.shown));
         self.is_no_stranger();
-        if self.worker.shared.strangers.as_ref().is_some_and(|strangers| strangers.admits(&self.shown)) {
+        if is_client && self.worker.opens() {
             return rest;
         }
-        // Open: it may be somebody else's caller.
         self.state = State::Gone;
-        self.said = [&self.shown, rest].concat();
+        if !is_client {
+            // Open: it may be a caller of the agent.
+            self.said = [&self.shown, rest].concat();
+        }
         &[]
     }
 
@@ -333,17 +338,20 @@ impl Flow for ServerFlow {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, Barrier, mpsc};
     use std::time::Duration;
 
-    use bytegauge_model::Spec;
+    use bytegauge_model::{Side, Spec};
 
     use super::*;
     use crate::call::{CallSetup, ServerShared};
     use crate::end::Body;
+    use crate::path::FarPath;
     use crate::setup::Setup;
+    use crate::ticket::Ticket;
 
     const REQUEST: usize = 8;
 
@@ -381,6 +389,32 @@ mod tests {
             is_done.recv_timeout(Duration::from_secs(60)).expect("the work of both connections runs at once");
         }
         assert_eq!((shared.served(), shared.begun()), (2, 2));
+    }
+
+    #[test]
+    fn work_is_made_once_the_ticket_is_shown() {
+        let ticket = Ticket::fresh().unwrap();
+        let served = shared(|call| {
+            call.path.walk = 64;
+            call.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let flow = || {
+            let _caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            let counter = Arc::new(served.watched().counter());
+            ServerFlow::new(ServerWorker::new(&served, counter, None), accepted.as_fd()).unwrap()
+        };
+        let mut shown = ticket.shown_by(0);
+        let mut client = flow();
+        client.received(&mut shown[..SHOWN - 1], 0);
+        assert!(!client.worker.has_work());
+        client.received(&mut shown[SHOWN - 1..], 0);
+        assert!(client.worker.has_work() && client.want(0) == Want::Receive);
+        let mut other = flow();
+        other.received(&mut Ticket::fresh().unwrap().shown_by(0), 0);
+        assert!(!other.worker.has_work() && other.want(0) == Want::Done);
+        assert_eq!(other.astray().map(<[u8]>::len), Some(SHOWN));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl ServerShared {
             body,
             abort,
             fault: Mutex::new(None),
-            strangers: call.path.far.map(|far| Strangers::new(far.ticket, call.path.flows + call.idle_flows)),
+            strangers: Strangers::of(call),
         }
     }
 
@@ -184,6 +184,8 @@ pub(super) struct ServerWorker {
     begun: u64,
     verified_bytes: u64,
     work: Option<RequestWork>,
+    /// Counted by the strangers as one that has shown its ticket.
+    is_open: bool,
 }
 
 impl ServerWorker {
@@ -193,12 +195,20 @@ impl ServerWorker {
         served: Arc<ThreadCounter<1>>,
         work: Option<RequestWork>,
     ) -> ServerWorker {
-        ServerWorker { shared: Arc::clone(shared), served, begun: 0, verified_bytes: 0, work }
+        ServerWorker { shared: Arc::clone(shared), served, begun: 0, verified_bytes: 0, work, is_open: false }
     }
 
     /// The only worker of the thread that calls.
     pub(super) fn of_thread(shared: &Arc<ServerShared>) -> ServerWorker {
         ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.path))
+    }
+
+    /// Its connection has shown the ticket: from now on it has work. `false`: too many connections are open.
+    pub(super) fn opens(&mut self) -> bool {
+        let Some(idle) = self.shared.strangers.as_ref().and_then(Strangers::opens) else { return false };
+        self.is_open = true;
+        self.work = idle.or_else(|| RequestWork::of(&self.shared.path));
+        true
     }
 
     /// The first byte of a request arrived.
@@ -237,6 +247,12 @@ impl ServerWorker {
         }
     }
 
+    /// Whether it has memory to work on requests.
+    #[cfg(test)]
+    pub(super) fn has_work(&self) -> bool {
+        self.work.is_some()
+    }
+
     /// Its work, for another connection.
     pub(super) fn give_work(&mut self) -> Option<RequestWork> {
         let mut work = self.work.take()?;
@@ -254,7 +270,10 @@ impl Ended {
 
 impl Drop for ServerWorker {
     fn drop(&mut self) {
-        self.give_work();
+        let work = self.give_work();
+        if let (true, Some(strangers)) = (self.is_open, &self.shared.strangers) {
+            strangers.closes(work);
+        }
         self.shared.ended.begun.fetch_add(self.begun, Ordering::Relaxed);
         self.shared.ended.verified_bytes.fetch_add(self.verified_bytes, Ordering::Relaxed);
     }

@@ -20,8 +20,8 @@ use crate::call::setup::CallSetup;
 use crate::fault::Fault;
 use crate::path::PathSetup;
 use crate::ticket::Shown;
-use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
+use crate::transport::{bind_to, connect_in_time};
 
 /// More connections than this do not share one source address: a port is used towards one peer once.
 const PER_ADDRESS: usize = 20_000;
@@ -64,7 +64,7 @@ pub struct Connector {
     transport: Transport,
     foreign: bool,
     options: Vec<SocketOption>,
-    /// The only address that a server of datagrams on another host hears.
+    /// The only address that a server on another host hears.
     from: Option<SocketAddr>,
     rotates: bool,
     turn: AtomicU32,
@@ -95,8 +95,7 @@ impl Connector {
             transport: path.transport.clone(),
             foreign: path.foreign.is_some(),
             options,
-            from: (path.far.is_some() && path.transport.is_datagram())
-                .then(|| SocketAddr::new(path.host.any_port(&path.transport).ip(), 0)),
+            from: path.bound_to(),
             rotates: v4 && path.far.is_none() && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
             turn: AtomicU32::new(0),
             // A server serves whoever comes in: which flow it is, it need not know. Datagrams are let in apart.
@@ -145,7 +144,8 @@ impl Connector {
             return socket.bind(&abstract_name(&next_name("client")).map_err(io::Error::other)?);
         }
         if let Some(from) = self.from {
-            return socket.bind(&from.into());
+            // A socket of datagrams has its port before it connects.
+            return if self.transport.is_datagram() { socket.bind(&from.into()) } else { bind_to(socket, Some(from)) };
         }
         if !self.rotates {
             return Ok(());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytegauge_model::{Bytes, EndRole, Nanos};
 
 use crate::address::{Address, Host};
+use crate::call::{CallSetup, memory_at_most};
 use crate::datagram;
 use crate::far::counted::Spent;
 use crate::far::forward::{self, Forward};
@@ -18,6 +19,7 @@ use crate::meter::Schedule;
 use crate::path::{FarPath, PathSetup};
 use crate::relay::{Between as Middle, RelaySetup};
 use crate::setup::{Setup, Task};
+use crate::stream::StreamSetup;
 use crate::ticket::Ticket;
 use crate::transport::socket_buffers;
 
@@ -93,6 +95,13 @@ impl Limits {
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
         // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own.
         let port = if path.options.reuseport() == Some(true) { 0 } else { between.port };
+        if Host::default().any_port(&path.transport).is_ipv6() != between.here.is_ipv6() {
+            return Err(format!(
+                "the agent was called at {}, where an end cannot have {}: call it at its other address, or use the \
+                 transport of this one",
+                between.here, path.transport
+            ));
+        }
         path.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
             // Who stands between is no concern of either end's.
@@ -136,29 +145,7 @@ impl Limits {
     }
 
     fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
-        // What each flow keeps room for, and what an end does besides, however many there are.
-        let (path, flows, rate, largest, threads, besides) = match &setup.task {
-            Task::Stream(stream) => {
-                let largest = stream.path.read_size.saturating_add(stream.write_size.unwrap_or(0));
-                let at_once = if stream.path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
-                let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-                (&stream.path, stream.joined().flows, stream.rate, largest, 1, 0)
-            }
-            Task::Call(call) => {
-                let flows = call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
-                let message = call.request.saturating_add(call.response);
-                let (depth, threads) =
-                    (message.saturating_mul(call.depth.max(1)), call.server_threads.max(call.client_threads));
-                let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
-                let one = call.path.read_size.saturating_add(message);
-                let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
-                match call.path.transport.is_datagram() {
-                    true => (&call.path, flows, rate, depth, threads, one.saturating_mul(at_once)),
-                    false => (&call.path, flows, rate, call.path.read_size.saturating_add(depth), threads, 0),
-                }
-            }
-            Task::Ring(_) | Task::Check(_) => return Err(not_made_for("anything but streams and calls")),
-        };
+        let Demand { path, flows, rate, largest, threads, besides } = Demand::of(role, setup)?;
         if !(path.transport.is_udp() || path.transport.is_tcp()) {
             return Err(not_made_for(&format!("the transport {}", path.transport)));
         }
@@ -190,7 +177,7 @@ impl Limits {
         }
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
-        let own = (largest as u64).saturating_add(path.walk as u64).saturating_add(bins);
+        let own = largest.saturating_add(bins);
         let sockets_of_each = FLOW_BYTES.saturating_add(socket_buffers(path, role));
         let each = match relay {
             None => own.saturating_add(sockets_of_each),
@@ -201,7 +188,7 @@ impl Limits {
             true => threads,
             false => flows,
         };
-        let memory = (sockets as u64).saturating_mul(each).saturating_add(besides as u64);
+        let memory = (sockets as u64).saturating_mul(each).saturating_add(besides);
         if memory > self.memory {
             return Err(format!(
                 "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
@@ -218,6 +205,60 @@ impl Limits {
                 Bytes(max)
             )),
         }
+    }
+}
+
+/// What an end asks for.
+struct Demand<'a> {
+    path: &'a PathSetup,
+    /// Connections.
+    flows: usize,
+    /// Bytes per second, if that is limited.
+    rate: Option<u64>,
+    /// Bytes that each connection keeps room for.
+    largest: u64,
+    threads: usize,
+    /// Bytes that the end needs however many connections there are.
+    besides: u64,
+}
+
+impl Demand<'_> {
+    fn of(role: EndRole, setup: &Setup) -> Result<Demand<'_>, String> {
+        match &setup.task {
+            Task::Stream(stream) => Ok(Demand::of_stream(stream)),
+            Task::Call(call) => Ok(Demand::of_call(role, call)),
+            Task::Ring(_) | Task::Check(_) => Err(not_made_for("anything but streams and calls")),
+        }
+    }
+
+    fn of_stream(stream: &StreamSetup) -> Demand<'_> {
+        let path = &stream.path;
+        let largest = path.read_size.saturating_add(stream.write_size.unwrap_or(0));
+        let at_once = if path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
+        let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
+        let largest = largest.saturating_add(path.walk) as u64;
+        Demand { path, flows: stream.joined().flows, rate: stream.rate, largest, threads: 1, besides: 0 }
+    }
+
+    fn of_call(role: EndRole, call: &CallSetup) -> Demand<'_> {
+        let path = &call.path;
+        let flows = path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
+        let message = call.request.saturating_add(call.response);
+        let depth = message.saturating_mul(call.depth.max(1));
+        let threads = call.server_threads.max(call.client_threads).max(1);
+        let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
+        if path.transport.is_datagram() {
+            let one = path.read_size.saturating_add(message);
+            let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
+            let largest = depth.saturating_add(path.walk) as u64;
+            return Demand { path, flows, rate, largest, threads, besides: one.saturating_mul(at_once) as u64 };
+        }
+        let largest = path.read_size.saturating_add(depth) as u64;
+        let besides = match role {
+            EndRole::Server => memory_at_most(call).saturating_mul(threads as u64),
+            _ => 0,
+        };
+        Demand { path, flows, rate, largest, threads, besides }
     }
 }
 
@@ -266,8 +307,6 @@ mod tests {
 
     use super::*;
     use crate::Plant;
-    use crate::call::CallSetup;
-    use crate::stream::StreamSetup;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];
@@ -505,6 +544,33 @@ mod tests {
             slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, Spent::default())
         };
         assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
+    }
+
+    #[test]
+    fn work_of_every_connection_that_may_open_counts() {
+        let server = |threads: usize, connect_per_call: bool, memory: u64| {
+            let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into()), ("engine", "epoll".into())]);
+            let mut call = CallSetup::of(&levels).unwrap();
+            (call.path.flows, call.idle_flows, call.server_threads) = (10, 5, threads);
+            (call.path.walk, call.connect_per_call) = (1 << 20, connect_per_call);
+            let asked = between_hosts(Setup::to(call.into()));
+            Limits { memory, ..Limits::default() }.allows(EndRole::Server, &asked)
+        };
+        // Clients, those whose last connection closes, and a margin.
+        for (threads, connect_per_call, work) in [(1, false, 79), (3, false, 3 * 79), (1, true, 89)] {
+            let refused = server(threads, connect_per_call, work << 20).unwrap_err();
+            assert!(refused.contains("--max-memory"), "{refused}");
+            // Sockets and silent connections are a fraction of it.
+            assert_eq!(server(threads, connect_per_call, (work << 20) + (64 << 20)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn ends_of_the_other_family_are_refused() {
+        for transport in ["tcp6", "udp6"] {
+            let refused = open(EndRole::Sink, stream(transport, "blocking"), None).unwrap_err();
+            assert!(refused.contains("192.0.2.1") && refused.contains(transport), "{refused}");
+        }
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //! end behind sees it as well. Nothing is connected to, and nothing answered, for anybody else.
 //!
 //! A connection is accepted when its first bytes are there (`TCP_DEFER_ACCEPT`), and what our ends show is their first segment,
-//! whole. So one look tells, which takes nothing and waits for nobody, whatever method of whatever thread has accepted it.
+//! whole. So one look is enough, which takes nothing and waits for nobody, whatever method of whatever thread has accepted it.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::socket;
 use bytegauge_wire::may_open;
 
+use crate::address::peer_of;
 use crate::astray;
 use crate::path::PathSetup;
 use crate::ticket::{SHOWN, Ticket};
@@ -25,6 +27,8 @@ const BESIDE: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Door {
     ticket: Ticket,
+    /// The only host whose connections are let in: an overheard ticket is of no use to any other.
+    other: IpAddr,
     shares_port: bool,
     /// Connections at once.
     room: u64,
@@ -34,9 +38,9 @@ pub(super) struct Door {
 impl Door {
     /// The door of a relay that stands on another host, for so many connections; `None` where all are on one.
     pub(super) fn of(path: &PathSetup, connections: usize) -> Option<Door> {
-        let ticket = path.far?.ticket;
-        let room = 2 * connections as u64 + BESIDE;
-        Some(Door { ticket, shares_port: path.shares_port(), room, entered: AtomicU64::new(0) })
+        let (far, room) = (path.far?, 2 * connections as u64 + BESIDE);
+        let other = far.faces()?.ip().to_canonical();
+        Some(Door { ticket: far.ticket, other, shares_port: path.shares_port(), room, entered: AtomicU64::new(0) })
     }
 
     /// Whether a connection that was accepted is one of the trial's; so many have ended. Who may have come to see the agent goes there.
@@ -45,6 +49,9 @@ impl Door {
         // What cannot be looked at has nothing to show.
         let have = socket::peek(connection, &mut shown).unwrap_or(0);
         if have == SHOWN && self.ticket.admits(&shown).is_some() {
+            if peer_of(connection) != Some(self.other) {
+                return false;
+            }
             let open = self.entered.load(Ordering::Relaxed).saturating_sub(ended);
             if open < self.room {
                 self.entered.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +76,7 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
     use bytegauge_model::{Side, Spec};
@@ -86,8 +93,11 @@ mod tests {
         let door = Door::of(&path, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shown = ticket.shown_by(3);
-        let says = |bytes: &[u8]| {
-            let mut caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let says_from = |from: [u8; 4], bytes: &[u8]| {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+            socket.connect(&listener.local_addr().unwrap().into()).unwrap();
+            let mut caller = TcpStream::from(socket);
             caller.write_all(bytes).unwrap();
             let (accepted, _) = listener.accept().unwrap();
             // What was said is on its way.
@@ -96,6 +106,7 @@ mod tests {
             }
             (caller, accepted)
         };
+        let says = |bytes: &[u8]| says_from([127, 0, 0, 1], bytes);
         let other = Ticket::fresh().unwrap().shown_by(0);
         let strangers: [&[u8]; 5] =
             [&[], &shown[..SHOWN - 1], &other, b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", &[0; SHOWN]];
@@ -103,6 +114,9 @@ mod tests {
             let (_caller, accepted) = says(stranger);
             assert!(!door.admits(accepted.as_fd(), 0), "{stranger:?}");
         }
+        // Overheard, and shown from another host.
+        let (_caller, accepted) = says_from([127, 0, 0, 2], &shown);
+        assert!(!door.admits(accepted.as_fd(), 0));
         let (_caller, accepted) = says(&[&shown[..], b"more"].concat());
         assert!(door.admits(accepted.as_fd(), 0));
         let mut left = [0; SHOWN];

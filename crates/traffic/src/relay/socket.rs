@@ -4,6 +4,7 @@
 //! sockets have `TCP_NODELAY`, as every proxy sets it: whoever passes bytes on must not wait for more of them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_model::Workload;
@@ -18,8 +19,8 @@ use crate::call::{open, sock_addr, told, unbound};
 use crate::fault::Fault;
 use crate::path::PathSetup;
 use crate::relay::door::SILENT_S;
-use crate::transport::connect_in_time;
 use crate::transport::options::{Moment, set_all, wanted};
+use crate::transport::{bind_to, connect_in_time};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -46,6 +47,8 @@ pub fn listen(path: &PathSetup, workload: Workload) -> Result<(OwnedFd, Address)
 pub struct Upstream {
     address: SockAddr,
     foreign: bool,
+    /// This host's address, where the other side is on another host.
+    from: Option<SocketAddr>,
     /// Of a socket towards the other side.
     options: Vec<SocketOption>,
     /// Of one that was accepted.
@@ -67,6 +70,8 @@ impl Upstream {
         Ok(Upstream {
             address: sock_addr(address)?,
             foreign: path.foreign.is_some(),
+            // A third host may have no way back to the address by which the caller reaches this one.
+            from: path.bound_to().filter(|_| path.far.is_some_and(|far| far.comes_from().is_some())),
             options: of(ours, Moment::Own),
             accepted: of(theirs, Moment::Accepted),
         })
@@ -99,6 +104,7 @@ impl Upstream {
     fn socket(&self) -> io::Result<Socket> {
         let socket = Socket::new(self.address.domain(), Type::STREAM, None)?;
         set_all(&socket, &self.options).map_err(|fault| io::Error::other(fault.to_string()))?;
+        bind_to(&socket, self.from)?;
         Ok(socket)
     }
 }

@@ -1,9 +1,12 @@
-//! The door of a sink on another host: who shows the trial's ticket comes in, in any order; strangers wait outside, few of
-//! them, and are sent away when it shuts.
+//! Accepts the connections of a sink whose source is on another host. A connection becomes a flow when it comes from that host and
+//! shows the trial's ticket, in any order. Others wait, few of them, and are closed or passed on at the end.
 //!
-//! Never blocks on one connection, so that a stranger who says nothing holds nobody up.
+//! Never blocks on one connection, so that a silent one delays no other. Never waits longer than [`JOIN_TIMEOUT`], however many
+//! connections come meanwhile.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,67 +15,83 @@ use socket2::Socket;
 
 use crate::astray::{pass_on, pass_on_rest};
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::path::{FarPath, PathSetup};
 use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
 
-/// Connections beyond the flows that may stand at the door; whoever has stood there longest goes first.
+/// Connections beyond the flows that may wait; the one that has waited longest goes first.
 const STRANGERS_MAX: usize = 64;
 
-/// How often the door is looked after: nothing is measured yet.
+/// How often waiting connections are read: nothing is measured yet.
 const LOOK_AFTER: Duration = Duration::from_micros(500);
 
-/// Somebody who has not shown everything yet.
+/// A connection that has not shown everything yet.
 struct Waiting {
     socket: Socket,
+    peer: Option<IpAddr>,
     shown: Shown,
     have: usize,
 }
 
-/// Takes one connection a flow from whoever shows the ticket.
-pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -> Result<Vec<OwnedFd>, Fault> {
+/// Takes one connection a flow, each with the ticket of the path and from the other host.
+pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
+    admit_within(JOIN_TIMEOUT, listener, setup, far)
+}
+
+fn admit_within(
+    patience: Duration,
+    listener: &Socket,
+    setup: &PathSetup,
+    far: &FarPath,
+) -> Result<Vec<OwnedFd>, Fault> {
+    // Behind a relay on a third host the first flow tells by which address that host connects.
+    let mut other = far.comes_from();
     listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
-    let deadline = Instant::now() + JOIN_TIMEOUT;
-    let mut waiting: Vec<Waiting> = Vec::new();
+    let deadline = Instant::now() + patience;
+    let mut waiting: VecDeque<Waiting> = VecDeque::new();
     let mut flows: Vec<Option<Socket>> = (0..setup.flows).map(|_| None).collect();
-    while flows.contains_none() {
+    // The last address from which a connection showed the ticket that is not the other host's.
+    let mut elsewhere = None;
+    while flows.iter().any(Option::is_none) {
         let mut news = false;
         match listener.accept() {
-            Ok((socket, _)) => {
+            Ok((socket, peer)) => {
                 news = true;
-                // Nobody is held up by one who cannot be asked.
+                let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
+                // One that cannot be made so is closed: reading it could block.
                 if socket.set_nonblocking(true).is_ok() {
-                    waiting.push(Waiting { socket, shown: [0; SHOWN], have: 0 });
+                    waiting.push_back(Waiting { socket, peer, shown: [0; SHOWN], have: 0 });
                 }
                 if waiting.len() > setup.flows + STRANGERS_MAX {
-                    waiting.remove(0).go_elsewhere(setup);
+                    waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
                 }
             }
             Err(error) if is_passing(&error) => {}
             Err(error) => return Err(Fault::Io { doing: "waiting for the source to connect".into(), source: error }),
         }
-        let mut at = 0;
-        while at < waiting.len() {
-            match waiting[at].look(ticket) {
-                Look::Waits => at += 1,
-                Look::Leaves => drop(waiting.swap_remove(at)),
-                Look::IsNoFlow => waiting.swap_remove(at).go_elsewhere(setup),
+        for mut next in std::mem::take(&mut waiting) {
+            match next.look(&far.ticket) {
+                Look::Waits => waiting.push_back(next),
+                Look::Leaves => {}
+                Look::IsNoFlow => next.go_elsewhere(setup),
+                // An overheard ticket is of no use to another host.
+                Look::Enters(_) if other.is_some() && next.peer != other => elsewhere = next.peer,
                 Look::Enters(flow) => {
                     news = true;
-                    let Waiting { socket, .. } = waiting.swap_remove(at);
-                    // A flow comes once: a second one with its number is none of ours.
+                    other = next.peer;
+                    // The first connection with a flow's number is the flow.
                     if let Some(place) = flows.get_mut(flow).filter(|place| place.is_none()) {
-                        *place = Some(socket);
+                        *place = Some(next.socket);
                     }
                 }
             }
         }
+        // Whatever came: connections without a ticket do not keep the trial waiting.
+        if Instant::now() >= deadline {
+            return Err(late(other.zip(elsewhere)));
+        }
         if !news {
-            if Instant::now() >= deadline {
-                let source = io::Error::new(io::ErrorKind::TimedOut, "its data connections did not come in time");
-                return Err(Fault::Io { doing: "waiting for the other host to connect".into(), source });
-            }
             std::thread::sleep(LOOK_AFTER);
         }
     }
@@ -88,14 +107,13 @@ pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, ticket: &Ticket) -
     flows.into_iter().flatten().map(ready).collect()
 }
 
-trait ContainsNone {
-    fn contains_none(&self) -> bool;
-}
-
-impl<T> ContainsNone for Vec<Option<T>> {
-    fn contains_none(&self) -> bool {
-        self.iter().any(Option::is_none)
-    }
+fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> Fault {
+    let from = elsewhere.map_or_else(String::new, |(other, from)| {
+        format!("; one came from {from} instead of {other}: name that host by the address from which it connects")
+    });
+    let why = format!("its data connections did not come in time{from}");
+    let source = io::Error::new(io::ErrorKind::TimedOut, why);
+    Fault::Io { doing: "waiting for the other host to connect".into(), source }
 }
 
 enum Look {
@@ -139,9 +157,12 @@ fn is_passing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use bytegauge_model::Spec;
+    use socket2::{Domain, Type};
 
     use super::*;
 
@@ -150,12 +171,68 @@ mod tests {
         PathSetup::of(&levels, 4096).unwrap()
     }
 
+    fn far(ticket: Ticket) -> FarPath {
+        FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket)
+    }
+
+    fn connected_from(host: [u8; 4], at: SocketAddr) -> TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((host, 0)).into()).unwrap();
+        socket.connect(&at.into()).unwrap();
+        socket.into()
+    }
+
+    #[test]
+    fn overheard_ticket_takes_no_place_from_another_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let ticket = Ticket::fresh().unwrap();
+        // They are accepted first.
+        let mut thieves: Vec<_> = (0..2).map(|_| connected_from([127, 0, 0, 2], at)).collect();
+        for (flow, thief) in thieves.iter_mut().enumerate() {
+            thief.write_all(&ticket.shown_by(flow)).unwrap();
+        }
+        let mut flows: Vec<_> = (0..2).map(|_| connected_from([127, 0, 0, 1], at)).collect();
+        for (flow, socket) in flows.iter_mut().enumerate() {
+            socket.write_all(&ticket.shown_by(flow)).unwrap();
+        }
+        let admitted = admit_all(&listener.into(), &path(2), &far(ticket)).unwrap();
+        for (admitted, flow) in admitted.iter().zip(&flows) {
+            let peer = socket2::SockRef::from(admitted).peer_addr().unwrap().as_socket();
+            assert_eq!(peer, Some(flow.local_addr().unwrap()));
+        }
+    }
+
+    #[test]
+    fn connections_without_a_ticket_do_not_delay_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let ticket = Ticket::fresh().unwrap();
+        let mut thief = connected_from([127, 0, 0, 2], at);
+        thief.write_all(&ticket.shown_by(0)).unwrap();
+        let is_over = AtomicBool::new(false);
+        let fault = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let _ = TcpStream::connect(at);
+                    }
+                });
+            }
+            let admitted = admit_within(Duration::from_millis(300), &listener.into(), &path(1), &far(ticket));
+            is_over.store(true, Ordering::Relaxed);
+            admitted.unwrap_err()
+        });
+        let reason = fault.to_string();
+        assert!(reason.contains("127.0.0.2 instead of 127.0.0.1"), "{reason}");
+    }
+
     #[test]
     fn flows_come_in_any_order_and_strangers_hold_nobody_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let ticket = Ticket::fresh().unwrap();
-        let door = std::thread::spawn(move || admit_all(&listener.into(), &path(3), &ticket).unwrap());
+        let door = std::thread::spawn(move || admit_all(&listener.into(), &path(3), &far(ticket)).unwrap());
         // Silent ones, more than may wait; one that says half; one with another ticket; one that leaves.
         let silent: Vec<_> = (0..STRANGERS_MAX + 20).map(|_| TcpStream::connect(at).unwrap()).collect();
         let mut half = TcpStream::connect(at).unwrap();
@@ -165,7 +242,7 @@ mod tests {
         TcpStream::connect(at).unwrap().shutdown(Shutdown::Both).unwrap();
         let show = |flow: usize, then: &[u8]| {
             let mut socket = TcpStream::connect(at).unwrap();
-            // At one stroke: who is turned away may not live to say more.
+            // At one stroke: one that is refused may be closed before it says more.
             socket.write_all(&[&ticket.shown_by(flow)[..], then].concat()).unwrap();
             socket
         };

@@ -26,6 +26,7 @@ use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::path::PathSetup;
 use crate::transport::options::Moment;
+pub(crate) use crate::transport::tcp::bind_to;
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);

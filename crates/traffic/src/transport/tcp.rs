@@ -5,9 +5,9 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use bytegauge_sys::errno;
+use bytegauge_sys::{errno, option};
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
@@ -48,6 +48,7 @@ impl Joint for Tcp {
             .map(|flow| {
                 let socket = stream(address)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
+                bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
                 connect_in_time(&socket, &(*address).into(), setup.foreign.is_some())
                     .map_err(Fault::io(format!("connecting to {address}")))?;
                 show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
@@ -64,7 +65,7 @@ impl Listening for Listener {
 
     fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
         match &setup.far {
-            Some(far) => admit_all(&self.socket, setup, &far.ticket),
+            Some(far) => admit_all(&self.socket, setup, far),
             None => accept_all(&self.socket, setup),
         }
     }
@@ -73,6 +74,13 @@ impl Listening for Listener {
 /// Shows the ticket of a path between two hosts on a connection that was just made: there is room for it.
 fn show(mut socket: &Socket, setup: &PathSetup, flow: usize) -> io::Result<()> {
     setup.shown_by(flow).map_or(Ok(()), |shown| socket.write_all(&shown))
+}
+
+/// Binds a socket that is about to connect to an address, and leaves the port to connect(2).
+pub(crate) fn bind_to(socket: &Socket, address: Option<SocketAddr>) -> io::Result<()> {
+    let Some(address) = address else { return Ok(()) };
+    option::set(socket.as_fd(), &option::BIND_ADDRESS_NO_PORT.to(true)).map_err(|error| error.source)?;
+    socket.bind(&address.into())
 }
 
 fn stream(address: &SocketAddr) -> Result<Socket, Fault> {
