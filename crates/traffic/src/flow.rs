@@ -71,6 +71,10 @@ pub trait Flow {
     /// may have the other one asked again. Not every engine can ([`can_pair`](crate::engine::can_pair)).
     const PAIRED: bool = false;
 
+    /// Whether each flow of a pair sends what the other one received: the engine then keeps what arrives at a flow that
+    /// [echoes](Flow::echoes) until its partner [returns](Flow::returns) it. Only io_uring does so.
+    const FORWARDS: bool = false;
+
     /// What to do next. Asked before every call.
     fn want(&mut self, now_ns: u64) -> Want;
 
@@ -107,7 +111,8 @@ pub trait Flow {
         false
     }
 
-    /// Which of the bytes that were kept are to be sent back, counted from the first of them. Those before this range are
+    /// Which of the bytes that were kept are to be sent back, counted from the first of them; of a flow that
+    /// [forwards](Flow::FORWARDS) those that were kept for its partner. Those before this range are
     /// not needed any more. A flow that wants to send sends these first, then what it composes; [`sent`](Flow::sent)
     /// reports both.
     fn returns(&self) -> Range<usize> {

@@ -105,6 +105,9 @@ pub fn drive<P: Party>(
     if P::Flow::PAIRED && !can_pair(engine) {
         return Err(Fault::Impossible(format!("flows of engine {engine} cannot wake each other: use epoll or uring")));
     }
+    if P::Flow::FORWARDS && !matches!(engine, Engine::Uring(_)) {
+        return Err(Fault::Impossible(format!("engine {engine} keeps nothing for another flow: use uring")));
+    }
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
@@ -51,21 +52,18 @@ pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<Str
 
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
-/// It owns its state. What concerns its partner it method over when the driver, which has both, says so: no message takes
-/// a lock.
+/// It owns its state. What concerns its partner it hands over when the driver, which has both, says so: no message takes a
+/// lock. The engine keeps the bytes themselves where they were received, and the partner sends them from there.
 #[derive(Debug)]
 struct Half {
     number: u64,
     side: usize,
     joined: bool,
     held_max: usize,
-    /// Bytes that it has to send: so many that its engine has, then those of `outbox` from `gone` on, then those of `next`.
-    composed: usize,
-    outbox: Vec<u8>,
-    gone: usize,
-    next: Vec<u8>,
+    /// Bytes that are kept for it to send.
+    held: usize,
     /// Bytes that it received since it last handed over.
-    inbox: Vec<u8>,
+    fresh: usize,
     /// Bytes that its partner had to send then.
     partner_held: usize,
     /// Whether it has received everything, and whether it has ended what it sends; the same of its partner.
@@ -91,11 +89,8 @@ impl Half {
             side,
             joined: side == 0,
             held_max,
-            composed: 0,
-            outbox: Vec::new(),
-            gone: 0,
-            next: Vec::new(),
-            inbox: Vec::new(),
+            held: 0,
+            fresh: 0,
             partner_held: 0,
             eof: false,
             finished: false,
@@ -110,24 +105,9 @@ impl Half {
         }
     }
 
-    fn held(&self) -> usize {
-        self.composed + self.outbox.len() - self.gone + self.next.len()
-    }
-
     /// Whether its partner has no room for more.
     fn is_held_up(&self) -> bool {
-        self.partner_held + self.inbox.len() >= self.held_max
-    }
-
-    /// Makes bytes that its partner received the last ones to send, and takes memory for the next ones.
-    fn takes_over(&mut self, received: &mut Vec<u8>) {
-        if self.gone == self.outbox.len() && self.next.is_empty() {
-            self.outbox.clear();
-            self.gone = 0;
-            std::mem::swap(&mut self.outbox, received);
-        } else {
-            self.next.append(received);
-        }
+        self.partner_held + self.fresh >= self.held_max
     }
 
     /// What came in here and went out at the other side.
@@ -139,6 +119,8 @@ impl Half {
 impl Flow for Half {
     const PAIRED: bool = true;
 
+    const FORWARDS: bool = true;
+
     fn want(&mut self, _now_ns: u64) -> Want {
         if self.broken {
             return if std::mem::replace(&mut self.left, true) { Want::Done } else { Want::Reset };
@@ -146,7 +128,7 @@ impl Flow for Half {
         if !self.joined {
             return Want::Connect;
         }
-        let sends = self.held() > 0;
+        let sends = self.held > 0;
         if !sends && self.partner_eof && !self.finished {
             self.finished = true;
             self.concerns_partner = true;
@@ -164,33 +146,24 @@ impl Flow for Half {
         }
     }
 
-    fn room(&self) -> usize {
-        self.held_max
+    fn echoes(&self) -> bool {
+        true
     }
 
-    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
-        if self.gone == self.outbox.len() {
-            self.outbox.clear();
-            self.gone = 0;
-            std::mem::swap(&mut self.outbox, &mut self.next);
-        }
-        let len = room.len().min(self.outbox.len() - self.gone);
-        room[..len].copy_from_slice(&self.outbox[self.gone..][..len]);
-        self.gone += len;
-        self.composed += len;
-        len
+    fn returns(&self) -> Range<usize> {
+        0..self.held
     }
 
     fn sent(&mut self, n: usize, _now_ns: u64) {
-        let held = self.held();
-        self.composed -= n;
+        let was_held_up = self.held >= self.held_max;
+        self.held -= n;
         self.given += n as u64;
-        // The partner may listen again, or end what it sends: nothing more comes from here.
-        self.concerns_partner |= held >= self.held_max && held - n < self.held_max;
+        // The partner may listen again, or be given what waits behind the bytes that are gone.
+        self.concerns_partner |= self.held == 0 || was_held_up && self.held < self.held_max;
     }
 
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.inbox.extend_from_slice(bytes);
+        self.fresh += bytes.len();
         self.taken += bytes.len() as u64;
         self.concerns_partner = true;
         true
@@ -218,9 +191,9 @@ impl Flow for Half {
 
     fn hand_over(&mut self, partner: &mut Half) {
         let was_held_up = self.is_held_up();
-        partner.takes_over(&mut self.inbox);
-        self.partner_held = partner.held();
-        partner.partner_held = self.held();
+        partner.held += std::mem::take(&mut self.fresh);
+        self.partner_held = partner.held;
+        partner.partner_held = self.held;
         // It had counted what its partner has sent meanwhile, and may not have asked for all that there is room for.
         partner.concerns_partner |= was_held_up && !self.is_held_up();
         (partner.partner_eof, partner.partner_finished) = (self.eof, self.finished);
@@ -307,8 +280,8 @@ mod tests {
         halves: [Half; 2],
         received: [Vec<u8>; 2],
         sent: [Vec<u8>; 2],
-        /// What the engine has of the message that is being sent.
-        rooms: [Vec<u8>; 2],
+        /// What the engine keeps of what each has received.
+        kept: [Vec<u8>; 2],
         rests: [bool; 2],
     }
 
@@ -320,12 +293,12 @@ mod tests {
                 halves,
                 received: Default::default(),
                 sent: Default::default(),
-                rooms: Default::default(),
+                kept: Default::default(),
                 rests: [false; 2],
             }
         }
 
-        /// As the driver does after everything that happens: a flow that wakes its partner method over first.
+        /// As the driver does after everything that happens: a flow that wakes its partner hands over first.
         fn wake(&mut self, side: usize) {
             for from in [side, 1 - side] {
                 if self.halves[from].wakes() {
@@ -350,25 +323,20 @@ mod tests {
                     let at = self.received[side].len();
                     let mut bytes: Vec<u8> = (at..at + n).map(|byte| byte as u8).collect();
                     self.received[side].extend_from_slice(&bytes);
+                    self.kept[side].extend_from_slice(&bytes);
                     assert!(self.halves[side].received(&mut bytes, 0));
                 }
                 (Step::Sends(most), Want::Send | Want::Both) => {
-                    let room = &mut self.rooms[side];
-                    if room.is_empty() {
-                        room.resize(MAX, 0);
-                        let len = self.halves[side].compose(room, false);
-                        room.truncate(len);
-                    }
-                    let n = room.len().min(most);
+                    let n = self.halves[side].returns().len().min(most);
                     assert!(n > 0);
-                    self.sent[side].extend(room.drain(..n));
+                    self.sent[side].extend(self.kept[1 - side].drain(..n));
                     self.halves[side].sent(n, 0);
                 }
                 (_, Want::Pause(_)) => self.rests[side] = true,
                 _ => {}
             }
             self.wake(side);
-            assert!(self.halves[side].held() < MAX + 80);
+            assert!(self.halves[side].held < MAX + 80);
         }
     }
 

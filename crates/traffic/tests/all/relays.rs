@@ -59,8 +59,8 @@ fn for_all(check: impl Fn(&RelaySetup)) {
 struct Running {
     shared: Arc<RelayShared>,
     told: Arc<AtomicBool>,
-    /// How many of its own calls were read(2), if the kernel says.
-    thread: JoinHandle<Result<Option<u64>, Fault>>,
+    /// How many of its own calls were read(2), if the kernel says, and how many bytes its engine copied.
+    thread: JoinHandle<Result<(Option<u64>, u64), Fault>>,
     address: Address,
 }
 
@@ -88,8 +88,8 @@ impl Running {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
                 let before = file_reads();
-                relay::carry(&shared, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
-                Ok(file_reads().zip(before).map(|(after, before)| after - before))
+                let report = relay::carry(&shared, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
+                Ok((file_reads().zip(before).map(|(after, before)| after - before), report.copied_bytes))
             }
         });
         Running { shared, told, thread, address }
@@ -107,6 +107,13 @@ impl Running {
         self.finish()
     }
 
+    /// The same, and how many bytes its engine copied.
+    fn tell_all(self) -> ((RelayReport, Option<Fault>), u64) {
+        self.told.store(true, Ordering::Relaxed);
+        let (_, copied) = self.thread.join().unwrap().unwrap();
+        (self.shared.take_books(), copied)
+    }
+
     /// What it counted when it was over.
     fn finish(self) -> (RelayReport, Option<Fault>) {
         self.thread.join().unwrap().unwrap();
@@ -122,8 +129,9 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
         let (running, address) = Running::start(setup, to);
         let bytes = calls_come_back(address, connections, [1, 100, 5000, 700_000]) as u64;
         serving.join().unwrap();
-        let (report, fault) = running.tell();
+        let ((report, fault), copied) = running.tell_all();
         assert!(fault.is_none(), "{fault:?}");
+        assert_eq!(copied, 0, "bytes that an engine copied");
         let RelayReport { taken_up, given_up, taken_down, given_down, .. } = report;
         assert_eq!([taken_up, given_up, taken_down, given_down], [bytes; 4]);
         assert_eq!((report.connections, report.broken, report.unconnected), (connections as u64, 0, 0));
@@ -145,7 +153,7 @@ fn methods_receive_by_the_call_of_sockets() {
         drop(stream);
         serving.join().unwrap();
         running.told.store(true, Ordering::Relaxed);
-        let Some(reads) = running.thread.join().unwrap().unwrap() else {
+        let (Some(reads), _) = running.thread.join().unwrap().unwrap() else {
             println!("skipped: no account of calls in /proc/thread-self/io");
             return;
         };

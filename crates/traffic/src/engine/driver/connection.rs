@@ -247,10 +247,18 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
 
     fn tell_partner(&mut self, from: u32, to: u32) {
         if let Ok([from, to]) = self.slots.get_disjoint_mut([from as usize, to as usize])
-            && let (Some(from), Some(to)) = (&mut from.flow, &mut to.flow)
+            && let (Some(teller), Some(told)) = (&mut from.flow, &mut to.flow)
         {
-            from.hand_over(to);
+            teller.hand_over(told);
+            // It may want something else now. What ends its sending it wants once, and would not want again.
+            to.held = to.held.filter(|want| ends_sending(*want) || *want == Want::Reset);
         }
+    }
+
+    /// The slot that keeps what a slot's flow sends back, if there is one.
+    pub(in crate::engine) fn keeper(&self, index: u32) -> Option<u32> {
+        let keeper = if P::Flow::FORWARDS { self.slots[index as usize].partner } else { index };
+        (keeper != NOBODY).then_some(keeper)
     }
 
     /// A flow of a pair leaves: the other one is asked again.

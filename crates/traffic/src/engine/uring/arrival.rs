@@ -6,6 +6,9 @@
 //! spare, so that one flow that does not listen never drains the pool of all others: beyond that, and where a message came
 //! in several parts, bytes are copied to the connection's own buffer. If too many come, the receive is called off, and the
 //! socket holds the rest.
+//!
+//! What a flow receives for its partner ([`Flow::FORWARDS`]) stays where it is until the partner's send is over, and what comes
+//! meanwhile waits behind it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +25,7 @@ use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
 
-/// Bytes kept for a flow that does not listen before its receive is called off.
+/// Bytes kept for a flow that does not listen before its receive is called off, or two receives if those are more.
 const UNSEEN_MAX: usize = 256 << 10;
 
 /// Receives that are held for a flow that does not listen before their bytes are copied.
@@ -58,6 +61,11 @@ impl Input {
     pub(super) fn has_unseen(&self) -> bool {
         let present = self.present.as_ref().is_some_and(|present| present.taken.left() > 0);
         present || !self.held.is_empty() || !self.unseen.is_empty()
+    }
+
+    /// Bytes that wait behind the present receive.
+    fn waiting(&self) -> usize {
+        self.unseen.len() + self.held.iter().map(|(_, len)| len).sum::<usize>()
     }
 
     fn keeps(&self) -> bool {
@@ -107,11 +115,29 @@ fn listens(want: Want) -> bool {
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// Makes sure that a receive is in flight, unless the stream is over.
+    /// Whether the flow can be given the next bytes that it has not seen.
+    pub(super) fn can_deliver(&self, index: u32) -> bool {
+        let input = &self.slots[index as usize].link.input;
+        let goes_on = input.present.as_ref().is_some_and(|present| present.taken.left() > 0);
+        // What its partner still sends would have to be moved.
+        input.has_unseen() && (goes_on || !P::Flow::FORWARDS || !input.keeps())
+    }
+
+    /// Whether so much waits for the flow that the socket is to hold the rest.
+    fn has_enough(&self, index: u32) -> bool {
+        let input = &self.slots[index as usize].link.input;
+        input.waiting() > UNSEEN_MAX.max(2 * self.port.receive_size)
+            || P::Flow::FORWARDS && input.held.len() >= HELD_MAX
+    }
+
+    /// Makes sure that a receive is in flight, unless the stream is over, or what comes would have to be moved.
     pub(super) fn arm(&mut self, index: u32) -> Result<(), Fault> {
         let token = self.token(index);
         let link = &self.slots[index as usize].link;
         if link.receiving.is_some() || self.slots[index as usize].eof || link.pending_end.is_some() {
+            return Ok(());
+        }
+        if P::Flow::FORWARDS && link.input.keeps() && (self.port.pool.is_none() || self.has_enough(index)) {
             return Ok(());
         }
         let pool = self.port.pool;
@@ -137,20 +163,25 @@ impl<P: Party> Loop<'_, P> {
 
     /// Gives the flow what is there, or waits for more.
     pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
-        if self.slots[index as usize].link.input.has_unseen() {
+        if self.can_deliver(index) {
             if !self.deliver(index, now_ns)? {
                 self.leave(index);
                 return Ok(Then::Rest);
             }
             return Ok(Then::Ask);
         }
-        if let Some(end) = self.slots[index as usize].link.pending_end.take() {
+        let link = &mut self.slots[index as usize].link;
+        if !link.input.has_unseen()
+            && let Some(end) = link.pending_end.take()
+        {
             *now_ns = self.tick();
             self.tell(index, end, *now_ns);
             return Ok(Then::Ask);
         }
-        // Others may need the pool's buffer while this flow waits.
-        self.gather(index)?;
+        if !P::Flow::FORWARDS {
+            // Others may need the pool's buffer while this flow waits.
+            self.gather(index)?;
+        }
         self.arm(index)?;
         self.slots[index as usize].waits = Waits::Receive;
         Ok(Then::Rest)
@@ -346,10 +377,11 @@ impl<P: Party> Loop<'_, P> {
     fn arrived(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
         let is_first = !self.slots[index as usize].link.input.has_unseen();
         self.store_arrival(index, moved, taken)?;
-        let listens = self.slots[index as usize].waits.listens();
+        let listens = self.slots[index as usize].waits.listens() && self.can_deliver(index);
         if !(listens || is_first && self.is_last_wish(index)) {
+            let has_enough = self.has_enough(index);
             let link = &mut self.slots[index as usize].link;
-            if link.input.unseen.len() > UNSEEN_MAX && !link.called_off {
+            if has_enough && !link.called_off {
                 link.called_off = true;
                 link.receiving.into_iter().for_each(|op| {
                     self.port.ring.cancel(op);
@@ -382,7 +414,8 @@ impl<P: Party> Loop<'_, P> {
         let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
         // What is not sent back is read at once.
         let is_next = !input.has_unseen() && !input.keeps() && (!echoes || spare > 0);
-        let can_hold = input.unseen.is_empty() && input.held.len() < HELD_MAX && spare > 0;
+        let few = P::Flow::FORWARDS || input.held.len() < HELD_MAX;
+        let can_hold = input.unseen.is_empty() && few && spare > 0;
         input.held.push_back((taken, moved));
         let receives = input.held.len();
         if is_next || can_hold { Ok(()) } else { self.move_held(index, receives) }
@@ -391,6 +424,9 @@ impl<P: Party> Loop<'_, P> {
     /// Whether a flow that leaves wants what arrived.
     fn is_last_wish(&mut self, index: u32) -> bool {
         let now_ns = self.tick();
+        if !self.can_deliver(index) {
+            return false;
+        }
         let slot = &mut self.slots[index as usize];
         slot.leaving && slot.link.takes_what_comes && slot.flow.as_mut().is_some_and(|flow| listens(flow.want(now_ns)))
     }
@@ -399,9 +435,12 @@ impl<P: Party> Loop<'_, P> {
     pub(super) fn drain_input(&mut self, index: u32) -> Result<(), Fault> {
         loop {
             let mut now_ns = self.tick();
+            if !self.can_deliver(index) {
+                return Ok(());
+            }
             let slot = &mut self.slots[index as usize];
             let Some(flow) = &mut slot.flow else { return Ok(()) };
-            if !slot.link.input.has_unseen() || !listens(flow.want(now_ns)) || !self.deliver(index, &mut now_ns)? {
+            if !listens(flow.want(now_ns)) || !self.deliver(index, &mut now_ns)? {
                 return Ok(());
             }
         }
@@ -417,7 +456,8 @@ impl<P: Party> Loop<'_, P> {
     /// The stream is over: the flow hears of it when it wants to receive.
     fn over(&mut self, index: u32, end: End) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
-        if slot.leaving || !slot.waits.listens() {
+        // A flow that forwards may listen while what came before has to wait.
+        if slot.leaving || !slot.waits.listens() || slot.link.input.has_unseen() {
             slot.link.pending_end = Some(end);
             return Ok(());
         }

@@ -89,8 +89,9 @@ impl<P: Party> Loop<'_, P> {
         if slot.link.output.unoffered.is_empty() {
             let back = flow.returns();
             if !back.is_empty() {
+                let Some(keeper) = self.keeper(index) else { return Err(nothing_to_send()) };
                 let ring = &mut self.port.ring;
-                let offered = match slot.link.input.back(&back) {
+                let offered = match self.slots[keeper as usize].link.input.back(&back) {
                     Some(Back::Own(own, part)) => {
                         ring.offer_buffer(queue, own, &part);
                         part.len()
@@ -98,7 +99,7 @@ impl<P: Party> Loop<'_, P> {
                     Some(Back::Taken(taken, part)) => ring.offer_taken(queue, taken, &part),
                     None => return Err(nothing_to_send()),
                 };
-                self.drop_kept(index, back.start + offered);
+                self.drop_kept(keeper, back.start + offered);
                 return Ok(offered);
             }
             let room = flow.room();

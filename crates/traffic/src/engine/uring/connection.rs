@@ -110,7 +110,7 @@ impl<P: Party> Loop<'_, P> {
     /// What is there is received first: a peer that takes everything would otherwise never be listened to.
     pub(super) fn queue_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let link = &self.slots[index as usize].link;
-        if link.input.has_unseen() || link.pending_end.is_some() {
+        if self.can_deliver(index) || !link.input.has_unseen() && link.pending_end.is_some() {
             return self.hand_over(index, now_ns);
         }
         self.arm(index)?;

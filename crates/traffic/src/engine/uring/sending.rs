@@ -152,16 +152,17 @@ impl<P: Party> Loop<'_, P> {
     fn send_back(&mut self, index: u32, back: &Range<usize>) -> Result<(), Fault> {
         let zero_copy = self.sends_without_copy();
         let token = self.token(index);
-        let slot = &mut self.slots[index as usize];
-        let Some(fd) = &slot.fd else { return Err(unconnected()) };
+        let Some(keeper) = self.keeper(index) else { return Err(nothing_to_send()) };
+        let Some(fd) = &self.slots[index as usize].fd else { return Err(unconnected()) };
         let ring = &mut self.port.ring;
-        let (op, len) = match (slot.link.input.back(back), zero_copy) {
+        let (op, len) = match (self.slots[keeper as usize].link.input.back(back), zero_copy) {
             (Some(Back::Own(own, part)), true) => (ring.send_zero_copy(token, fd.as_fd(), own, &part), part.len()),
             (Some(Back::Own(own, part)), false) => (ring.send(token, fd.as_fd(), own, &part), part.len()),
             (Some(Back::Taken(taken, part)), true) => ring.send_taken_zero_copy(token, fd.as_fd(), taken, &part),
             (Some(Back::Taken(taken, part)), false) => ring.send_taken(token, fd.as_fd(), taken, &part),
             (None, _) => return Err(nothing_to_send()),
         };
+        let slot = &mut self.slots[index as usize];
         slot.link.output.what = Sends::Received { dropped: back.start };
         slot.link.plain = true;
         slot.link.asked = len;
@@ -284,7 +285,12 @@ impl<P: Party> Loop<'_, P> {
         let output = &mut self.slots[index as usize].link.output;
         match output.what {
             Sends::Message => output.message.start += moved,
-            Sends::Received { dropped } => self.drop_kept(index, dropped + moved),
+            Sends::Received { dropped } => {
+                // A flow that forwards may have lost its partner, and with it what was kept.
+                if let Some(keeper) = self.keeper(index) {
+                    self.drop_kept(keeper, dropped + moved);
+                }
+            }
         }
         if let Some(flow) = &mut self.slots[index as usize].flow {
             flow.sent(moved, now_ns);
