@@ -480,8 +480,8 @@ mod tests {
         let (client, waits) = (client(), arrival.waits());
         let mut record = Record::new(false, waits);
         record.keep(client.open_ns, client.close_ns);
-        let records = Records::new(vec![record], false, &Arc::default());
-        let mut flow = ClientFlow::new(client, records.recorder(0), 0, arrival, true);
+        let records = Records::new(record, false, &Arc::default());
+        let mut flow = ClientFlow::new(client, records.recorder(), 0, arrival, true);
         for (begin_ns, end_ns) in calls {
             assert_eq!(flow.want(*begin_ns), Want::Send);
             let mut reply = vec![0; 8];
@@ -489,7 +489,7 @@ mod tests {
             flow.sent(len, *begin_ns);
             assert!(flow.received(&mut reply, *end_ns));
         }
-        let late = Recorded::decode(records.into_records().first()?.report().late.as_ref()?)?;
+        let late = Recorded::decode(records.into_record().report().late.as_ref()?)?;
         Some((1..=calls.len()).map(|rank| late.at(rank as f64 / calls.len() as f64)).collect())
     }
 

@@ -26,9 +26,6 @@ use crate::party::{Opener, Party};
 use crate::setup::Setup;
 use crate::transport::options::{self, Moment};
 
-/// Records of an engine with a thread a flow.
-const SHARDS: usize = 8;
-
 /// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
 pub struct Waiting {
@@ -39,8 +36,8 @@ pub struct Waiting {
     joined: Vec<OwnedFd>,
     /// Flows that have not begun.
     left: usize,
-    /// Where flows record; several, so that the threads of an engine with a thread a flow seldom meet.
-    records: Vec<Record>,
+    /// Where flows record.
+    record: Record,
 }
 
 /// A thread's share of the clients.
@@ -66,14 +63,13 @@ impl Waiting {
     ) -> Waiting {
         let (call, (threads, index)) = (&setup.task, thread);
         let flows = (call.path.flows + threads - 1 - index) / threads;
-        let shards = if records_by_flow(call.client_engine) { SHARDS.min(flows.max(1)) } else { 1 };
         Waiting {
             setup: Arc::clone(setup),
             connector,
             thread,
             joined,
             left: flows,
-            records: (0..shards).map(|_| Record::new(call.connect_per_call, call.waits())).collect(),
+            record: Record::new(call.connect_per_call, call.waits()),
         }
     }
 
@@ -84,9 +80,9 @@ impl Waiting {
 
     /// The clients, from `start_ns` on, in the thread that is to carry them. They count calls that complete in `completed`.
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
-        self.records.iter_mut().for_each(|record| record.keep(client.open_ns, client.close_ns));
-        let by_flow = records_by_flow(self.setup.task.client_engine);
-        let records = Records::new(std::mem::take(&mut self.records), by_flow, completed);
+        let mut record = self.record.take();
+        record.keep(client.open_ns, client.close_ns);
+        let records = Records::new(record, records_by_flow(self.setup.task.client_engine), completed);
         // Taken from the end.
         self.joined.reverse();
         let samples = Samples::new(&self.setup);
@@ -94,8 +90,8 @@ impl Waiting {
     }
 }
 
-/// Whether each flow keeps its last calls to itself. So do those of the null engine: of the two ways to record it shows
-/// what the slower one costs.
+/// Whether each flow has a record of its own. So do those of the null engine: of the two ways to record it shows what the
+/// slower one costs.
 fn records_by_flow(engine: Engine) -> bool {
     engine.has_thread_a_flow() || engine == Engine::Null
 }
@@ -132,7 +128,7 @@ impl Clients {
             }
             None => Arrival::closed(self.start_ns, call.path.think_ns),
         };
-        let recorder = self.records.recorder(self.begun);
+        let recorder = self.records.recorder();
         self.begun += 1;
         (flow, arrival, recorder)
     }
@@ -160,8 +156,8 @@ impl Clients {
     }
 
     /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
-    pub fn into_parts(self) -> (Vec<Record>, Samples, Vec<OwnedFd>) {
-        (self.records.into_records(), self.samples, self.kept)
+    pub fn into_parts(self) -> (Record, Samples, Vec<OwnedFd>) {
+        (self.records.into_record(), self.samples, self.kept)
     }
 }
 

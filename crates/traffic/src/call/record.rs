@@ -86,6 +86,19 @@ pub struct Counts {
 impl Record {
     /// An empty shard, its memory touched, that keeps no call before its window is known. `waits`: calls have intended moments.
     pub fn new(connect_per_call: bool, waits: bool) -> Record {
+        Record::of(connect_per_call, waits, histogram)
+    }
+
+    /// An empty shard of the same trial whose memory grows with the times in it, from 50 KiB to 400 KiB for times up to 100 ms:
+    /// for one flow among many.
+    pub(super) fn growing(&self) -> Record {
+        let growing = |digits| Histogram::new(digits).expect("constant digits are good digits");
+        let mut empty = Record::of(self.connect.is_some(), self.late.is_some(), growing);
+        empty.keep(self.open_ns, self.close_ns);
+        empty
+    }
+
+    fn of(connect_per_call: bool, waits: bool, histogram: fn(u8) -> Histogram<u64>) -> Record {
         Record {
             open_ns: 0,
             close_ns: 0,
@@ -123,20 +136,20 @@ impl Record {
         }
         self.entered(now_ns.saturating_sub(times.total_ns));
         if let (Some(connect), Some(ns)) = (&mut self.connect, times.connect_ns) {
-            connect.saturating_record(ns.max(1));
+            enter(connect, ns);
         }
         if let Some(late) = &mut self.late {
-            late.saturating_record(times.late_ns.max(1));
+            enter(late, times.late_ns);
         }
-        self.write.saturating_record(times.write_ns.max(1));
-        self.first_byte.saturating_record(times.first_byte_ns.max(1));
-        self.total.saturating_record(times.total_ns.max(1));
+        enter(&mut self.write, times.write_ns);
+        enter(&mut self.first_byte, times.first_byte_ns);
+        enter(&mut self.total, times.total_ns);
     }
 
     /// A call that began at `began_ns` ended, in whichever way, after the window had closed.
     pub fn ended_late(&mut self, began_ns: u64) {
         if began_ns < self.close_ns {
-            self.left.saturating_record((self.close_ns - began_ns).max(1));
+            enter(&mut self.left, self.close_ns - began_ns);
             self.entered(began_ns);
         }
     }
@@ -150,7 +163,7 @@ impl Record {
 
     fn entered(&mut self, began_ns: u64) {
         if began_ns < self.open_ns {
-            self.entered.saturating_record((self.open_ns - began_ns).max(1));
+            enter(&mut self.entered, self.open_ns - began_ns);
         }
     }
 
@@ -189,8 +202,8 @@ impl Record {
         ];
         let optional = [(self.connect.as_mut(), other.connect.as_ref()), (self.late.as_mut(), other.late.as_ref())];
         for (ours, theirs) in pairs.into_iter().chain(optional.into_iter().filter_map(|(a, b)| a.zip(b))) {
-            // Bounds and digits are constants, so one always fits into the other.
-            ours.add(theirs).expect("shards have the same bounds");
+            // Digits are constants, and every time is within the bounds of a shard that does not grow.
+            ours.add(theirs).expect("every time fits");
         }
         for error in other.errors.values() {
             let CallError { class, phase, count, request_bytes_lost, reply_bytes_missing } = *error;
@@ -221,6 +234,11 @@ impl Record {
             datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
         }
     }
+}
+
+/// Enters a time, within the bounds of a histogram that does not grow.
+fn enter(histogram: &mut Histogram<u64>, ns: u64) {
+    histogram.record(ns.clamp(1, LONGEST_NS)).expect("every time is within the bounds, or the histogram grows");
 }
 
 fn histogram(digits: u8) -> Histogram<u64> {
@@ -266,6 +284,21 @@ mod tests {
         let late = decoded(report.late.as_ref().unwrap());
         assert!(late.len() == 3 && late.equivalent(late.max(), 9_000), "{late:?}");
         assert_eq!(report.connect, None);
+    }
+
+    #[test]
+    fn growing_shard_adds_up_as_any_other() {
+        let mut all = Record::new(true, true);
+        all.keep(0, u64::MAX);
+        let (mut fixed, mut growing) = (Record::new(true, true), all.growing());
+        fixed.keep(0, u64::MAX);
+        for total_ns in [1, 999, 1_000_000, 5_000_000_000, u64::MAX / 2] {
+            let times = Times { connect_ns: Some(total_ns), ..times(total_ns) };
+            fixed.completed(u64::MAX - 1, times);
+            growing.completed(u64::MAX - 1, times);
+        }
+        all.add(&growing);
+        assert_eq!(all.report(), fixed.report());
     }
 
     #[test]

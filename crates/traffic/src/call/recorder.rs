@@ -1,31 +1,40 @@
 //! How a flow of a client records its calls: without a lock, whatever engine carries it.
 //!
-//! Flows that share their thread share its [`Record`], which that thread owns. A flow with a thread of its own keeps
-//! its last calls and enters them together: a record for each of hundreds of threads would take a megabyte each.
+//! Flows that share their thread share its [`Record`], which that thread owns. A flow with a thread of its own has a record of its
+//! own, which grows with the times in it, and adds it to the record of all when it leaves. It enters its calls in batches, so that a
+//! call touches one cache line and not one of each histogram.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fragile::Fragile;
 
 use crate::call::record::{Record, Times};
 use crate::counter::{ThreadCounter, Total};
 
-/// Calls that a flow keeps before it enters them: 3 KiB, and one lock in 64 calls.
+/// Calls that a flow keeps before it enters them: 3 KiB.
 const KEPT: usize = 64;
 
-/// The records of one end's thread, or of the threads that its engine starts.
+/// The record of one end's thread, or of the threads that its engine starts.
 #[derive(Debug)]
 pub(super) enum Records {
     /// Of flows that share the calling thread, with their counter.
     OfThread(Arc<OfThread>),
-    /// Of flows with threads of their own, dealt in turn.
-    Dealt(Vec<Arc<Mutex<Record>>>, Arc<Total<1>>),
+    /// Of flows with threads of their own.
+    OfFlows(Arc<OfFlows>),
 }
 
 /// What flows of one thread share. `Fragile`, a check of the thread, takes the place of a lock: flows have to be
 /// `Send`, since some engines start threads for them.
 type OfThread = Fragile<(RefCell<Record>, ThreadCounter<1>)>;
+
+/// What flows with threads of their own share: touched when one of them begins and when it leaves.
+#[derive(Debug)]
+pub(super) struct OfFlows {
+    /// What those recorded that have left.
+    left: Mutex<Record>,
+    completed: Arc<Total<1>>,
+}
 
 /// Where one flow records.
 #[derive(Debug)]
@@ -34,44 +43,53 @@ pub struct Recorder(Kind);
 #[derive(Debug)]
 enum Kind {
     OfThread(Arc<OfThread>),
-    OfFlow { kept: Vec<(u64, Times)>, record: Arc<Mutex<Record>>, completed: ThreadCounter<1> },
+    OfFlow(Box<OfFlow>),
+}
+
+/// What a flow with a thread of its own records.
+#[derive(Debug)]
+struct OfFlow {
+    kept: Vec<(u64, Times)>,
+    record: Record,
+    completed: ThreadCounter<1>,
+    all: Arc<OfFlows>,
 }
 
 impl Records {
-    /// For flows that share the calling thread and record in the only one of these, or for flows with threads of their
-    /// own. Calls that complete are counted in `completed`.
-    pub(super) fn new(mut records: Vec<Record>, thread_a_flow: bool, completed: &Arc<Total<1>>) -> Records {
-        match records.pop() {
-            Some(record) if !thread_a_flow => {
-                Records::OfThread(Arc::new(Fragile::new((RefCell::new(record), completed.counter()))))
-            }
-            last => {
-                let shared = records.into_iter().chain(last).map(|record| Arc::new(Mutex::new(record)));
-                Records::Dealt(shared.collect(), Arc::clone(completed))
-            }
+    /// For flows that share the calling thread and record in this one, or for flows with threads of their own. Calls that
+    /// complete are counted in `completed`.
+    pub(super) fn new(record: Record, thread_a_flow: bool, completed: &Arc<Total<1>>) -> Records {
+        match thread_a_flow {
+            false => Records::OfThread(Arc::new(Fragile::new((RefCell::new(record), completed.counter())))),
+            true => Records::OfFlows(Arc::new(OfFlows { left: Mutex::new(record), completed: Arc::clone(completed) })),
         }
     }
 
-    /// For flow number `flow` of these.
-    pub(super) fn recorder(&self, flow: usize) -> Recorder {
+    /// For another flow.
+    pub(super) fn recorder(&self) -> Recorder {
         Recorder(match self {
             Records::OfThread(record) => Kind::OfThread(Arc::clone(record)),
-            Records::Dealt(records, completed) => Kind::OfFlow {
+            Records::OfFlows(all) => Kind::OfFlow(Box::new(OfFlow {
                 kept: Vec::with_capacity(KEPT),
-                record: Arc::clone(&records[flow % records.len()]),
-                completed: completed.counter(),
-            },
+                record: all.left().growing(),
+                completed: all.completed.counter(),
+                all: Arc::clone(all),
+            })),
         })
     }
 
-    /// What all flows recorded that were handed in.
-    pub(super) fn into_records(self) -> Vec<Record> {
+    /// What all flows recorded that have left.
+    pub(super) fn into_record(self) -> Record {
         match self {
-            Records::OfThread(record) => vec![record.get().0.borrow_mut().take()],
-            Records::Dealt(records, _) => {
-                records.iter().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner).take()).collect()
-            }
+            Records::OfThread(record) => record.get().0.borrow_mut().take(),
+            Records::OfFlows(all) => all.left().take(),
         }
+    }
+}
+
+impl OfFlows {
+    fn left(&self) -> MutexGuard<'_, Record> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,11 +103,11 @@ impl Recorder {
                 completed.add([1]);
                 record.borrow_mut().completed(now_ns, times);
             }
-            Kind::OfFlow { kept, record, completed } => {
-                completed.add([1]);
-                kept.push((now_ns, times));
-                if kept.len() == KEPT {
-                    enter(kept, record);
+            Kind::OfFlow(own) => {
+                own.completed.add([1]);
+                own.kept.push((now_ns, times));
+                if own.kept.len() == KEPT {
+                    own.enter();
                 }
             }
         }
@@ -100,19 +118,28 @@ impl Recorder {
     pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut Record) -> R) -> R {
         match &mut self.0 {
             Kind::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
-            Kind::OfFlow { kept, record, .. } => {
-                enter(kept, record);
-                what(&mut record.lock().unwrap_or_else(PoisonError::into_inner))
+            Kind::OfFlow(own) => {
+                own.enter();
+                what(&mut own.record)
             }
         }
     }
 }
 
-#[cold]
-#[inline(never)]
-fn enter(kept: &mut Vec<(u64, Times)>, record: &Mutex<Record>) {
-    let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.drain(..).for_each(|(now_ns, times)| record.completed(now_ns, times));
+impl OfFlow {
+    #[cold]
+    #[inline(never)]
+    fn enter(&mut self) {
+        self.kept.drain(..).for_each(|(now_ns, times)| self.record.completed(now_ns, times));
+    }
+}
+
+/// The flow leaves: nothing is measured any more.
+impl Drop for OfFlow {
+    fn drop(&mut self) {
+        self.enter();
+        self.all.left().add(&self.record);
+    }
 }
 
 #[cfg(test)]
@@ -126,21 +153,18 @@ mod tests {
         record
     }
 
+    const TIMES: Times = Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns: 1, late_ns: 0 };
+
     /// Calls that three flows recorded, and those that were counted.
     fn recorded(thread_a_flow: bool, calls: u64) -> (u64, u64) {
         let total = Arc::default();
-        let records = Records::new(vec![record()], thread_a_flow, &total);
-        for flow in 0..3 {
-            let mut recorder = records.recorder(flow);
-            for call in 0..calls {
-                recorder.completed(
-                    call,
-                    Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns: 1, late_ns: 0 },
-                );
-            }
+        let records = Records::new(record(), thread_a_flow, &total);
+        for _ in 0..3 {
+            let mut recorder = records.recorder();
+            (0..calls).for_each(|call| recorder.completed(call, TIMES));
             recorder.with(|record| record.hand_in(Counts::default()));
         }
-        (records.into_records().iter().map(|record| record.report().calls).sum(), total.sums()[0])
+        (records.into_record().report().calls, total.sums()[0])
     }
 
     #[test]
@@ -149,5 +173,19 @@ mod tests {
             assert_eq!(recorded(false, calls), (3 * calls, 3 * calls));
             assert_eq!(recorded(true, calls), (3 * calls, 3 * calls));
         }
+    }
+
+    /// The test hangs if a flow waits for what flows share.
+    #[test]
+    fn flow_of_its_own_thread_takes_no_lock() {
+        let records = Records::new(record(), true, &Arc::default());
+        let mut recorder = records.recorder();
+        let Records::OfFlows(all) = &records else { panic!() };
+        let held = all.left();
+        (0..3 * KEPT as u64).for_each(|call| recorder.completed(call, TIMES));
+        recorder.with(|record| record.ended_late(0));
+        drop(held);
+        drop(recorder);
+        assert_eq!(records.into_record().report().calls, 3 * KEPT as u64);
     }
 }

@@ -43,7 +43,9 @@ impl ClientEnd {
         let call = &setup.task;
         can_have_own_table(call, call.client_engine)?;
         let flows = call.path.flows;
-        enough_files(flows + call.idle_flows, 1, body)?;
+        // A task of Tokio that waits for moments has a timer.
+        let timers = if call.client_engine == Engine::Tokio && call.waits() { flows } else { 0 };
+        enough_files(flows + timers + call.idle_flows, 1, body)?;
         let alone = call.client_engine == Engine::Null;
         let connector = if alone { None } else { Some(Arc::new(Connector::new(address, call)?)) };
         let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
@@ -113,7 +115,7 @@ impl Duty for ClientEnd {
         kept.extend(given);
         for called in parts {
             kept.extend(called.kept);
-            records.extend(called.records);
+            records.extend(called.record);
             counted.push(called.part);
         }
         let (mut report, fault) = summed(Left { parts: counted, in_time, fault, given: Vec::new() });
@@ -151,7 +153,7 @@ pub(super) struct ClientHand {
 #[derive(Default)]
 pub(super) struct Called {
     part: Part,
-    records: Vec<Record>,
+    record: Option<Record>,
     /// Connections that are still open: the server is still to be looked at, and it closes nothing that is not closed here.
     kept: Vec<OwnedFd>,
 }
@@ -201,13 +203,13 @@ impl Hand for ClientHand {
             engine::drive(call.client_engine, &mut party, station, &mut meter)
         };
         meter.close_early();
-        let (records, samples, kept) = party.into_parts();
+        let (record, samples, kept) = party.into_parts();
         let kept = post.hand_over(kept);
         let (engine, fault) = match driven {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),
         };
-        Called { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, records, kept }
+        Called { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, record: Some(record), kept }
     }
 }
 

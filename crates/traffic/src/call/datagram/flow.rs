@@ -359,12 +359,12 @@ mod tests {
     fn flow(client: &Arc<Client>) -> (DatagramFlow, Records) {
         let mut record = Record::new(false, true);
         record.keep(client.open_ns, client.close_ns);
-        let records = Records::new(vec![record], false, &Arc::default());
-        (DatagramFlow::new(Arc::clone(client), records.recorder(0), 3, Arrival::closed(0, 0)), records)
+        let records = Records::new(record, false, &Arc::default());
+        (DatagramFlow::new(Arc::clone(client), records.recorder(), 3, Arrival::closed(0, 0)), records)
     }
 
     fn report(records: &Records) -> CallReport {
-        records.recorder(0).with(|record| record.report())
+        records.recorder().with(|record| record.report())
     }
 
     /// Begins and sends a call. Its request, which is its reply.
@@ -459,8 +459,8 @@ mod tests {
         let client = client(8, 8, 1);
         let mut record = Record::new(false, true);
         record.keep(client.open_ns, client.close_ns);
-        let records = Records::new(vec![record], false, &Arc::default());
-        let mut flow = DatagramFlow::new(client, records.recorder(0), 0, Arrival::closed(0, 500));
+        let records = Records::new(record, false, &Arc::default());
+        let mut flow = DatagramFlow::new(client, records.recorder(), 0, Arrival::closed(0, 500));
         // The second call is due 500 ns after the first reply, and begins 90 ns after that.
         for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
             let reply = call(&mut flow, begin_ns);
