@@ -2,14 +2,60 @@
 //! received.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytegauge_sys::buffer::AlignedBuffer;
 
 use crate::flow::Flow;
 
+/// Bytes of memory that an engine's connections have at once, and the most that they have had.
+#[derive(Debug, Default)]
+pub(super) struct Footprint {
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Footprint {
+    /// The most bytes that connections had at once.
+    pub(super) fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    fn changes(&self, from: usize, to: usize) {
+        let more = (to as u64).wrapping_sub(from as u64);
+        let now = self.now.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
+        self.most.fetch_max(now, Ordering::Relaxed);
+    }
+}
+
+/// What one buffer has of a footprint.
+#[derive(Debug, Default)]
+struct Part {
+    of: Option<Arc<Footprint>>,
+    bytes: usize,
+}
+
+impl Part {
+    /// The buffer has another length.
+    fn set(&mut self, bytes: usize) {
+        if let Some(footprint) = &self.of {
+            footprint.changes(self.bytes, bytes);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// Where a flow composes its messages. Made when it first does.
 pub(crate) struct Room {
     bytes: AlignedBuffer,
+    part: Part,
     is_new: bool,
     /// What is still to be sent of the present message.
     message: Range<usize>,
@@ -17,11 +63,16 @@ pub(crate) struct Room {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { bytes: AlignedBuffer::new(0), is_new: true, message: 0..0 }
+        Room { bytes: AlignedBuffer::new(0), part: Part::default(), is_new: true, message: 0..0 }
     }
 }
 
 impl Room {
+    /// A room that counts in a footprint.
+    pub(super) fn within(footprint: &Arc<Footprint>) -> Room {
+        Room { part: Part { of: Some(Arc::clone(footprint)), bytes: 0 }, ..Room::default() }
+    }
+
     /// Bytes of memory.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -46,7 +97,8 @@ impl Room {
     fn compose<F: Flow>(&mut self, flow: &mut F) {
         let len = flow.room();
         if self.bytes.len() < len {
-            *self = Room { bytes: AlignedBuffer::new(len), ..Room::default() };
+            (self.bytes, self.is_new) = (AlignedBuffer::new(len), true);
+            self.part.set(self.bytes.len());
         }
         let is_new = std::mem::take(&mut self.is_new);
         self.message = 0..flow.compose(&mut self.bytes[..len], is_new);
@@ -81,12 +133,18 @@ pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> 
 #[derive(Default)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
+    footprint: Part,
     range: Range<usize>,
     /// Bytes that had to be moved to make room.
     pub(super) copied: u64,
 }
 
 impl Kept {
+    /// None yet; they count in a footprint.
+    pub(super) fn within(footprint: &Arc<Footprint>) -> Kept {
+        Kept { footprint: Part { of: Some(Arc::clone(footprint)), bytes: 0 }, ..Kept::default() }
+    }
+
     /// Bytes of memory.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
@@ -115,13 +173,14 @@ impl Kept {
         if self.range.is_empty() {
             // Touched page by page, as data comes.
             self.bytes = vec![0; most];
-            return;
+            return self.footprint.set(most);
         }
         self.copied += self.range.len() as u64;
         self.bytes.copy_within(self.range.clone(), 0);
         self.range = 0..self.range.len();
         if self.bytes.len() < self.range.end + most {
             self.bytes.resize(self.range.end + most, 0);
+            self.footprint.set(self.bytes.len());
         }
     }
 
@@ -158,5 +217,31 @@ impl Kept {
     /// The connection is another one.
     pub(super) fn forget(&mut self) {
         self.range = 0..0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprint_is_the_most_at_once() {
+        let footprint = Arc::default();
+        let of = |most: usize| {
+            let mut kept = Kept::within(&footprint);
+            kept.room(most);
+            kept
+        };
+        // One after another: the memory of one.
+        (0..5).for_each(|_| drop(of(100)));
+        assert_eq!(footprint.most(), 100);
+        let both = [of(100), of(70)];
+        assert_eq!(footprint.most(), 170);
+        drop(both);
+        // It grows while it holds bytes.
+        let mut grows = of(100);
+        grows.received(100, true);
+        grows.room(200);
+        assert_eq!(footprint.most(), 300);
     }
 }

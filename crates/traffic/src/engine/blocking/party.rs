@@ -18,6 +18,7 @@ use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{io as sys_io, pipe};
 
 use crate::engine::blocking::worker::Worker;
+use crate::engine::memory::Footprint;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, is_passing};
 use crate::fault::Fault;
 use crate::flow::Flow;
@@ -46,7 +47,7 @@ pub(super) struct WorkerShared<'a, P: Party> {
     pub(super) stop: AtomicBool,
     pub(super) system_calls: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
-    pub(super) buffer_bytes: AtomicU64,
+    pub(super) footprint: Arc<Footprint>,
     /// Threads that have not given their flows back.
     live: AtomicUsize,
     /// Those of them that wait in a system call now and then.
@@ -76,7 +77,7 @@ pub(in crate::engine) fn drive<P: Party>(
     });
     report.system_calls += shared.system_calls.load(Ordering::Relaxed);
     report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
-    report.buffer_bytes += shared.buffer_bytes.load(Ordering::Relaxed);
+    report.buffer_bytes += shared.footprint.most();
     let fault = lock(&shared.fault).take();
     match (stopped, fault) {
         (Err(fault), _) | (_, Some(fault)) => Err(fault),
@@ -199,7 +200,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             stop: AtomicBool::new(false),
             system_calls: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
-            buffer_bytes: AtomicU64::new(0),
+            footprint: Arc::default(),
             live: AtomicUsize::new(0),
             roster: Mutex::new(Vec::new()),
             fault: Mutex::new(None),

@@ -48,8 +48,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             shared,
             flow,
             fd,
-            kept: Kept::default(),
-            room: Room::default(),
+            kept: Kept::within(&shared.footprint),
+            room: Room::within(&shared.footprint),
             share: shared.tally.share(),
             system_calls: 0,
             calls: Calls::OfSockets,
@@ -63,10 +63,9 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             Ok(handle) => (Some(handle), worker.run().err()),
             Err(source) => (None, Some(Fault::Io { doing: "preparing a thread".into(), source })),
         };
-        let Worker { flow, fd, share, system_calls, kept, room, .. } = worker;
+        let Worker { flow, fd, share, system_calls, kept, .. } = worker;
         shared.system_calls.fetch_add(system_calls, Ordering::Relaxed);
         shared.copied_bytes.fetch_add(kept.copied, Ordering::Relaxed);
-        shared.buffer_bytes.fetch_add((kept.len() + room.len()) as u64, Ordering::Relaxed);
         drop(share);
         shared.leave(handle, flow, fd, fault);
     }

@@ -2,7 +2,8 @@
 //!
 //! Tasks own their flows and wait for Tokio's readiness ([`task`]); the root future here owns what is asked of
 //! the party: it accepts, connects, takes back, and keeps the time. A task that is dropped, by its own end or
-//! with the runtime, posts its flow back. Deadlines are as exact as Tokio's timers: a millisecond.
+//! with the runtime, posts its flow back. Moments that flows name are met exactly ([`task`]), the limits of their patience by Tokio's
+//! timers, which may be a millisecond late.
 //!
 //! A signal does not reach the root future, so it looks at the flags every few milliseconds. The report counts
 //! the calls that moved something, not those of Tokio's driver nor its attempts that found nothing.
@@ -45,7 +46,8 @@ pub(super) fn drive<P: Party>(
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let shared = Arc::new(TaskShared::new(meter.tally().call_counter(), station.buffer_size.max(1)));
+    let calls = meter.tally().call_counter();
+    let shared = Arc::new(TaskShared::new(calls, station.buffer_size.max(1), party.opener()));
     let mut root = Root { party, station, meter, shared: &shared, live: 0, report: EngineReport::default() };
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each posts its flow.

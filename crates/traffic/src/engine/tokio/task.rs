@@ -1,26 +1,37 @@
 //! One connection's task: it awaits Tokio's reads and writes, and tells the flow.
 //!
-//! Tokio's budget makes a task yield that never has to wait.
+//! Tokio's budget makes a task yield that never has to wait. A task keeps its flow and its memory from connection to connection.
 
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
+use bytegauge_sys::alarm::Alarm;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::socket;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::engine::memory::{Kept, Room};
+use crate::engine::memory::{Footprint, Kept, Room};
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
 use crate::engine::{nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
+use crate::party::Opener;
 use crate::tally::CallCounter;
+
+/// Moments that are nearer are waited for exactly, by a timer of the kernel: Tokio's end up to a millisecond late. Those that are
+/// further away are mostly never reached, and setting a timer is a system call.
+const NEAR_NS: u64 = 250_000_000;
+
+/// How much earlier than a moment that is far away its flow is asked again.
+const EARLY_NS: u64 = NEAR_NS / 2;
 
 /// What a task wants from the root future.
 pub(super) enum Mail<F> {
@@ -36,20 +47,23 @@ pub(super) struct TaskShared<F> {
     buffer_size: usize,
     system_calls: AtomicU64,
     copied_bytes: AtomicU64,
-    buffer_bytes: AtomicU64,
+    footprint: Arc<Footprint>,
+    /// Opens connections without the party.
+    opener: Option<Opener>,
     mail: Mutex<Vec<Mail<F>>>,
     fault: Mutex<Option<Fault>>,
     bell: Notify,
 }
 
 impl<F> TaskShared<F> {
-    pub(super) fn new(calls: CallCounter, buffer_size: usize) -> TaskShared<F> {
+    pub(super) fn new(calls: CallCounter, buffer_size: usize, opener: Option<Opener>) -> TaskShared<F> {
         TaskShared {
             calls,
             buffer_size,
             system_calls: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
-            buffer_bytes: AtomicU64::new(0),
+            footprint: Arc::default(),
+            opener,
             mail: Mutex::new(Vec::new()),
             fault: Mutex::new(None),
             bell: Notify::new(),
@@ -72,8 +86,9 @@ impl<F> TaskShared<F> {
         self.copied_bytes.load(Ordering::Relaxed)
     }
 
+    /// The most bytes that connections had at once.
     pub(super) fn buffer_bytes(&self) -> u64 {
-        self.buffer_bytes.load(Ordering::Relaxed)
+        self.footprint.most()
     }
 
     /// Resolves when there is mail.
@@ -103,19 +118,23 @@ pub(super) struct Held<F> {
     kept: Kept,
     room: Room,
     eof: bool,
+    /// The party has opened a connection for this flow.
+    has_connected: bool,
+    /// Ends a wait at a moment, once the flow has named one that is near.
+    alarm: Option<AsyncFd<Alarm>>,
     shared: Arc<TaskShared<F>>,
 }
 
 impl<F> Held<F> {
     pub(super) fn new(flow: F, stream: Option<Stream>, shared: Arc<TaskShared<F>>) -> Held<F> {
-        Held { flow: Some(flow), stream, kept: Kept::default(), room: Room::default(), eof: false, shared }
+        let (kept, room) = (Kept::within(&shared.footprint), Room::within(&shared.footprint));
+        Held { flow: Some(flow), stream, kept, room, eof: false, has_connected: false, alarm: None, shared }
     }
 }
 
 impl<F> Drop for Held<F> {
     fn drop(&mut self) {
         self.shared.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
-        self.shared.buffer_bytes.fetch_add((self.kept.len() + self.room.len()) as u64, Ordering::Relaxed);
         if let Some(flow) = self.flow.take() {
             // A connection that cannot be had back is closed.
             let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
@@ -141,6 +160,7 @@ fn tick<F: Flow>() -> u64 {
 impl<F: Flow> Held<F> {
     async fn run(&mut self, connecting: bool) -> Result<(), Fault> {
         if connecting {
+            self.has_connected = true;
             self.settle().await;
         }
         let mut now_ns = tick::<F>();
@@ -157,22 +177,13 @@ impl<F: Flow> Held<F> {
             let goes_on = match want {
                 Want::Send => self.send(&mut now_ns).await?,
                 Want::Receive => self.receive(&mut now_ns).await?,
-                Want::ReceiveUntil(at_ns) => match timeout_at(instant(at_ns), self.receive(&mut now_ns)).await {
-                    Ok(goes_on) => goes_on?,
-                    Err(_) => self.asked_again(&mut now_ns),
-                },
+                Want::ReceiveUntil(at_ns) => self.receive_until(at_ns, &mut now_ns).await?,
                 Want::Both => self.send_or_receive(&mut now_ns).await?,
                 Want::Pause(at_ns) => {
-                    sleep_until(instant(at_ns)).await;
+                    self.pause(at_ns).await?;
                     self.asked_again(&mut now_ns)
                 }
-                Want::Connect => {
-                    self.close();
-                    if let Some(flow) = self.flow.take() {
-                        self.shared.post(Mail::Connect(flow));
-                    }
-                    false
-                }
+                Want::Connect => self.connect(&mut now_ns).await,
                 Want::Finish => self.finish(now_ns),
                 Want::Reset => {
                     if let Some(stream) = &self.stream {
@@ -208,6 +219,79 @@ impl<F: Flow> Held<F> {
     fn asked_again(&self, now_ns: &mut u64) -> bool {
         *now_ns = tick::<F>();
         true
+    }
+
+    /// Opens another connection. `false`: the party is to open it, and the flow leaves this task.
+    async fn connect(&mut self, now_ns: &mut u64) -> bool {
+        self.close();
+        let opener = self.shared.opener.as_ref().filter(|_| self.has_connected);
+        let Some(opened) = opener.map(|open| open().and_then(Stream::new)) else {
+            self.flow.take().into_iter().for_each(|flow| self.shared.post(Mail::Connect(flow)));
+            return false;
+        };
+        // socket(2) and connect(2), at the least.
+        self.shared.called();
+        self.shared.called();
+        match opened {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                self.settle().await;
+                *now_ns = tick::<F>();
+            }
+            Err(error) => {
+                *now_ns = tick::<F>();
+                self.fail(Doing::Connecting, error.raw_os_error().unwrap_or(0), *now_ns);
+            }
+        }
+        true
+    }
+
+    /// Waits for a moment.
+    async fn pause(&mut self, at_ns: u64) -> Result<(), Fault> {
+        // A timer of Tokio's may end a millisecond late.
+        if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
+            sleep_until(instant(at_ns - EARLY_NS)).await;
+            return Ok(());
+        }
+        let alarm = self.set_alarm(at_ns)?;
+        poll_fn(|context| poll_alarm(alarm, context)).await;
+        Ok(())
+    }
+
+    /// Receives, or comes back at a moment.
+    async fn receive_until(&mut self, at_ns: u64, now_ns: &mut u64) -> Result<bool, Fault> {
+        if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
+            return match timeout_at(instant(at_ns - EARLY_NS), self.receive(now_ns)).await {
+                Ok(goes_on) => goes_on,
+                Err(_) => Ok(self.asked_again(now_ns)),
+            };
+        }
+        self.set_alarm(at_ns)?;
+        let Held { stream: Some(stream), kept, alarm: Some(alarm), shared, .. } = self else {
+            return Err(unconnected());
+        };
+        let buffer = kept.room(shared.buffer_size);
+        let received = poll_fn(|context| {
+            if let Poll::Ready(received) = stream.poll_read(context, buffer) {
+                return Poll::Ready(Some(received));
+            }
+            poll_alarm(alarm, context).map(|()| None)
+        });
+        match received.await {
+            Some(received) => Ok(self.received(received, now_ns)),
+            None => Ok(self.asked_again(now_ns)),
+        }
+    }
+
+    /// Sets the alarm, which is made when it is first needed.
+    fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<Alarm>, Fault> {
+        let alarm = match self.alarm.take() {
+            Some(alarm) => alarm,
+            None => Alarm::new().and_then(registered).map_err(Fault::io("making a timer"))?,
+        };
+        self.shared.called();
+        alarm.get_ref().set(at_ns).map_err(Fault::io("setting a timer"))?;
+        Ok(self.alarm.insert(alarm))
     }
 
     /// Waits for a connection attempt to end.
@@ -337,6 +421,21 @@ impl<F: Flow> Held<F> {
         self.kept.forget();
         self.room.forget();
     }
+}
+
+/// Has Tokio's driver watch an alarm.
+#[expect(
+    deprecated,
+    reason = "its replacement is unsafe, for types that may close their descriptor; an alarm keeps it"
+)]
+fn registered(alarm: Alarm) -> io::Result<AsyncFd<Alarm>> {
+    AsyncFd::with_interest(alarm, Interest::READABLE)
+}
+
+/// Whether an alarm has come, which is then forgotten.
+fn poll_alarm(alarm: &AsyncFd<Alarm>, context: &mut Context<'_>) -> Poll<()> {
+    // An error would come again at once; the flow is asked, and sets the alarm anew.
+    alarm.poll_read_ready(context).map(|ready| ready.into_iter().for_each(|mut ready| ready.clear_ready()))
 }
 
 /// What is sent next.
