@@ -4,6 +4,7 @@
 //! or is late, is woken out of its wait by a signal, again and again until it has answered, since one signal may come a
 //! moment too early.
 
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -14,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
+use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{affinity, descriptor_table, shared_port, timer};
 
 use crate::end::gate::Gate;
@@ -70,13 +72,19 @@ pub(crate) struct Crew<T> {
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    /// What threads with tables of their own hand over.
+    /// Opens when all threads have been started that leave the shared descriptor table.
+    tables: Arc<Gate>,
+    /// Where threads with tables of their own hand over descriptors.
     given: Option<UnixStream>,
+    /// What they have handed over by now.
+    taken: Vec<OwnedFd>,
     news: mpsc::Receiver<News<T>>,
 }
 
 /// What a thread tells the watchdog.
 enum News<T> {
+    /// It hands over more descriptors than fit between it and the watchdog.
+    Gives,
     /// Its window has closed; it drains.
     Closed { thread: usize },
     /// It is done.
@@ -104,7 +112,7 @@ pub(crate) struct Post<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
-    ready: Option<(mpsc::Sender<Result<ThreadHandle, Fault>>, ThreadHandle)>,
+    ready: Option<(mpsc::Sender<Result<Option<ThreadHandle>, Fault>>, ThreadHandle)>,
     /// Where descriptors go that outlive the thread, if its table does not.
     give: Option<Arc<UnixStream>>,
     tell: mpsc::Sender<News<T>>,
@@ -127,7 +135,7 @@ impl<T> Post<T> {
     pub(crate) fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
             // Nobody listens any more if another thread could not begin.
-            let _ = tell.send(Ok(handle));
+            let _ = tell.send(Ok(Some(handle)));
         }
     }
 
@@ -153,10 +161,15 @@ impl<T> Post<T> {
     /// one table.
     pub(crate) fn hand_over(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
         let Some(give) = &self.give else { return kept };
+        let deadline = Instant::now() + ABORT;
         for fd in kept {
-            // The queue is full after some hundreds; the others end here.
-            if shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()).is_err() {
-                break;
+            while let Err(error) = shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()) {
+                // The queue is full after some hundreds, until the watchdog empties it. One that has given up never does.
+                let is_full = error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline;
+                if !is_full || self.tell.send(News::Gives).is_err() {
+                    return Vec::new();
+                }
+                let _ = socket::wait(give.as_fd(), Until::Writable, ABORT.as_nanos() as u64);
             }
         }
         Vec::new()
@@ -173,7 +186,8 @@ impl<T: Send + 'static> Crew<T> {
     /// Starts the threads and waits until all of them are prepared.
     ///
     /// With each job come the descriptors that it owns. Where threads have tables of their own, a thread keeps these and no
-    /// others, and they are closed here, so that a connection ends when its thread closes it.
+    /// others, and they are closed here, so that a connection ends when its thread closes it. Threads leave the shared table once
+    /// all of them have been started: what a thread owns that could not be is closed with it.
     pub(crate) fn start<J>(
         roster: Roster,
         flags: Flags,
@@ -186,20 +200,21 @@ impl<T: Send + 'static> Crew<T> {
         let count = cpus.len();
         let (tell, news) = mpsc::channel();
         let (report_ready, ready) = mpsc::channel();
-        let (threads, gate) = (Vec::with_capacity(count), Arc::new(Gate::new()));
+        let (threads, gate, tables) = (Vec::with_capacity(count), Arc::new(Gate::new()), Arc::new(Gate::new()));
         let (given, give) = match own_tables {
             true => UnixStream::pair().map(|(given, give)| (Some(given), Some(Arc::new(give)))),
             false => Ok((None, None)),
         }
         .map_err(Fault::io("preparing descriptor tables"))?;
-        let mut crew = Crew { flags, gate, what, threads, handles: Vec::with_capacity(count), news, given };
+        let handles = Vec::with_capacity(count);
+        let mut crew = Crew { flags, gate, what, threads, handles, tables, given, taken: Vec::new(), news };
         let mut owned: Vec<RawFd> = Vec::new();
         for (thread, cpu) in cpus.into_iter().enumerate() {
             let ((mut kept, job), tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
             owned.extend(&kept);
             let give = give.clone();
             kept.extend(give.iter().map(|give| descriptor_table::number(give.as_fd())));
-            let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
+            let (flags, gate, tables) = (crew.flags.clone(), Arc::clone(&crew.gate), Arc::clone(&crew.tables));
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
                 if waits {
@@ -208,9 +223,18 @@ impl<T: Send + 'static> Crew<T> {
                 }
                 let prepared = pin(cpu)
                     .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
-                    .and_then(|handle| if give.is_some() { own_table(&kept).map(|()| handle) } else { Ok(handle) });
+                    .and_then(|handle| {
+                        if give.is_some() {
+                            // The watchdog has gone if nobody listens any more.
+                            let _ = report_ready.send(Ok(None));
+                            let Some(_) = tables.wait() else { return Ok(None) };
+                            own_table(&kept)?;
+                        }
+                        Ok(Some(handle))
+                    });
                 match prepared {
-                    Ok(handle) => {
+                    Ok(None) => {}
+                    Ok(Some(handle)) => {
                         let ready = Some((report_ready, handle));
                         let part = job(Post { flags, gate, thread, ready, give, tell: tell.clone() });
                         let _ = tell.send(News::Finished { thread, part });
@@ -232,9 +256,19 @@ impl<T: Send + 'static> Crew<T> {
         }
         // Only the threads' own ends are left: one that dies without a word is noticed.
         drop((tell, report_ready));
-        for _ in 0..count {
+        let (mut started, mut prepared) = (0, 0);
+        while prepared < count {
             match ready.recv() {
-                Ok(Ok(handle)) => crew.handles.push(handle),
+                Ok(Ok(Some(handle))) => {
+                    crew.handles.push(handle);
+                    prepared += 1;
+                }
+                Ok(Ok(None)) => {
+                    started += 1;
+                    if started == count {
+                        crew.tables.open();
+                    }
+                }
                 Ok(Err(fault)) => return Err(crew.abandon(fault)),
                 Err(_) => {
                     let dead = dead(&crew.what);
@@ -293,8 +327,8 @@ impl<T: Send + 'static> Crew<T> {
                 }
             }
         }
-        let given = self.given.take().map(|given| taken(&given)).unwrap_or_default();
-        Left { parts, in_time, fault, given }
+        self.take_given();
+        Left { parts, in_time, fault, given: self.taken }
     }
 
     /// Whether a thread has ended.
@@ -305,6 +339,7 @@ impl<T: Send + 'static> Crew<T> {
     /// Sends everybody home before all have begun.
     fn abandon(mut self, fault: Fault) -> Fault {
         self.gate.call_off();
+        self.tables.call_off();
         self.flags.abort.store(true, Ordering::Relaxed);
         self.tell();
         let deadline = Instant::now() + ABORT;
@@ -318,8 +353,15 @@ impl<T: Send + 'static> Crew<T> {
         fault
     }
 
+    /// Takes descriptors that were handed over.
+    fn take_given(&mut self) {
+        let Some(given) = self.given.as_ref().filter(|given| given.set_nonblocking(true).is_ok()) else { return };
+        let next = || shared_port::take_on(given.as_fd(), &mut [0]).ok().and_then(|(_, fd)| fd);
+        self.taken.extend(std::iter::from_fn(next));
+    }
+
     fn collect(
-        &self,
+        &mut self,
         parts: &mut Vec<T>,
         missing: &mut usize,
         patience: Duration,
@@ -337,6 +379,7 @@ impl<T: Send + 'static> Crew<T> {
             let left = deadline.saturating_duration_since(Instant::now());
             let leaves = [&self.flags.abort, &self.flags.told].iter().any(|flag| flag.load(Ordering::Relaxed));
             match self.news.recv_timeout(if leaves { left.min(NUDGE) } else { left }) {
+                Ok(News::Gives) => self.take_given(),
                 Ok(News::Closed { thread }) => close(thread),
                 Ok(News::Finished { thread, part }) => {
                     parts.push(part);
@@ -374,15 +417,6 @@ fn own_table(kept: &[RawFd]) -> Result<(), Fault> {
     })
 }
 
-/// Descriptors that were handed over.
-fn taken(given: &UnixStream) -> Vec<OwnedFd> {
-    if given.set_nonblocking(true).is_err() {
-        return Vec::new();
-    }
-    let next = || shared_port::take_on(given.as_fd(), &mut [0]).ok().and_then(|(_, fd)| fd);
-    std::iter::from_fn(next).collect()
-}
-
 fn pin(cpu: Option<usize>) -> Result<(), Fault> {
     let Some(cpu) = cpu else { return Ok(()) };
     affinity::pin_thread(&[cpu]).map_err(|error| {
@@ -415,6 +449,47 @@ mod tests {
         };
         assert_eq!(slack_ns(true), [1, 1]);
         assert!(slack_ns(false).into_iter().all(|ns| ns > 1));
+    }
+
+    #[test]
+    fn more_descriptors_than_a_queue_holds_are_handed_over() {
+        const COUNT: usize = 700;
+        let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+        let job = |_| {
+            (Vec::new(), |mut post: Post<usize>| {
+                post.ready();
+                let (one, _) = UnixStream::pair().unwrap();
+                let kept: Vec<OwnedFd> = (0..COUNT).map(|_| one.try_clone().unwrap().into()).collect();
+                post.hand_over(kept).len()
+            })
+        };
+        bytegauge_sys::limit::raise_open_files().unwrap();
+        let crew = Crew::start(roster, Flags::default(), job).unwrap();
+        let left = crew.finish(Duration::from_secs(60), None, || {});
+        assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
+    }
+
+    #[test]
+    fn crew_that_cannot_start_keeps_no_descriptor() {
+        use io::Read;
+        // No machine has this CPU.
+        let roster = Roster { cpus: vec![None, None, Some(1 << 20)], own_tables: true, ..test_roster() };
+        let mut peers = Vec::new();
+        let job = |_| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            peers.push(theirs);
+            let kept = vec![descriptor_table::number(ours.as_fd())];
+            (kept, move |_post: Post<usize>| {
+                drop(ours);
+                0
+            })
+        };
+        Crew::start(roster, Flags::default(), job).unwrap_err();
+        for mut peer in peers {
+            peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            // The end: no copy of the other side is open in any table.
+            assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        }
     }
 
     fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
@@ -476,11 +551,11 @@ mod tests {
         let left = crew.unwrap().finish(Duration::from_secs(60), None, || {});
         assert_eq!((left.parts, left.given.len()), (vec![0], 1));
         let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
-        std::io::Write::write_all(&mut given, b"x").unwrap();
+        io::Write::write_all(&mut given, b"x").unwrap();
         drop(given);
         // The last copy was closed: the peer reads to an end.
         let mut text = String::new();
-        std::io::Read::read_to_string(&mut peer, &mut text).unwrap();
+        io::Read::read_to_string(&mut peer, &mut text).unwrap();
         assert_eq!(text, "x");
     }
 
