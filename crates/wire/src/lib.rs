@@ -5,6 +5,8 @@
 //! beyond [`FIRST_FRAME_MAX`], and never gives a caller a line before it has proved that it holds the key and is alive.
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, fuzzing))]
+mod cheap;
 mod error;
 mod frame;
 #[cfg(any(test, fuzzing))]
