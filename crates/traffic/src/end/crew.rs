@@ -91,6 +91,9 @@ enum News<T> {
     Finished { thread: usize, part: T },
 }
 
+/// How a thread prepares itself: started, and waiting to leave the shared descriptor table; prepared; or not to be had.
+type Preparing = Result<Option<ThreadHandle>, Fault>;
+
 /// Says of a thread that dies that its window has closed: nobody else is to wait for it, and then be told by the watchdog that
 /// it stalled.
 struct Dies<T> {
@@ -112,7 +115,7 @@ pub(crate) struct Post<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
-    ready: Option<(mpsc::Sender<Result<Option<ThreadHandle>, Fault>>, ThreadHandle)>,
+    ready: Option<(mpsc::Sender<Preparing>, ThreadHandle)>,
     /// Where descriptors go that outlive the thread, if its table does not.
     give: Option<Arc<UnixStream>>,
     tell: mpsc::Sender<News<T>>,

@@ -16,9 +16,7 @@ use proptest::prelude::*;
 
 use crate::support::mirror::Mirror;
 use crate::support::running::Running;
-use crate::support::{
-    Group, echo_server, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, small_parts,
-};
+use crate::support::{Group, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, small_parts};
 
 /// Sends numbered messages, and counts how often it is asked for one.
 #[derive(Debug)]
