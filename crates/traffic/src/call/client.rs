@@ -11,6 +11,7 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 
 use crate::call::arrival::Arrival;
 use crate::call::classify::{class_of, class_of_connect};
+use crate::call::overwritten::Overwritten;
 use crate::call::record::{Counts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
@@ -77,8 +78,8 @@ pub struct ClientFlow {
     state: State,
     /// Bytes of what a new connection shows that were not taken yet.
     to_show: usize,
-    /// What it showed lies where the request is composed.
-    overwrote: bool,
+    /// Where it showed something, and not a request.
+    overwritten: Overwritten,
     /// Bytes of the last request begun that were taken.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may still be in sending.
@@ -130,7 +131,7 @@ impl ClientFlow {
             state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
             // Whoever joined it showed what was to be shown.
             to_show: 0,
-            overwrote: false,
+            overwritten: Overwritten::default(),
             sent: client.terms.request,
             calls: VecDeque::with_capacity(client.depth),
             got: 0,
@@ -357,11 +358,11 @@ impl Flow for ClientFlow {
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
         if let (1.., Some(shown)) = (self.to_show, &self.client.shown) {
             room[..SHOWN].copy_from_slice(shown);
-            self.overwrote = true;
+            self.overwritten.add(room);
             return SHOWN;
         }
         let request = &mut room[..self.client.terms.request];
-        if is_new || std::mem::take(&mut self.overwrote) {
+        if self.overwritten.take(request) || is_new {
             request.fill(0x5a);
         }
         if let Some(call) = self.calls.back() {
@@ -491,6 +492,29 @@ mod tests {
         }
         let late = Recorded::decode(records.into_record().report().late.as_ref()?)?;
         Some((1..=calls.len()).map(|rank| late.at(rank as f64 / calls.len() as f64)).collect())
+    }
+
+    #[test]
+    fn ticket_is_left_in_no_room() {
+        let request = SHOWN + 1;
+        let shown = Some([7; SHOWN]);
+        let client = Client { terms: Terms::for_test(request, 0), shown, ..Arc::into_inner(client()).unwrap() };
+        let records = Records::new(Record::new(false, false), false, &Arc::default());
+        let mut flow = ClientFlow::new(Arc::new(client), records.recorder(), 0, Arrival::closed(0, 0), false);
+        assert_eq!(flow.want(0), Want::Connect);
+        flow.connected(0);
+        assert_eq!(flow.want(0), Want::Send);
+        let mut rooms = [vec![0; request], vec![0; request]];
+        assert_eq!(flow.compose(&mut rooms[0], true), SHOWN);
+        flow.sent(SHOWN, 0);
+        // The kernel still reads the first room: another one comes in between.
+        for (room, is_new) in [(1, true), (1, false), (0, false)] {
+            assert_eq!(flow.want(0), Want::Send);
+            assert_eq!(flow.compose(&mut rooms[room], is_new), request);
+            assert!(rooms[room].iter().all(|byte| *byte == 0x5a), "{:?}", rooms[room]);
+            flow.sent(request, 0);
+            assert!(flow.received(&mut vec![0; request], 0));
+        }
     }
 
     #[test]

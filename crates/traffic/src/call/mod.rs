@@ -7,6 +7,7 @@ mod classify;
 mod client;
 pub(crate) mod datagram;
 mod floor;
+mod overwritten;
 mod party;
 mod record;
 mod recorded;

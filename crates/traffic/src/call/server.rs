@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::call::overwritten::Overwritten;
 use crate::call::request_work::RequestWork;
 use crate::call::server_worker::{Planted, ServerWorker};
 use crate::call::strangers::Place;
@@ -31,8 +32,8 @@ pub struct ServerFlow {
     part: usize,
     /// Bytes of a reply that is no echo that were not sent yet.
     left: usize,
-    /// Something else was written where that reply is.
-    overwrote: bool,
+    /// Where something else was written than a reply.
+    overwritten: Overwritten,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
     /// What it has shown, of which so many bytes are still to come, and where it stands until then.
@@ -74,7 +75,7 @@ impl ServerFlow {
             skip: 0,
             part: 0,
             left: 0,
-            overwrote: false,
+            overwritten: Overwritten::default(),
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
             to_show,
@@ -217,7 +218,7 @@ impl ServerFlow {
     /// Spoils a reply that was just written. Its length.
     #[cold]
     fn spoil_reply(&mut self, reply: &mut [u8], len: usize) -> usize {
-        self.overwrote = true;
+        self.overwritten.add(reply);
         match self.spoil.take() {
             Some(Plant::ShortReply { .. }) => {
                 self.state = State::HalfShut;
@@ -278,7 +279,7 @@ impl Flow for ServerFlow {
         }
         let Some(head) = self.waiting.pop_front() else { return 0 };
         let len = self.worker.shared.terms().response;
-        if is_new || std::mem::take(&mut self.overwrote) {
+        if self.overwritten.take(room) || is_new {
             self.worker.shared.terms().write_reply(head, &mut room[..len]);
         } else if self.worker.shared.terms().is_numbered() {
             room[..HEAD].copy_from_slice(&head.to_le_bytes());
