@@ -26,7 +26,7 @@ const FRAME_MAX: usize = 65_535;
 pub(crate) const PART_MAX: usize = FRAME_MAX - SEAL - 1;
 
 const MORE: u8 = 0;
-const LAST: u8 = 1;
+pub(crate) const LAST: u8 = 1;
 
 /// Seals messages.
 #[derive(Debug)]

@@ -56,12 +56,9 @@ pub fn opening(input: &[u8]) {
     caller.read_message(&answer[ours.len()..], &mut []).expect("an answer that opens");
     let (mut sealer, _) = directions(caller).expect("a finished handshake");
     let text = String::from_utf8_lossy(&rest[..rest.len().min(2000)]);
-    let mut frame = Vec::new();
-    let sealed = sealer.seal(&text, |bytes| {
-        frame.extend_from_slice(bytes);
-        Ok(())
-    });
-    sealed.expect("a short message");
+    // As a message of one part; sealing a longer one makes a buffer of 64 KiB first.
+    let message = serde_json::to_vec(&text).expect("a text");
+    let mut frame = sealer.sealed(&[&[crate::frame::LAST][..], &message].concat());
     let is_changed = mode & 2 != 0;
     if is_changed {
         let at = HEADER + usize::from(rest.first().copied().unwrap_or(0)) % (frame.len() - HEADER);
