@@ -57,7 +57,9 @@ impl ServerEnd {
             // One socket, or one a thread, whoever calls.
             datagram::bind(call)?
         } else {
-            enough_files(call.path.flows + call.idle_flows + call.competing_flows, 1, body)?;
+            // A connection from another host is known twice until it has shown its ticket.
+            let each = if call.path.far.is_some() { 2 } else { 1 };
+            enough_files(call.path.flows + call.idle_flows + call.competing_flows, each, body)?;
             listen(call)?
         };
         if !peer.reply(Reply::Listening(address)) {
