@@ -23,41 +23,30 @@ const FLOWS_MAX: u64 = 65_536;
 /// The subcommand.
 pub fn command() -> Command {
     Command::new("agent")
-        .about("Run one end of sessions of hosts that have the same key (docs/far-host.md)")
+        .about("Run ends and relays for other hosts (docs/far-host.md)")
         .arg(
-            Arg::new("init")
-                .long("init")
-                .action(ArgAction::SetTrue)
-                .help("Make a new key in --key-file, which must not exist, and leave: copy it to the other host"),
+            Arg::new("init").long("init").action(ArgAction::SetTrue).help("Create --key-file with a new key, and exit"),
         )
-        .arg(valued("listen", "ADDRESS:PORT", "Where callers come; port 0: any that is free"))
+        .arg(valued("listen", "ADDRESS:PORT", "Address to listen on; port 0: a free port"))
         .group(ArgGroup::new("what").args(["init", "listen"]).required(true))
         .arg(
-            valued("key-file", "FILE", "The key that both hosts have; only its owner may read it")
+            valued("key-file", "FILE", "Key of both hosts, readable by its owner only")
                 .value_parser(value_parser!(PathBuf))
                 .required(true),
         )
-        .next_help_heading("What is allowed at most")
+        .next_help_heading("Limits")
+        .arg(valued("max-sessions", "N", "Sessions at a time; two disturb each other").default_value("1"))
+        .arg(valued("max-flows", "N", "Connections of a trial, with idle ones").default_value("2048"))
+        .arg(valued("max-duration", "TIME", "Time of a session, and of each trial").default_value("60m"))
         .arg(
-            valued("max-sessions", "N", "Sessions at a time: two disturb each other, and need ports of their own")
-                .default_value("1"),
+            valued("max-bytes", "SIZE", "Bytes of a session; a trial that reaches it is ended").default_value("16384G"),
         )
-        .arg(valued("max-flows", "N", "Connections of a trial, idle ones included").default_value("2048"))
-        .arg(valued("max-duration", "TIME", "Time of a session, and of each of its trials").default_value("60m"))
+        .arg(valued("max-memory", "SIZE", "Memory of a trial").default_value("2G"))
         .arg(
-            valued(
-                "max-bytes",
-                "SIZE",
-                "Bytes of a session at its end here: a trial that has moved the last of them is ended",
-            )
-            .default_value("16384G"),
-        )
-        .arg(valued("max-memory", "SIZE", "Memory that a trial may ask for").default_value("2G"))
-        .arg(
-            valued("relay-to", "ADDRESS[:PORT]", "More places that ends may connect to; repeatable")
+            valued("relay-to", "ADDRESS[:PORT]", "Another address that ends may connect to; repeatable")
                 .action(ArgAction::Append),
         )
-        .arg(valued("max-rate", "SIZE", "Bytes per second: then only an offered --rate up to it is let in"))
+        .arg(valued("max-rate", "SIZE", "Bytes per second: sessions need a --rate up to it"))
 }
 
 fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {

@@ -87,7 +87,6 @@ fn plain_on_dumb_terminals() {
 
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
-        Some(("relay", matches)) => measure::relay(matches),
         Some(("ab", matches)) => ab::ab(matches),
         Some(("check", matches)) => check::check(matches),
         Some(("observe", matches)) => observe::run(matches),

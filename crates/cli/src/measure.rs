@@ -1,4 +1,4 @@
-//! `stream`, `call`, `relay`, `ring` and `run`: from flags or a plan to a session, and its report.
+//! `stream`, `call`, `ring` and `run`: from flags or a plan to a session, and its report.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -27,33 +27,12 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
     measure(PlanSpec::named(workload.row().name, workload), matches)
 }
 
-/// `bytegauge relay`: the ready plan of what goes through.
-pub fn relay(matches: &ArgMatches) -> Result<u8, Failure> {
-    const PLANS: [&str; 2] = ["relay-copy", "relay-calls"];
-    let said = matches.value_source("as") == Some(clap::parser::ValueSource::CommandLine);
-    let begun = if said { None } else { resume::plan_named(matches)?.filter(|name| PLANS.contains(&name.as_str())) };
-    let plan = match args::text(matches, "as") {
-        Some("call") => PLANS[1],
-        _ => PLANS[0],
-    };
-    measure(ready::find(begun.as_deref().unwrap_or(plan))?, matches)
-}
-
 /// `bytegauge run PLAN`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some(name) = args::text(matches, "plan") else {
         return go_on(&resume::by_its_own_words(matches, None)?, matches);
     };
     let is_file = name.ends_with(".toml") || name.contains('/');
-    let name = match ready::full_grid(name) {
-        _ if !matches.get_flag("full-grid") => name,
-        Some(full) => full,
-        None => {
-            return Err(Failure::usage(format!(
-                "--full-grid: the plan {name} leaves nothing out: use it with run buffer-size, or leave it out"
-            )));
-        }
-    };
     let spec = if is_file {
         let text = input::PLAN
             .read(Path::new(name))

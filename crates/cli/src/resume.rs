@@ -76,16 +76,6 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
     Ok(begun)
 }
 
-/// The plan of the session that `--resume` names by its number.
-pub fn plan_named(matches: &ArgMatches) -> Result<Option<String>, Failure> {
-    if args::text(matches, "resume").is_none_or(|text| text == "latest") {
-        return Ok(None);
-    }
-    let store = Store::open_existing(&stored::store_path(matches)?)?;
-    let Some(id) = named(matches, &store, None)? else { return Ok(None) };
-    Ok(Some(store.session(id)?.plan_name))
-}
-
 fn none_left(which: &str) -> Failure {
     Failure::usage(format!("no session {which} is interrupted or has a judgement left: start one without --resume"))
 }

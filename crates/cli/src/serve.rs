@@ -31,26 +31,25 @@ pub fn command() -> Command {
     let role = |name: &'static str, about: &'static str| {
         Command::new(name)
             .about(about)
-            .arg(valued("engine", "NAME", "Who moves bytes: epoll, blocking, tokio, uring, …").default_value("epoll"))
-            .arg(valued("threads", "N", "Threads that serve; blocking makes one a connection").default_value("1"))
             .arg(
-                valued(
-                    "listen",
-                    "PLACE",
-                    "HOST:PORT (port 0: any that is free), unix:/path, or for echo udp:HOST:PORT",
-                )
-                .default_value("127.0.0.1:0"),
+                valued("engine", "NAME", "How bytes are moved: epoll, blocking, tokio, uring, …")
+                    .default_value("epoll"),
+            )
+            .arg(valued("threads", "N", "Threads; blocking has one for each connection").default_value("1"))
+            .arg(
+                valued("listen", "PLACE", "Address: HOST:PORT, unix:/path, echo also udp:HOST:PORT")
+                    .default_value("127.0.0.1:0"),
             )
     };
-    let echo = role("echo", "Return every byte as it comes")
-        .arg(valued("request", "SIZE", "Reply only to each SIZE bytes, with --response").requires("response"))
-        .arg(valued("response", "SIZE", "Bytes of a reply to each --request").requires("request"));
+    let echo = role("echo", "Return every byte as it arrives")
+        .arg(valued("request", "SIZE", "Bytes of a request, with --response").requires("response"))
+        .arg(valued("response", "SIZE", "Bytes of the reply to each --request").requires("request"));
     Command::new("serve")
-        .about("Serve foreign clients until interrupted: echo, sink or source")
+        .about("Serve external clients: echo, sink or source")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(echo)
-        .subcommand(role("sink", "Read and throw away"))
+        .subcommand(role("sink", "Read and discard"))
         .subcommand(role("source", "Write as fast as possible"))
 }
 

@@ -10,6 +10,13 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
+/// Options and commands of earlier versions that others replaced: the name, what to do.
+const REMOVED: &[(&str, &str)] = &[
+    ("relay", "use `bytegauge run relay-copy` for bulk data, `bytegauge run relay-calls` for messages"),
+    ("--full-grid", "use `bytegauge run buffer-grid`"),
+    ("--all", "use --full"),
+];
+
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
 pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
     let (kind, advice): (_, fn(&Command, &str) -> Option<String>) = match error.kind() {
@@ -18,7 +25,8 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
-    if let Some(advice) = advice(named(command, words), &name) {
+    let removed = REMOVED.iter().find(|(removed, _)| *removed == name).map(|(_, advice)| (*advice).to_owned());
+    if let Some(advice) = removed.or_else(|| advice(named(command, words), &name)) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
     }
     error
@@ -68,6 +76,18 @@ mod tests {
         ] {
             let said = said(line);
             assert!(said.contains(&format!("renamed: {expected}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn removed_names_lead_to_their_replacement() {
+        for (line, expected) in [
+            ("bytegauge relay --relay splice", "bytegauge run relay-copy"),
+            ("bytegauge run buffer-size --full-grid", "bytegauge run buffer-grid"),
+            ("bytegauge report --all", "use --full"),
+        ] {
+            let said = said(line);
+            assert!(said.contains(expected), "{said}");
         }
     }
 

@@ -108,13 +108,20 @@ pub struct Factor {
     pub defaults: Defaults,
     /// A short column heading.
     pub heading: &'static str,
-    /// One line of help.
+    /// What it is, in at most 60 characters.
     pub summary: &'static str,
+    /// What a reader of the summary may need in addition; empty where that is nothing.
+    pub details: &'static str,
     /// The transports it makes sense for; elsewhere it is absent. Of a workload without a path nothing is asked.
     pub fits: fn(&Transport) -> bool,
 }
 
 impl Factor {
+    /// The summary with the details.
+    pub fn description(&self) -> String {
+        if self.details.is_empty() { self.summary.to_owned() } else { format!("{}; {}", self.summary, self.details) }
+    }
+
     /// The long flag, without its two dashes: `read-size`.
     pub fn flag(&self) -> String {
         self.flag.unwrap_or(self.name).replace('_', "-")
@@ -179,7 +186,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Transport>().map(|t| t.to_string())),
         defaults: each("unix,tcp", "tcp,unix"),
         heading: "transport",
-        summary: "how the ends are joined: unix, tcp, tcp6, pipe, udp, udp6, unix-dgram, or a source such as /dev/zero or any file",
+        summary: "Path between the ends, or a device or file to read",
+        details: "unix, tcp, tcp6, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
         fits: EVERYWHERE,
     },
     // Before all that it may make a condition of: what the peer of a program decides.
@@ -191,7 +199,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<ProgramRole>().map(|role| role.to_string())),
         defaults: stream("both"),
         heading: "program",
-        summary: "what your program controls, reader, writer, relay or both ends: what its peers decide is then a condition",
+        summary: "Your program: reader, writer, relay or both",
+        details: "settings of its peer become conditions",
         fits: BYTE_PATHS,
     },
     Factor {
@@ -202,7 +211,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<ComparedCondition>().map(|chosen| chosen.to_string())),
         defaults: both("none"),
         heading: "chosen",
-        summary: "compare the levels of a condition as choices, flows or placement: how many connections are enough?",
+        summary: "Condition to compare: flows, placement or none",
+        details: "its levels become options of one test: how many connections are enough?",
         fits: TWO_ENDED,
     },
     Factor {
@@ -213,7 +223,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<ConnectionAge>().map(|age| age.to_string())),
         defaults: stream("steady"),
         heading: "connection age",
-        summary: "how old a connection is when it is measured: fresh (its first milliseconds) or steady",
+        summary: "Age of the measured connections: steady or fresh",
+        details: "fresh: their first milliseconds; steady: after 50 ms",
         fits: BYTE_PATHS,
     },
     Factor {
@@ -225,7 +236,8 @@ pub const FACTORS: &[Factor] = &[
         // A program of the user's runs where it runs.
         defaults: both("cross-core").and_check("unpinned"),
         heading: "placement",
-        summary: "where the ends run: unpinned, same-cpu, smt-sibling, cross-core, cross-node",
+        summary: "CPUs of the ends: cross-core, same-cpu, unpinned, …",
+        details: "unpinned, same-cpu, smt-sibling, cross-core, cross-node",
         fits: TWO_ENDED,
     },
     Factor {
@@ -236,7 +248,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<FdTable>().map(|table| table.to_string())),
         defaults: both("shared"),
         heading: "fd table",
-        summary: "descriptor table of a measured thread: shared with other threads, or private as in single-threaded programs",
+        summary: "Descriptor table of a thread: shared or private",
+        details: "shared with other threads, as in Go and Java programs; private, as in single-threaded programs",
         fits: EVERYWHERE,
     },
     Factor {
@@ -247,7 +260,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| Ok(s.to_owned())),
         defaults: each("drain,sum,parser", "rpc,many-idle"),
         heading: "profile",
-        summary: "named sets of conditions: drain, sum, parser (stream); echo, rpc, many-idle (call); or the plan's own",
+        summary: "Named set of conditions: drain, sum, parser, rpc, …",
+        details: "drain, sum, parser of streams; echo, rpc, many-idle of calls; or one that the plan defines",
         fits: EVERYWHERE,
     },
     Factor {
@@ -258,7 +272,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: FLOWS_MAX, auto: false },
         defaults: each("1", "50"),
         heading: "flows",
-        summary: "parallel flows: connections that are busy at the same time",
+        summary: "Connections that are busy at the same time",
+        details: "",
         fits: EVERYWHERE,
     },
     Factor {
@@ -269,7 +284,8 @@ pub const FACTORS: &[Factor] = &[
         kind: BUFFER,
         defaults: call("512"),
         heading: "request",
-        summary: "bytes of a request, 1 B to 16 MiB",
+        summary: "Bytes of a request",
+        details: "1 B to 16 MiB",
         fits: SOCKETS,
     },
     Factor {
@@ -280,7 +296,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
         defaults: call("same"),
         heading: "response",
-        summary: "bytes of a response, or same: the request's size, which is echoed",
+        summary: "Bytes of a response, or same",
+        details: "same: the size of the request, which is echoed",
         fits: SOCKETS,
     },
     Factor {
@@ -291,7 +308,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
         defaults: call("auto"),
         heading: "chunk",
-        summary: "a request is written in pieces of so many bytes; auto: in one write",
+        summary: "Bytes of each write of a request",
+        details: "auto: the whole request in one write",
         fits: CONNECTIONS,
     },
     Factor {
@@ -302,7 +320,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: 4096, auto: false },
         defaults: call("1"),
         heading: "depth",
-        summary: "requests outstanding per flow",
+        summary: "Requests in flight on each connection",
+        details: "",
         fits: SOCKETS,
     },
     Factor {
@@ -313,10 +332,11 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: false },
         defaults: call("off"),
         heading: "per call",
-        summary: "every call has a connection of its own: connect, send, reply, close",
+        summary: "Open a connection for each call",
+        details: "connect, send, receive the reply, close",
         fits: CONNECTIONS,
     },
-    // A condition: it is what a server does wrong, and nobody chooses it.
+    // A condition: a fault of a server is no option to choose.
     Factor {
         name: "read_once",
         lens: lens!(read_once),
@@ -325,8 +345,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: false },
         defaults: call("off"),
         heading: "reads once",
-        summary: "the server takes its first read for the whole request, replies and closes, as a program without a loop \
-                  does: what comes later resets the connection",
+        summary: "Reply after the first read, then close",
+        details: "a server without a read loop: bytes that arrive later reset the connection",
         fits: CONNECTIONS,
     },
     Factor {
@@ -337,7 +357,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
         defaults: call("0"),
         heading: "idle",
-        summary: "connections that the server holds and that never call",
+        summary: "Connections that are open and never call",
+        details: "",
         fits: CONNECTIONS,
     },
     Factor {
@@ -348,7 +369,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Work>().map(|w| w.to_string())),
         defaults: both("none"),
         heading: "work",
-        summary: "what the reader does per read, the server per request: none, sum, copy, or nanoseconds per byte (0.5ns)",
+        summary: "Work per read or request: none, sum, copy, 0.5ns",
+        details: "of the reader per read, of the server per request; 0.5ns: nanoseconds per byte",
         fits: EVERYWHERE,
     },
     Factor {
@@ -359,7 +381,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Size { min: 0, max: 1 << 30, auto: false },
         defaults: both("0"),
         heading: "working set",
-        summary: "bytes of state of each flow that its reader touches per read, its server per request",
+        summary: "Bytes of state touched per read or request",
+        details: "private memory of each connection, touched by the reader per read, by the server per request",
         fits: EVERYWHERE,
     },
     Factor {
@@ -370,7 +393,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Fill>().map(|w| w.to_string())),
         defaults: stream("none"),
         heading: "writer work",
-        summary: "what the writer does per write: none, touch (every byte), or nanoseconds per byte",
+        summary: "Work per write: none, touch, 0.5ns",
+        details: "touch: write every byte; 0.5ns: nanoseconds per byte",
         fits: TWO_ENDED,
     },
     Factor {
@@ -381,7 +405,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Rate,
         defaults: stream("max"),
         heading: "rate",
-        summary: "offered load of all flows together, bytes per second (100M), or max",
+        summary: "Offered load of all connections: bytes/s, or max",
+        details: "100M is 100 MiB/s",
         fits: TWO_ENDED,
     },
     // Before the rate, the arrivals and the pause, which mean nothing beside it or only beside it.
@@ -393,7 +418,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(slo_or_none),
         defaults: call("none"),
         heading: "slo",
-        summary: "search for the highest offered rate that keeps a latency, such as p99=2ms (p50, p90, p99, p99.9, p99.99)",
+        summary: "Latency to keep, such as p99=2ms, or none",
+        details: "searches for the highest rate that keeps it; p50, p90, p99, p99.9, p99.99",
         fits: SOCKETS,
     },
     Factor {
@@ -404,7 +430,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::CallRate,
         defaults: call("max"),
         heading: "rate",
-        summary: "offered load of all flows together, calls per second (20k), or max: the next call waits for the reply",
+        summary: "Offered load of all connections: calls/s, or max",
+        details: "20k is 20,000 calls/s; max: the next call waits for the reply",
         fits: SOCKETS,
     },
     Factor {
@@ -415,7 +442,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Arrivals>().map(|a| a.to_string())),
         defaults: call("constant"),
         heading: "arrivals",
-        summary: "how offered calls are spread: constant, poisson; needs --rate or --slo",
+        summary: "Spacing of offered calls: constant or poisson",
+        details: "needs --rate or --slo",
         fits: SOCKETS,
     },
     Factor {
@@ -426,7 +454,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
         defaults: both("0ns"),
         heading: "think time",
-        summary: "pause of the writer between two writes, of a client between two calls (50us)",
+        summary: "Pause between two writes or calls",
+        details: "of the writer, of each client (50us)",
         fits: TWO_ENDED,
     },
     Factor {
@@ -435,10 +464,11 @@ pub const FACTORS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
-        // Nobody sends a datagram again: a flow that waits long for one that was lost measures its own patience.
+        // Datagrams are not sent again: a flow that waits long for a lost one measures its own timeout.
         defaults: call("5s").datagrams("250ms"),
         heading: "timeout",
-        summary: "a call that takes longer has failed; over datagrams that is how a loss is noticed",
+        summary: "Time after which a call has failed",
+        details: "over datagrams, losses are noticed by it",
         fits: SOCKETS,
     },
     Factor {
@@ -449,12 +479,12 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 0, max: FLOWS_MAX, auto: false },
         defaults: call("0"),
         heading: "competing",
-        summary: "flows of a second group of clients, in a process of its own, against the same server",
+        summary: "Connections of a second client process",
+        details: "to the same server",
         fits: SOCKETS,
     },
-    // The client is the instrument that measures the server: with another instrument another thing is measured, and
-    // nobody who asks for a server's settings can choose his clients. So it is a condition; two instruments make two
-    // groups, and how they differ shows what the instrument adds.
+    // The client measures the server, and a server cannot choose its clients, so the client's engine is a condition.
+    // Two engines make two groups; their difference shows what the client adds.
     Factor {
         name: "client_engine",
         lens: lens!(client_engine),
@@ -463,7 +493,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(calling_engine),
         defaults: call("epoll").datagrams("plain"),
         heading: "client",
-        summary: "who moves bytes at the client, which measures (docs/factors.md lists the engines)",
+        summary: "How the client moves bytes: epoll, blocking, …",
+        details: "the client measures, so this is a condition; docs/factors.md lists the engines",
         fits: SOCKETS,
     },
     Factor {
@@ -474,7 +505,8 @@ pub const FACTORS: &[Factor] = &[
         kind: THREADS,
         defaults: call("1"),
         heading: "client threads",
-        summary: "threads of the client; a blocking one has a thread per flow",
+        summary: "Threads of the client",
+        details: "a blocking client has one for each connection",
         fits: SOCKETS,
     },
     Factor {
@@ -485,7 +517,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RelayPlacement>().map(|place| place.to_string())),
         defaults: both("unpinned"),
         heading: "relay at",
-        summary: "where the relay runs: unpinned, own (a CPU that neither end has), client, server, follows (the data); needs --relay",
+        summary: "CPU of the relay: unpinned, own, client, server, …",
+        details: "own: a CPU that neither end uses; follows: the CPU where the data arrives; needs --relay",
         fits: CONNECTIONS,
     },
     Factor {
@@ -496,7 +529,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(place_or_auto),
         defaults: both("auto"),
         heading: "relay host",
-        summary: "HOST:PORT of an agent on whose host the relays stand (docs/far-host.md), or auto: they are here; needs --relay and --key-file",
+        summary: "Agent that runs the relay, HOST:PORT",
+        details: "auto: this host; needs --relay and --key-file (docs/far-host.md)",
         fits: TCP,
     },
     Factor {
@@ -507,7 +541,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(place_or_auto),
         defaults: both("auto"),
         heading: "host",
-        summary: "HOST:PORT of an agent on another host, where one end runs (docs/far-host.md), or auto: both ends are here; needs --key-file",
+        summary: "Agent that runs one end, HOST:PORT",
+        details: "auto: both ends on this host; needs --key-file (docs/far-host.md)",
         fits: PORTS,
     },
     Factor {
@@ -518,7 +553,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Direction>().map(|direction| direction.to_string())),
         defaults: both("to"),
         heading: "direction",
-        summary: "to or from the far host bytes go, or calls are made, which needs --host; of a stream both at once",
+        summary: "Direction to or from --host, or both",
+        details: "of bytes or calls; both: of streams",
         fits: PORTS,
     },
     Factor {
@@ -529,7 +565,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
         defaults: both("10ms"),
         heading: "link delay",
-        summary: "round trip of an emulated link between the ends (docs/emulated-link.md), such as 0.1ms,1ms,10ms",
+        summary: "Round-trip time of an emulated link, such as 10ms",
+        details: "docs/emulated-link.md",
         fits: ROUTED,
     },
     Factor {
@@ -540,7 +577,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<LinkLoss>().map(|loss| loss.to_string())),
         defaults: both("0%"),
         heading: "link loss",
-        summary: "share of the packets that an emulated link loses in each direction: 0%, 0.1%, 1%",
+        summary: "Share of packets that an emulated link loses: 0.1%",
+        details: "in each direction",
         fits: ROUTED,
     },
     Factor {
@@ -551,7 +589,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<LinkRate>().map(|rate| rate.to_string())),
         defaults: both("1Gbit"),
         heading: "link rate",
-        summary: "bits per second that an emulated link carries in each direction: 100Mbit, 1Gbit",
+        summary: "Bits per second of an emulated link: 100Mbit",
+        details: "in each direction",
         fits: ROUTED,
     },
     Factor {
@@ -562,7 +601,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
         defaults: everywhere("auto"),
         heading: "duration",
-        summary: "measured time of one trial (100ms), or auto: the design chooses",
+        summary: "Measured time of one trial, or auto",
+        details: "auto: the design chooses",
         fits: EVERYWHERE,
     },
     Factor {
@@ -573,7 +613,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Engine>().map(|e| e.to_string())),
         defaults: stream("blocking").datagrams("plain,mmsg,gso"),
         heading: "engine",
-        summary: "who moves bytes at both ends (docs/factors.md lists the engines)",
+        summary: "How the ends move bytes: blocking, epoll, uring, …",
+        details: "docs/factors.md lists the engines",
         fits: EVERYWHERE,
     },
     // A choice: whose servers are given are compared. Before the others of the server, which mean nothing beside it.
@@ -585,10 +626,11 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(place_or_auto),
         defaults: both("auto"),
         heading: "server at",
-        summary: "a server that is not ours: HOST:PORT or unix:/path; called, it echoes or sends --response bytes; of a stream, it reads",
+        summary: "External server: HOST:PORT or unix:/path",
+        details: "it echoes calls or returns --response bytes; it reads streams",
         fits: SOCKETS,
     },
-    // Whoever writes a relay chooses how it passes bytes on.
+    // A choice: the author of a relay decides how it copies.
     Factor {
         name: "relay",
         lens: lens!(relay),
@@ -597,7 +639,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(relay_name),
         defaults: both("direct"),
         heading: "relay",
-        summary: "how a relay between the ends passes bytes on (docs/relays.md lists the methods), a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM, which runs already; all: every method; direct: there is none",
+        summary: "How a relay copies: splice, epoll, …, all, or direct",
+        details: "docs/relays.md lists the methods; direct: no relay; all: every method; or a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM for a relay that runs already",
         fits: CONNECTIONS,
     },
     Factor {
@@ -608,7 +651,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RelayThreads>().map(|threads| threads.to_string())),
         defaults: both("direction"),
         heading: "relay threads",
-        summary: "direction: a thread for each direction of each connection; one: one thread for all, on epoll; cpus: such a thread for each CPU",
+        summary: "Threads of the relay: direction, one or cpus",
+        details: "direction: a thread for each direction of each connection; one: a single thread with epoll; cpus: such a thread for each CPU",
         fits: CONNECTIONS,
     },
     Factor {
@@ -619,7 +663,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Size { min: 1, max: SIZE_MAX, auto: true },
         defaults: both("auto"),
         heading: "relay buffer",
-        summary: "bytes of the buffer of each direction of a relay, or auto: 64 KiB, of tokio its own 8 KiB",
+        summary: "Bytes of the relay's buffer for each direction",
+        details: "auto: 64 KiB; for tokio 8 KiB, its own default",
         fits: CONNECTIONS,
     },
     Factor {
@@ -630,7 +675,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: both("auto"),
         heading: "relay pipe",
-        summary: "capacity of each pipe that a relay splices through (F_SETPIPE_SZ), or auto: the system's 64 KiB",
+        summary: "Capacity of each pipe of a relay that splices",
+        details: "F_SETPIPE_SZ; auto: the kernel's 64 KiB",
         fits: CONNECTIONS,
     },
     Factor {
@@ -641,7 +687,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(calling_engine),
         defaults: call("blocking,epoll,uring,tokio").datagrams("plain,mmsg,uring:plain,uring:multishot"),
         heading: "server",
-        summary: "who moves bytes at the server (docs/factors.md lists the engines)",
+        summary: "How the server moves bytes: epoll, uring, tokio, …",
+        details: "docs/factors.md lists the engines",
         fits: SOCKETS,
     },
     Factor {
@@ -652,7 +699,8 @@ pub const FACTORS: &[Factor] = &[
         kind: THREADS,
         defaults: call("1"),
         heading: "threads",
-        summary: "threads of the server; a blocking one has a thread per flow",
+        summary: "Threads of the server",
+        details: "a blocking server has one for each connection",
         fits: SOCKETS,
     },
     Factor {
@@ -663,7 +711,8 @@ pub const FACTORS: &[Factor] = &[
         kind: BUFFER,
         defaults: each("4K..1M", "64K").datagrams("64K"),
         heading: "read",
-        summary: "most bytes of one receive, 1 B to 16 MiB; a datagram that is longer is cut off",
+        summary: "Bytes of one read",
+        details: "1 B to 16 MiB; a longer datagram is cut off",
         fits: EVERYWHERE,
     },
     Factor {
@@ -674,7 +723,8 @@ pub const FACTORS: &[Factor] = &[
         kind: BUFFER,
         defaults: stream("16K..1M").datagrams("64,512,1000,4K,16K,60K"),
         heading: "write",
-        summary: "buffer of one write call, 1 B to 16 MiB; over datagrams the size of each; absent for one-ended sources",
+        summary: "Bytes of one write, or of one datagram",
+        details: "1 B to 16 MiB; one-ended transports have none",
         fits: TWO_ENDED,
     },
     Factor {
@@ -685,7 +735,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: 1024, auto: true },
         defaults: both("auto"),
         heading: "batch",
-        summary: "datagrams a call of mmsg, or segments a send of gso (as many as 64 KiB hold, at most 64); auto: 64, or what fits",
+        summary: "Datagrams of one system call of mmsg or gso",
+        details: "for gso, segments of one send, at most 64 and 64 KiB together; auto: 64, or what fits",
         fits: DATAGRAMS,
     },
     Factor {
@@ -696,7 +747,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: 4096, auto: false },
         defaults: both("64"),
         heading: "outstanding",
-        summary: "receives that an io_uring keeps in flight over datagrams; of multishot, the buffers it may fill",
+        summary: "Receives of datagrams that io_uring keeps in flight",
+        details: "for multishot, the buffers that it may fill",
         fits: DATAGRAMS,
     },
     Factor {
@@ -707,7 +759,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: both("auto"),
         heading: "sndbuf",
-        summary: "SO_SNDBUF as requested (the kernel doubles and clamps it), or auto",
+        summary: "SO_SNDBUF in bytes, or auto",
+        details: "as requested: the kernel doubles and clamps it",
         fits: SOCKETS,
     },
     Factor {
@@ -718,7 +771,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: both("auto"),
         heading: "rcvbuf",
-        summary: "SO_RCVBUF as requested (of a call's server); auto leaves autotuning on, and over UDP asks for 4 MiB",
+        summary: "SO_RCVBUF in bytes, or auto",
+        details: "as requested, at the server of calls; auto keeps autotuning on, over UDP it requests 4 MiB",
         fits: SOCKETS,
     },
     Factor {
@@ -729,7 +783,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RcvbufOn>().map(|on| on.to_string())),
         defaults: call("listener"),
         heading: "SO_RCVBUF on",
-        summary: "whose SO_RCVBUF is set: listener (inherited, fixes the window scale), accepted, client",
+        summary: "Socket with SO_RCVBUF: listener, accepted or client",
+        details: "listener: accepted sockets inherit it, and the window scale is fixed by it",
         fits: CONNECTIONS,
     },
     Factor {
@@ -740,7 +795,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: stream("auto"),
         heading: "rcvlowat",
-        summary: "SO_RCVLOWAT: how many bytes a blocked reader waits for",
+        summary: "SO_RCVLOWAT: bytes that wake a blocked reader, or auto",
+        details: "",
         fits: CONNECTIONS,
     },
     Factor {
@@ -751,7 +807,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: true },
         defaults: both("auto"),
         heading: "nodelay",
-        summary: "TCP_NODELAY at the writer, at both ends of a call: on, off, auto",
+        summary: "TCP_NODELAY: on, off or auto",
+        details: "at the writer of a stream, at both ends of calls",
         fits: TCP,
     },
     Factor {
@@ -762,7 +819,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| Ok(s.to_owned())),
         defaults: both("auto"),
         heading: "cc",
-        summary: "TCP congestion control at whoever writes (cubic, bbr, …), or auto",
+        summary: "TCP congestion control: cubic, bbr, …, or auto",
+        details: "at the writer",
         fits: TCP,
     },
     Factor {
@@ -773,7 +831,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 0, max: 3600, auto: true },
         defaults: call("auto"),
         heading: "linger",
-        summary: "SO_LINGER of accepted connections, seconds; 0 closes by a reset, auto leaves it off",
+        summary: "SO_LINGER in seconds, or auto (off)",
+        details: "of accepted connections; 0 closes with a reset",
         fits: TCP,
     },
     Factor {
@@ -784,7 +843,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: 65_535, auto: true },
         defaults: call("auto"),
         heading: "backlog",
-        summary: "connections that may wait to be accepted (listen(2)), or auto: the system's most",
+        summary: "Connections that may wait for accept, or auto",
+        details: "listen(2); auto: the largest that the system allows",
         fits: CONNECTIONS,
     },
     Factor {
@@ -795,7 +855,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: false },
         defaults: call("off"),
         heading: "reuseport",
-        summary: "a listening socket for each thread of the server (SO_REUSEPORT); of UDP, a socket",
+        summary: "SO_REUSEPORT: a listening socket per server thread",
+        details: "over UDP, a socket for each thread",
         fits: PORTS,
     },
     Factor {
@@ -806,7 +867,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
         defaults: both("auto"),
         heading: "busy poll",
-        summary: "SO_BUSY_POLL: whoever reads polls the device so long before sleeping (not loopback's), or auto: off",
+        summary: "SO_BUSY_POLL: polling time, such as 50us, or auto (off)",
+        details: "the reader polls the device for this time before it sleeps; loopback has none to poll",
         fits: PORTS,
     },
     Factor {
@@ -817,7 +879,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: true },
         defaults: both("auto"),
         heading: "quickack",
-        summary: "TCP_QUICKACK at whoever reads, set once: acknowledge at once (on) or later (off), until TCP thinks better; auto",
+        summary: "TCP_QUICKACK: on, off or auto",
+        details: "at the reader, set once; TCP may change the mode later",
         fits: TCP,
     },
     Factor {
@@ -828,7 +891,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: both("auto"),
         heading: "notsent lowat",
-        summary: "TCP_NOTSENT_LOWAT at whoever writes: bytes not yet sent above which a socket is not writable, or auto",
+        summary: "TCP_NOTSENT_LOWAT: limit of unsent bytes, or auto",
+        details: "at the writer: a socket with more unsent bytes is not writable",
         fits: TCP,
     },
     Factor {
@@ -839,7 +903,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Switch { auto: true },
         defaults: stream("auto"),
         heading: "cork",
-        summary: "TCP_CORK at the writer: full segments only, a part of one waits up to 200 ms: on, off, auto",
+        summary: "TCP_CORK: on, off or auto",
+        details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
         fits: TCP,
     },
     Factor {
@@ -850,7 +915,8 @@ pub const FACTORS: &[Factor] = &[
         kind: SOCKET_BUFFER,
         defaults: stream("auto"),
         heading: "pipe",
-        summary: "capacity of the pipe (F_SETPIPE_SZ), or auto",
+        summary: "Capacity of the pipe (F_SETPIPE_SZ), or auto",
+        details: "",
         fits: Transport::is_pipe,
     },
     // What a program needs of its ring is a condition: whether it must know which operation completed, and whether it
@@ -863,7 +929,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Mode>().map(|mode| mode.to_string())),
         defaults: ring("ceiling,checked"),
         heading: "mode",
-        summary: "ceiling: as little as goes, every completion counted; checked: whole entries, every completion compared",
+        summary: "Loop of the ring: ceiling or checked",
+        details: "ceiling: counts completions only; checked: fills whole entries and compares every completion",
         fits: NO_PATH,
     },
     Factor {
@@ -874,7 +941,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<UserData>().map(|data| data.to_string())),
         defaults: ring("none"),
         heading: "user data",
-        summary: "what goes out with each operation: none, unique (a number), boxed (an object on the heap)",
+        summary: "User data of operations: none, unique or boxed",
+        details: "unique: a number; boxed: an object on the heap",
         fits: NO_PATH,
     },
     Factor {
@@ -885,7 +953,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::PowerOfTwo { max: ENTRIES_MAX },
         defaults: ring("1,64..4096"),
         heading: "entries",
-        summary: "submissions that fit the ring, a power of two; completions are twice as many",
+        summary: "Submission entries of the ring, a power of two",
+        details: "completion entries are twice as many",
         fits: NO_PATH,
     },
     Factor {
@@ -896,7 +965,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Count { min: 1, max: ENTRIES_MAX, auto: true },
         defaults: ring("auto"),
         heading: "batch",
-        summary: "operations of one submission, at most the entries; auto: as many as there are entries",
+        summary: "Operations of one submission, or auto",
+        details: "at most --entries; auto: as many as --entries",
         fits: NO_PATH,
     },
     Factor {
@@ -907,7 +977,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<Implementation>().map(|name| name.to_string())),
         defaults: ring("raw,io-uring,liburing"),
         heading: "ring",
-        summary: "who drives the ring: raw, io-uring, liburing; liburing-undrained is shown beside (docs/factors.md)",
+        summary: "Code that drives the ring: raw, io-uring, liburing",
+        details: "liburing-undrained is never compared (docs/factors.md)",
         fits: NO_PATH,
     },
     Factor {
@@ -918,7 +989,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Name(|s| s.parse::<RingFlags>().map(|setup| setup.to_string())),
         defaults: ring("default,single-issuer"),
         heading: "set-up",
-        summary: "default, single-issuer, coop, sqpoll, no-sqarray, registered, or several joined by +",
+        summary: "Set-up flags of the ring",
+        details: "default, single-issuer, coop, sqpoll, no-sqarray, registered, or several joined by +",
         fits: NO_PATH,
     },
     Factor {
@@ -929,7 +1001,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Duration { min_ns: 10_000_000, max_ns: 3_600_000_000_000, auto: false },
         defaults: check("60s"),
         heading: "timeout",
-        summary: "a run that takes longer has failed, and is ended with all that it started",
+        summary: "Time after which a run has failed",
+        details: "it is ended with all processes that it started",
         fits: NO_PATH,
     },
     Factor {
@@ -940,7 +1013,8 @@ pub const FACTORS: &[Factor] = &[
         kind: Kind::Value,
         defaults: check("4K..1M"),
         heading: "value",
-        summary: "what goes in the place of {value}: sizes (4K is passed on as 4096), numbers, or words",
+        summary: "Values for {value}: sizes, numbers or words",
+        details: "4K is passed on as 4096",
         fits: NO_PATH,
     },
 ];
@@ -1027,7 +1101,8 @@ mod tests {
     fn the_table_is_sound() {
         for (index, factor) in FACTORS.iter().enumerate() {
             assert!(FACTORS[..index].iter().all(|f| f.name != factor.name), "{} stands twice", factor.name);
-            assert!(!factor.summary.is_empty());
+            assert!((1..=60).contains(&factor.summary.chars().count()), "{}", factor.name);
+            assert!(!factor.summary.ends_with('.') && !factor.details.ends_with('.'), "{}", factor.name);
             let defaults: Vec<_> = WORKLOADS.iter().filter_map(|row| factor.default_in(row.value)).collect();
             assert!(!defaults.is_empty(), "{} is in no workload", factor.name);
             for default in defaults.into_iter().chain(factor.defaults.datagrams) {

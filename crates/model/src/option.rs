@@ -266,7 +266,7 @@ mod tests {
         for (index, row) in OPTIONS.iter().enumerate() {
             let factor = factor::find(row.factor).unwrap_or_else(|| panic!("no factor {}", row.factor));
             assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
-            assert!(factor.summary.contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
+            assert!(factor.description().contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
             assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Spec::default()).0.is_empty());
         }
     }

@@ -434,8 +434,7 @@ impl Spec {
         Some(EmulatedLink { delay_ns: self.link_delay()?, loss: self.link_loss()?, rate: self.link_rate()? })
     }
 
-    /// Whether a load below the maximum is offered. Then every option reaches the same rate, and the CPU time that it takes
-    /// is compared.
+    /// Whether a load below the maximum is offered. Then options reach the same rate, and their CPU time is compared.
     pub fn offers_load(&self) -> bool {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0)
     }

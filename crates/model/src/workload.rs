@@ -74,7 +74,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         value: Workload::Stream,
         name: "stream",
         summary: "bulk, one way",
-        about: "Bulk, one way: read and write sizes, socket options, placement",
+        about: "Measure bulk transfer: sizes, socket options, engines",
         carries: |_| true,
         roles: &[EndRole::Source, EndRole::Sink],
         unit: Unit {
@@ -92,7 +92,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         value: Workload::Call,
         name: "call",
         summary: "request and response",
-        about: "Request and response: engines, connections, latency, socket options",
+        about: "Measure request and response: rate, latency, CPU time",
         carries: Transport::is_socket,
         roles: &[EndRole::Client, EndRole::Server, EndRole::Competitor],
         unit: Unit {
@@ -110,7 +110,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         value: Workload::Ring,
         name: "ring",
         summary: "io_uring's ceiling: operations that do nothing, without a path",
-        about: "io_uring's ceiling: how many operations that do nothing a ring completes",
+        about: "Measure io_uring itself: no-op operations per second",
         carries: |_| false,
         roles: &[EndRole::Ring],
         // Nobody offers a ring less than it can take.
@@ -129,7 +129,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         value: Workload::Check,
         name: "check",
         summary: "your own program, over values of one of its settings",
-        about: "Your own program over values of one of its settings: which is best, and what it gains over yours",
+        about: "Find the best value of a setting of your program",
         carries: |_| false,
         // Who runs the program runs its server as well: the second is a place for it.
         roles: &[EndRole::Command, EndRole::Server],

@@ -22,14 +22,6 @@ pub const PLANS: &[(&str, &str)] = &[
     ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 
-/// Plans that ask everything which a shorter one of the same question leaves out: its name, and theirs.
-const FULL: &[(&str, &str)] = &[("buffer-size", "buffer-grid")];
-
-/// The plan that asks everything which the plan of that name leaves out.
-pub fn full_grid(name: &str) -> Option<&'static str> {
-    FULL.iter().find(|(short, _)| *short == name).map(|(_, full)| *full)
-}
-
 /// The ready plan of that name with an example of what it leaves to whoever runs it: to show what it asks.
 ///
 /// # Errors

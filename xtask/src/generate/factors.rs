@@ -12,7 +12,7 @@ use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-Everything that `bytegauge stream`, `bytegauge call`, `bytegauge relay`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
+Everything that `bytegauge stream`, `bytegauge call`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
 a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
 ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
 never compared, it tells where an answer holds.
@@ -86,7 +86,7 @@ fn factor_row(workload: Workload, factor: &Factor) -> Vec<String> {
         levels(factor.kind),
         defaults(workload, factor),
         transports(workload, factor),
-        factor.summary.to_owned(),
+        factor.description(),
     ]
 }
 

@@ -46,7 +46,7 @@ impl Flames {
         if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
             return Err(Failure::usage(
                 "--flamegraph samples relays on this host alone, and --relay-host names another one: leave one of them out, or run \
-                 `bytegauge relay --relay METHOD --flamegraph DIR` on that host",
+                 `bytegauge run relay-copy --relay METHOD --flamegraph DIR` on that host",
             ));
         }
         if matches.get_flag("dry-run") {

@@ -300,7 +300,7 @@ fn endless_files_are_refused_at_once() {
     // Reading all of it would need more memory than this.
     let limited = |words: &str| bench.shell(&format!("ulimit -v 1000000; exec \"$BYTEGAUGE\" {words}"));
     limited("run /dev/zero").exits(2).complains(&["the plan /dev/zero", "more than 1024 KiB", "check its path"]);
-    let relay = "relay --relay 'cmd:cat {config:/dev/zero}' --dry-run";
+    let relay = "run relay-copy --relay 'cmd:cat {config:/dev/zero}' --dry-run";
     limited(relay).complains(&["relay's configuration /dev/zero", "more than 1024 KiB", "check its path"]);
 }
 

@@ -125,7 +125,7 @@ fn wrong_words_name_the_next_step() {
     };
     check("stream --transport unix --flamegraph flames", &["--flamegraph means nothing without --relay METHOD"]);
     check("stream --transport tcp --relay direct --flamegraph flames", &["--flamegraph means nothing without"]);
-    check("relay --flamegraph /dev/null/flames", &["--flamegraph /dev/null/flames", "name a folder"]);
+    check("run relay-copy --flamegraph /dev/null/flames", &["--flamegraph /dev/null/flames", "name a folder"]);
     check(
         "call --profile echo --relay direct,splice --relay-host 127.0.0.1:1 --flamegraph flames --dry-run",
         &["relays on this host alone", "--relay-host", "leave one of them out"],

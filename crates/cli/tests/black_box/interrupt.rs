@@ -206,7 +206,7 @@ fn resuming_tells_which_plan_it_goes_on_with() {
         bench.run(words).exits(2).complains(&["session 1 was begun with another --"]);
     }
     let before = Raw::of(&bench, 1).trials;
-    for words in ["run buffer-size", "run relay-copy", "relay", "relay --as call", "call", "ring", "check", "ab"] {
+    for words in ["run buffer-size", "run relay-copy", "run relay-calls", "call", "ring", "check", "ab"] {
         let refused = bench.run(&format!("{words} --resume 1 --quiet")).exits(2);
         refused.complains(&["session 1 ", "go on with it by `bytegauge run --resume 1`"]);
     }

@@ -183,15 +183,3 @@ fn budgets_are_kept_within_reason() {
         .exits(2)
         .complains(&["a budget of 1 s is too short", "give --time"]);
 }
-
-#[test]
-fn the_full_grid_is_the_plan_that_leaves_nothing_out() {
-    let bench = Bench::new();
-    let plan = bench.run("run buffer-size --full-grid --dry-run --format json").exits(0).plan();
-    assert_eq!(plan, {
-        let mut grid = bench.run("run buffer-grid --dry-run --format json").exits(0).plan();
-        grid["seed"] = plan["seed"].clone();
-        grid
-    });
-    bench.run("run tcp-echo --full-grid --dry-run").exits(2).complains(&["--full-grid", "leaves nothing out"]);
-}

@@ -42,7 +42,7 @@ fn wrong_words_name_the_next_step() {
     check_refused("stream --relay splice --transport pipe", &["--relay fits none", "unix, tcp, tcp6"]);
     check_refused("call --relay splice --transport udp", &["--relay fits none"]);
     check_refused("ring --relay splice", &["--relay"]);
-    check_refused("relay --as both", &["--as"]);
+    check_refused("relay", &["run relay-copy", "run relay-calls"]);
     check_refused(
         "stream --relay splice --connect 127.0.0.1:9",
         &["--relay does not go with --connect", "use the workload call"],
@@ -59,8 +59,8 @@ fn what_a_plan_holds_is_said_before_it_runs() {
     let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
     // Splicing has no buffer, and the path without a relay stands beside.
     bench.run(&words).exits(0).prints(&["3 cells in 1 group"]);
-    bench.run("relay --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
-    bench.run("relay --relay all --dry-run").exits(0).prints(&[
+    bench.run("run relay-copy --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
+    bench.run("run relay-copy --relay all --dry-run").exits(0).prints(&[
         "copy-buffer",
         "uring-bundle",
         "until judgement 1, of a budget of 1",
@@ -69,7 +69,7 @@ fn what_a_plan_holds_is_said_before_it_runs() {
         .run("run buffer-size --role relay --dry-run")
         .exits(0)
         .prints(&["10 cells in 2 groups", "relay-buffer  choice"]);
-    bench.run("relay --as call --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
+    bench.run("run relay-calls --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
 }
 
 /// The trials of a session of which the relay is a method, with what each end counted.

@@ -240,7 +240,7 @@ fn what_was_not_looked_at_is_said() {
         "over loopback, no network",
         "processes (--ends)",
         "writes below 16 KiB",
-        "(--full-grid)",
+        "(run buffer-grid)",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -248,13 +248,13 @@ fn what_was_not_looked_at_is_said() {
     data.groups[0].group.factors.set("role", Level::Name("both".into()));
     let asked = View::of(&data, &Settings::default()).answer.holds.join("; ");
     assert!(
-        !asked.contains("both ends yours") && asked.contains("(--full-grid), socket buffers (run socket-buffers)"),
+        !asked.contains("both ends yours") && asked.contains("(run buffer-grid), socket buffers (run socket-buffers)"),
         "{asked}"
     );
     data.record.plan["ends"] = "processes".into();
     data.record.plan_name = "mine".into();
     let text = screen(&View::of(&data, &Settings::default()));
-    assert!(!text.contains("--ends") && !text.contains("--full-grid"), "{text}");
+    assert!(!text.contains("--ends") && !text.contains("buffer-grid"), "{text}");
     // Who reads has no congestion control to set.
     for row in &mut data.groups {
         row.group.factors.set("role", Level::Name("reader".into()));

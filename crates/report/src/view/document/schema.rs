@@ -59,7 +59,7 @@ impl JsonSchema for FactorLevels {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let level = |factor: &Factor| json!({ "description": factor.summary, "type": types(factor.kind) });
+        let level = |factor: &Factor| json!({ "description": factor.description(), "type": types(factor.kind) });
         let levels: Map<String, Value> = FACTORS.iter().map(|factor| (factor.name.to_owned(), level(factor))).collect();
         json_schema!({
             "type": "object",

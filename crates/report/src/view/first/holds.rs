@@ -138,7 +138,7 @@ fn not_asked(view: &View) -> Vec<String> {
         if !groups.iter().any(|levels| levels.role() == Some(ProgramRole::Both)) {
             said.push("both ends yours (--role both)".into());
         }
-        said.push("peers of other sizes, other readers (--full-grid)".into());
+        said.push("peers of other sizes, other readers (run buffer-grid)".into());
         said.push("socket buffers (run socket-buffers)".into());
     }
     said

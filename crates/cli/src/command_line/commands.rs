@@ -1,0 +1,230 @@
+//! The commands that measure no workload: comparisons, results, this machine.
+
+use std::ffi::OsString;
+
+use bytegauge_model::Workload;
+use bytegauge_plan::ready;
+use bytegauge_store::FORMATS;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use super::measuring::{hide_what_programs_lack, measuring, with_program};
+use super::option::{self, formats, switch, valued, with_details};
+use super::{EXPORT_FORMATS, STORED_FORMATS};
+use crate::selftest::SCALES;
+
+const CHECK_HELP: &str = "\
+Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. \
+--values recommended tries the values of the latest recommendation.
+
+  bytegauge check --values 4K..1M --default 512 -- \\
+    dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
+  bytegauge check --values 16K,64K,256K --default 16K --metric bytes:1G \\
+    --start './server --buffer {value}' --ready tcp:7000 -- \\
+    ./client --bytes 1G 127.0.0.1:7000
+
+{value} may occur several times. {count:256M} is 256 MiB divided by the value. Programs have no terminal and no input. The \
+store keeps the command as it is given; `bytegauge export --redact` leaves it out.";
+const AB_HELP: &str = "\
+Both sides are measured in every block, in random order, one of them twice. The result holds at 95 %.
+
+  bytegauge ab --a 'run:stream --read-size 4K' --b 'run:stream --read-size 64K'
+  bytegauge ab --a 'cmd:./old --input data' --b 'cmd:./new --input data' --margin 2%
+  bytegauge ab --a 'start:./old 7000' --b 'start:./new 7000' --ready tcp:7000 -- ./client 7000
+  bytegauge ab --a addr:10.0.0.1:7000 --b addr:10.0.0.2:7000 --until conclusive
+
+Exit code: 0 B is as good or better, or it is not known (3 with --strict); 1 B is worse by more than --margin; 5 a side \
+could not be measured.";
+const COMPARE_HELP: &str = "\
+A number means that session and the older sessions of the same plan on this machine: they show how much sessions differ by \
+themselves. A name means the sessions that --save kept under it. The comparison needs five sessions before the change; \
+`bytegauge ab` needs none. Exit code 5: the sessions are not comparable.
+
+  for i in 1 2 3 4 5; do bytegauge run buffer-size --save main; done
+  bytegauge run buffer-size --against main
+  bytegauge compare main 12";
+const IMPORT_HELP: &str = "\
+A row of a table is a trial. A row of a stream has the transport, read_size, and bytes with duration_sec or \
+throughput_mib_s. A row of calls has the transport, request, and calls_per_second or completed_calls with duration_sec. \
+These headings and the names of factors (rcvbuf, flows, server_engine, …) are recognised. --map names other columns, or \
+gives every row one value:
+
+  bytegauge import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
+  curl -s https://example.org/table.csv | bytegauge import - --map transport==unix";
+const OBSERVE_HELP: &str = "\
+The program is traced for a tenth of a second at a time, which slows it; the report says how long. Nothing of it is changed, \
+and its data is not read. Only root may observe programs of other users.
+
+  bytegauge observe --pid $(pgrep -o nginx)
+  bytegauge observe --time 10s -- dd if=/dev/zero of=/dev/null bs=64K count=100K
+
+A command that observe starts has no input, prints to standard error, and is stopped (TERM) at the end.";
+pub fn run() -> Command {
+    let plan =
+        Arg::new("plan").value_name("PLAN").required_unless_present("resume").help("Built-in plan, or a TOML file");
+    let names: Vec<&str> = ready::PLANS.iter().map(|(name, _)| *name).collect();
+    let plan = with_details(plan, &names.join(", "));
+    measuring(Command::new("run").about("Run a plan: a built-in one, or a TOML file").arg(plan), None)
+}
+
+pub fn check(command: Command) -> Command {
+    let command = with_program(command.after_help(CHECK_HELP))
+        .arg(valued("default", "VALUE", "Value that the program has now, to report the gain"))
+        .arg(with_details(
+            valued("recommendation", "ID", "Also try what a session recommended, and check it"),
+            "a session number, or latest",
+        ));
+    measuring(command, Some(Workload::Check)).mut_args(hide_what_programs_lack)
+}
+
+pub fn ab() -> Command {
+    let command = Command::new("ab")
+        .about("Compare two commands, servers or settings; exit 1 if B is worse")
+        .arg(with_details(
+            valued("a", "SIDE", "Present side: run:FLAGS, cmd:CMD, start:CMD, addr:PLACE"),
+            "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND of a server, or addr:HOST:PORT of a server",
+        ))
+        .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"));
+    let hidden = |arg: Arg| arg.hide(true);
+    measuring(with_program(command), Some(Workload::Check))
+        .after_help(AB_HELP)
+        .mut_args(hide_what_programs_lack)
+        .mut_arg("values", hidden)
+        .mut_arg("save", hidden)
+        .mut_arg("against", hidden)
+        .mut_arg("margin", |arg| arg.help("Slowdown of B that is acceptable [default: 5%]").long_help(None))
+        .mut_arg("strict", |arg| arg.help("Exit with 3 if the result is inconclusive"))
+}
+
+pub fn observe() -> Command {
+    let pid = valued("pid", "PID", "Process to observe, with all that it started");
+    let command = Arg::new("command").value_name("COMMAND").num_args(0..).last(true).conflicts_with("pid");
+    Command::new("observe")
+        .about("Show what a program does with its sockets, and write a plan for it")
+        .after_help(OBSERVE_HELP)
+        .arg(pid.value_parser(value_parser!(u32).range(1..)))
+        .arg(command.help("Command to start and observe, instead of --pid"))
+        .arg(valued("time", "TIME", "Time to observe [default: 5s]"))
+        .arg(valued("sample", "TIME", "Length of each traced interval [default: 100ms]"))
+        .arg(option::output().help("File of the plan [default: observed-PROGRAM.toml]"))
+        .arg(formats(&["text", "json"]))
+}
+
+pub fn survey() -> Command {
+    Command::new("survey")
+        .about("Run all built-in plans briefly (5 minutes)")
+        .arg(valued("time", "TIME", "Time of all plans together [default: 5m]"))
+        .arg(valued("only", "PLANS", "Plans to run, such as buffer-size,tcp-echo"))
+        .arg(option::seed())
+        .arg(option::half_load())
+        .arg(option::dry_run())
+        .arg(option::quiet())
+        .arg(option::no_page())
+}
+
+pub fn doctor() -> Command {
+    Command::new("doctor")
+        .about("Check this machine for sources of noise, with fixes")
+        .arg(formats(&["text", "json"]))
+        .arg(with_details(
+            valued("time", "TIME", "Time to watch the load of the CPUs [default: 3s]"),
+            "by other programs and by the host of a virtual machine",
+        ))
+        .arg(option::strict().help("Exit with 3 if there is something to fix"))
+}
+
+pub fn selftest() -> Command {
+    let scale = valued("scale", "SCALE", "How much to simulate and to measure");
+    Command::new("selftest")
+        .about("Check the statistics and the harness here (2 minutes)")
+        .arg(option::seed())
+        .arg(formats(&["text", "json"]))
+        .arg(
+            scale
+                .value_parser(PossibleValuesParser::new(SCALES.map(|(name, _)| name)))
+                .default_value("minute")
+                .hide(true),
+        )
+}
+
+pub fn watch() -> Command {
+    let port = valued("port", "PORT", "Port of 127.0.0.1, or 0 for a free one");
+    Command::new("watch")
+        .about("Show a running session as a page on 127.0.0.1")
+        .arg(option::session().help("Session number [default: the latest that is running]"))
+        .arg(port.value_parser(value_parser!(u16)).default_value("0"))
+        .arg(switch("open", "Open the page in the browser"))
+}
+
+pub fn report() -> Command {
+    let format = formats(&STORED_FORMATS);
+    Command::new("report")
+        .about("Print a stored session again, or write its page")
+        .arg(
+            option::session()
+                .num_args(0..)
+                .help("Session numbers, several with --html or --across [default: the latest]"),
+        )
+        .arg(with_details(
+            switch("across", "Report what holds across sessions").conflicts_with("html"),
+            "the sessions named, or all sessions of the same plan on this machine",
+        ))
+        .arg(with_details(format, "go-bench is for benchstat, junit for CI services"))
+        .arg(option::html())
+        .arg(option::open())
+        .arg(option::full())
+        .arg(option::interval())
+        .arg(option::group())
+        .arg(option::strict())
+        .arg(option::fit_max())
+}
+
+pub fn compare() -> Command {
+    Command::new("compare")
+        .about("Compare stored sessions before and after a change; exit 1 if worse")
+        .after_help(COMPARE_HELP)
+        .arg(Arg::new("before").value_name("BEFORE").required(true).help("Session number, or a name of --save"))
+        .arg(Arg::new("after").value_name("AFTER").required(true).help("Session number, or a name of --save"))
+        .arg(valued("margin", "SHARE", "Slowdown that is acceptable [default: the plan's]"))
+        .arg(formats(&["text", "json"]))
+        .arg(option::strict().help("Exit with 3 if the result is inconclusive"))
+        .arg(option::fit_max().hide(true))
+}
+
+pub fn export() -> Command {
+    Command::new("export")
+        .about("Write the raw trials of a session")
+        .arg(option::session())
+        .arg(with_details(formats(&EXPORT_FORMATS), "import reads jsonl again"))
+        .arg(with_details(
+            switch("redact", "Leave out commands and what they printed"),
+            "of programs that were checked",
+        ))
+        .arg(option::output())
+}
+
+pub fn import() -> Command {
+    let map = valued("map", "OURS=THEIRS,…", "Columns of a CSV: read_size=read_buffer_bytes,…");
+    let from = valued("from", "FORMAT", "Format of the file, if its first line does not show it");
+    Command::new("import")
+        .about("Read trials from JSON lines, CSV or text tables")
+        .after_help(IMPORT_HELP)
+        .arg(Arg::new("file").value_name("FILE").required(true).help("File to read, or - for standard input"))
+        .arg(map.action(ArgAction::Append))
+        .arg(from.value_parser(PossibleValuesParser::new(FORMATS.iter().map(|row| row.name))))
+        .arg(valued("name", "NAME", "Name of the session [default: the file's]"))
+}
+
+pub fn completions() -> Command {
+    let shell = Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).value_name("SHELL");
+    Command::new("completions").about("Print completions for a shell").arg(shell.help("Shell"))
+}
+
+/// One end of a path, as the product starts it.
+pub fn end() -> Command {
+    Command::new("end")
+        .about("Serve one end of a path on standard input and output")
+        .arg(Arg::new("role").value_name("ROLE").help("Its task, shown in lists of processes"))
+        .arg(Arg::new("words").num_args(0..).last(true).value_parser(value_parser!(OsString)))
+        .hide(true)
+}

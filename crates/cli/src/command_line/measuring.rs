@@ -1,0 +1,145 @@
+//! The options of all commands that measure, and of those that measure a program.
+
+use std::path::PathBuf;
+
+use bytegauge_model::Workload;
+use bytegauge_model::catalog::ENDS;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, value_parser};
+
+use super::REPORT_FORMATS;
+use super::option::{self, switch, valued, with_details};
+use crate::factor_flags;
+use crate::measure::PLANTS;
+
+/// Adds the factors of one workload or of all, and what all commands that measure have in common.
+pub fn measuring(command: Command, workload: Option<Workload>) -> Command {
+    let has_path = workload.is_none_or(Workload::has_path);
+    let command = factor_flags::args(workload).into_iter().fold(command, Command::arg);
+    let command = if has_path { command.next_help_heading(factor_flags::HOSTS).args(hosts()) } else { command };
+    let command = command.next_help_heading("Time").args(time(has_path));
+    let command = command.next_help_heading("Design").args(design());
+    command.next_help_heading("Output").args(output(has_path)).args(faults())
+}
+
+/// The options of the agents that `--host` and `--relay-host` name.
+fn hosts() -> [Arg; 1] {
+    let key = valued("key-file", "FILE", "Key of --host and --relay-host");
+    let key = key.value_parser(value_parser!(PathBuf));
+    [with_details(key, "`bytegauge agent --init --key-file FILE` makes it; both hosts have the same file")]
+}
+
+fn time(has_path: bool) -> [Arg; 8] {
+    let until = valued("until", "conclusive", "Measure on until every result is conclusive");
+    [
+        with_details(
+            valued("time", "TIME", "Time until the first analysis, such as 60s or 5m"),
+            "--until and --resume measure on until the next one",
+        ),
+        with_details(
+            until.value_parser(["conclusive"]).hide_possible_values(true),
+            "or until no further analysis could change a result",
+        ),
+        with_details(
+            valued("max-time", "TIME", "Most measured time with --until").requires("until"),
+            "no analysis begins that would end later; time before --resume counts, pauses do not",
+        ),
+        with_details(
+            valued("resume", "ID", "Measure on until the next analysis of a session")
+                .num_args(0..=1)
+                .default_missing_value("latest"),
+            "ID is a session number; without it, the latest session of this plan; `bytegauge run --resume ID` takes any session",
+        ),
+        with_details(
+            valued("blocks", "N", "Blocks until the first analysis, instead of --time"),
+            "in a block every option is measured once, in random order; intervals need 6 or more",
+        ),
+        with_details(
+            valued("analyses", "N", "Planned analyses of the session [default: 3]"),
+            "each after twice the blocks of the one before; their intervals hold at 95 % together",
+        ),
+        with_details(
+            valued("long-trials", "SHARE", "Share of the time for the long-trial check, or off [default: 10%]"),
+            "it repeats the result with trials of 250 ms",
+        ),
+        valued("host-wait", "TIME", "Time to wait for a lost host [default: 60s]").hide(!has_path),
+    ]
+}
+
+fn design() -> [Arg; 6] {
+    let ends = valued("ends", "KIND", "Run the ends as threads or as processes");
+    [
+        with_details(
+            valued("margin", "SHARE", "Difference from the best that is acceptable [default: 5%]"),
+            "an option within it is recommended as good as the best",
+        ),
+        option::seed(),
+        ends.value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name))),
+        with_details(switch("verify", "Check every byte at the receiver"), "slower: the rates include the check"),
+        option::half_load(),
+        option::dry_run(),
+    ]
+}
+
+fn output(has_path: bool) -> Vec<Arg> {
+    let save = valued("save", "NAME", "Save the session under a name for --against");
+    let flamegraph = valued("flamegraph", "DIR", "Write a flame graph of each relay, sampled with perf");
+    let mut args = vec![
+        option::formats(&REPORT_FORMATS),
+        option::full(),
+        option::group(),
+        option::interval(),
+        switch("json-stream", "Print a JSON line per event, the report last").conflicts_with("format"),
+        with_details(save.conflicts_with("resume"), "several sessions may have the same name"),
+        with_details(
+            valued("against", "NAME", "Compare with saved sessions, exit with 1 if worse"),
+            "those of a name, or those up to a session number",
+        ),
+        option::strict(),
+        option::quiet(),
+        option::no_page(),
+        option::fit_max(),
+    ];
+    if has_path {
+        args.push(with_details(
+            flamegraph.value_parser(value_parser!(PathBuf)),
+            "in a trial of its own after the session, with the folded stacks",
+        ));
+    }
+    args
+}
+
+/// Options of tests.
+fn faults() -> [Arg; 2] {
+    [
+        Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(format!("Inject a fault: {PLANTS}")),
+        valued("grace", "TIME", "How late an end may be before it counts as stalled").hide(true),
+    ]
+}
+
+/// Adds the options of a program of the user's.
+pub fn with_program(command: Command) -> Command {
+    let words = Arg::new("command").value_name("COMMAND").num_args(0..).last(true);
+    command
+        .arg(words.help("Command to measure, with {value} where the value goes"))
+        .next_help_heading("Program")
+        .arg(with_details(
+            valued("metric", "METRIC", "Metric: wall, bytes:N, regex:RE, time:RE, counter:NAME"),
+            "wall: time of a run (default); bytes:N: a run moves N bytes; regex:RE: a rate that it prints; time:RE: seconds \
+             that it prints; counter:NAME: events, fewer are better (TcpExt.TCPBacklogDrop, page-faults)",
+        ))
+        .arg(with_details(
+            valued("prepare", "CMD", "Shell command before each run, not measured"),
+            "to drop or fill caches, or to remove files",
+        ))
+        .arg(valued("start", "CMD", "Shell command that starts a server for each run"))
+        .arg(valued("ready", "SIGN", "Sign of a ready server: tcp:PORT, unix:PATH, regex:RE"))
+        .arg(valued("load", "CMD", "Shell command to measure, instead of COMMAND"))
+        .arg(valued("stop", "SIGNAL", "Signal that stops the server [default: TERM]"))
+}
+
+/// Hides what a program lacks: it moves no byte of ours, is a process anyway, and has trials of one length.
+pub fn hide_what_programs_lack(arg: Arg) -> Arg {
+    let hidden = ["ends", "verify", "long-trials", "fit-max"].contains(&arg.get_id().as_str());
+    if hidden { arg.hide(true) } else { arg }
+}

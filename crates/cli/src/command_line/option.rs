@@ -1,0 +1,102 @@
+//! Options that several commands have, and the functions that make one.
+//!
+//! The help of an option starts with a noun or a verb and fits in 60 characters; what a reader may need in addition is
+//! its details, which `--help` shows and `-h` leaves out.
+
+use std::ffi::OsString;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, value_parser};
+
+/// An option with a value.
+pub fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// An option without a value.
+pub fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// An option that takes one of some formats.
+pub fn formats(values: &'static [&'static str]) -> Arg {
+    valued("format", "FORMAT", "Output format").value_parser(PossibleValuesParser::new(values)).default_value(values[0])
+}
+
+/// The same option with details for `--help`.
+pub fn with_details(arg: Arg, details: &str) -> Arg {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    arg.long_help(format!("{help}\n{details}"))
+}
+
+pub fn store() -> Arg {
+    let store = valued("store", "PATH", "Result store [default: $XDG_DATA_HOME/bytegauge/results.db]");
+    store.value_parser(value_parser!(OsString)).global(true).hide_short_help(true)
+}
+
+pub fn session() -> Arg {
+    Arg::new("session").value_name("ID").value_parser(value_parser!(i64)).help("Session number [default: the latest]")
+}
+
+pub fn html() -> Arg {
+    let html = valued("html", "FILE", "Write a page with all figures, one file for a browser");
+    html.conflicts_with_all(["format", "full", "group"])
+}
+
+pub fn open() -> Arg {
+    switch("open", "Open the page in the browser").requires("html")
+}
+
+pub fn full() -> Arg {
+    switch("full", "Print every test with its table, map, costs and notes")
+}
+
+pub fn group() -> Arg {
+    valued("group", "NAME", "Print one test, such as g1").conflicts_with("format")
+}
+
+pub fn interval() -> Arg {
+    with_details(
+        valued("interval", "TIME", "Print the course of the last trial in steps, such as 1s"),
+        "per connection and in sum, for trials of a second or more",
+    )
+}
+
+pub fn strict() -> Arg {
+    switch("strict", "Exit with 3 if a result is inconclusive, 4 without intervals")
+}
+
+pub fn fit_max() -> Arg {
+    valued("fit-max", "SIZE", "Largest size in the fits of cost per call and byte")
+}
+
+pub fn seed() -> Arg {
+    let seed = valued("seed", "N", "Seed of all random choices [default: from the clock]");
+    with_details(seed.value_parser(value_parser!(u64)), "the store keeps it")
+}
+
+pub fn quiet() -> Arg {
+    switch("quiet", "Print only the report").short('q')
+}
+
+pub fn no_page() -> Arg {
+    with_details(
+        switch("no-page", "Keep no page of the session"),
+        "by default, the latest 20 pages are next to the store",
+    )
+}
+
+pub fn dry_run() -> Arg {
+    switch("dry-run", "Print the plan and its time, measure nothing")
+}
+
+pub fn half_load() -> Arg {
+    with_details(
+        switch("half-load", "Pause after each trial for as long as it took"),
+        "leaves the machine to other programs for half of the time, with half as many trials",
+    )
+}
+
+pub fn output() -> Arg {
+    valued("output", "FILE", "Output file [default: standard output]").short('o')
+}
