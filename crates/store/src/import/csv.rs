@@ -87,6 +87,9 @@ impl Columns {
             }
         }
         let mut constants = mapping.constants()?;
+        // A duration without a unit is refused, as on the command line, except in a table that `export` wrote.
+        constants.in_base_units =
+            ["session", "block_complete"].iter().all(|ours| header.iter().any(|name| name == ours));
         let has = |is: fn(&Target) -> bool| {
             targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
         };

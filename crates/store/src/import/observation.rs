@@ -39,6 +39,8 @@ pub(super) struct Observation {
 /// A row while its values are read.
 #[derive(Clone, Default)]
 pub(super) struct Fields {
+    /// Whether plain numbers are in base units, as in tables that `export` wrote: a duration in nanoseconds.
+    pub in_base_units: bool,
     factors: Spec,
     touches: Option<bool>,
     group: Option<String>,
@@ -162,7 +164,7 @@ impl Fields {
         let owned = || Some(text.to_owned());
         match target {
             Target::Factor(factor) if factor.name == "transport" => self.set_transport(text)?,
-            Target::Factor(factor) => self.factors.set(factor.name, level(factor, text)?),
+            Target::Factor(factor) => self.factors.set(factor.name, level(factor, text, self.in_base_units)?),
             Target::Machine => self.set_machine(text),
             Target::Touches => self.touches = Some(switch(text)?),
             Target::Session | Target::Reported(_) => {}
@@ -326,9 +328,14 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
 }
 
 /// A level: a plain number is in base units, anything else as a flag would give it.
-pub(super) fn level(factor: &Factor, text: &str) -> Result<Level, String> {
+fn level(factor: &Factor, text: &str, in_base_units: bool) -> Result<Level, String> {
+    let takes_numbers = match factor.kind {
+        Kind::Name(_) | Kind::Switch { .. } => false,
+        Kind::Duration { .. } => in_base_units,
+        _ => true,
+    };
     match text.parse() {
-        Ok(number) if !matches!(factor.kind, Kind::Name(_) | Kind::Switch { .. }) => Ok(Level::Number(number)),
+        Ok(number) if takes_numbers => Ok(Level::Number(number)),
         _ => factor.kind.parse(text).map_err(|error| error.to_string()),
     }
 }

@@ -131,6 +131,20 @@ fn tables_with_old_factor_names_are_read() {
 }
 
 #[test]
+fn durations_without_a_unit_are_refused() {
+    let table = |delay: &str| {
+        format!(
+            "link_delay,transport,read_size,throughput_mib_s,rcvbuf\n{delay},tcp,64K,1.3,128K\n{delay},tcp,64K,2.4,256K\n"
+        )
+    };
+    let mut desk = desk();
+    let error = desk.import(&table("91"), &[]).unwrap_err().to_string();
+    assert!(error.contains("column link_delay: `91` has no unit: use ns, us, ms, s, m"), "{error}");
+    let imported = desk.import(&table("91ms"), &[]).unwrap();
+    assert_eq!(desk.store.cells(imported.session).unwrap()[0].cell.factors.link_delay, Some(91_000_000));
+}
+
+#[test]
 fn a_choice_that_was_never_returned_to_may_be_drift() {
     let mut desk = desk();
     let mut check = |text: &str, groups: Option<&str>| {
