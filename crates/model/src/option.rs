@@ -201,6 +201,14 @@ impl OptionRow {
         self.why_more.filter(|_| more).unwrap_or(self.why)
     }
 
+    /// A level in the kernel's units, as setsockopt(2) or fcntl(2) receives it.
+    pub fn in_kernel_units(&self, level: Level) -> Level {
+        match level {
+            Level::Number(number) => Level::Number(number.div_ceil(self.unit)),
+            other => other,
+        }
+    }
+
     /// The level that is in force when the kernel does with a request what it says it does.
     pub fn expected(&self, requested: &Level) -> Level {
         match requested {
@@ -298,6 +306,14 @@ mod tests {
         check("busy_poll", "1500ns", Level::Number(2000));
         check("nodelay", "on", Level::Switch(true));
         check("congestion", "reno", Level::Name("reno".into()));
+    }
+
+    #[test]
+    fn kernel_units_are_those_of_the_option() {
+        let of = |factor: &str, level: Level| of_factor(factor).unwrap().in_kernel_units(level);
+        assert_eq!(of("busy_poll", Level::Number(50_000)), Level::Number(50));
+        assert_eq!(of("sndbuf", Level::Number(65_536)), Level::Number(65_536));
+        assert_eq!(of("nodelay", Level::Switch(true)), Level::Switch(true));
     }
 
     #[test]

@@ -213,8 +213,9 @@ pub fn code(name: &str, levels: &Spec) -> Option<String> {
             (_, false) => format!("write(fd, buf, {bytes})"),
         });
     }
-    let option = of_factor(name)?.name;
-    Some(match value {
+    let row = of_factor(name)?;
+    let option = row.name;
+    Some(match row.in_kernel_units(value) {
         value if value.is_auto() => format!("leave {option} alone"),
         Level::Switch(on) => format!("{option} = {}", u8::from(on)),
         Level::Number(number) => format!("{option} = {number}"),
@@ -313,6 +314,8 @@ mod tests {
         check("read_size", &[("read_size", "256K")], Some("read(fd, buf, 262144)"));
         check("rcvbuf", &[("rcvbuf", "64K")], Some("SO_RCVBUF = 65536"));
         check("rcvbuf", &[("rcvbuf", "auto")], Some("leave SO_RCVBUF alone"));
+        // The kernel counts microseconds.
+        check("busy_poll", &[("busy_poll", "50us")], Some("SO_BUSY_POLL = 50"));
         check("server_engine", &[("server_engine", "epoll")], None);
         // What an engine moves by calls of its own no write(2) does.
         check("write_size", &[("engine", "blocking"), ("write_size", "1400")], Some("write(fd, buf, 1400)"));

@@ -73,9 +73,9 @@ fn fits(row: &OptionRow, transport: &Transport) -> bool {
 
 /// The option as the level asks for it, in the kernel's units.
 fn asked(row: &OptionRow, requested: &Spec) -> Option<SocketOption> {
-    let value = match requested.get(row.factor) {
+    let value = match row.in_kernel_units(requested.get(row.factor)) {
         Level::Absent => return None,
-        Level::Number(n) => Value::Number(n.div_ceil(row.unit)),
+        Level::Number(n) => Value::Number(n),
         Level::Switch(on) => Value::Switch(on),
         Level::Name(name) => Value::Text(name),
     };
@@ -92,6 +92,8 @@ fn level(row: &OptionRow, value: Value) -> Level {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::level::Kind;
+
     use super::*;
 
     fn set(given: &[(&str, Level)], setter: Setter, moment: Moment, transport: &str) -> String {
@@ -104,6 +106,27 @@ mod tests {
     fn the_kernel_knows_every_row() {
         for row in OPTIONS {
             assert!(option::find(row.name).is_some(), "{} is not in sys", row.name);
+        }
+    }
+
+    /// A report prints [`OptionRow::in_kernel_units`] as the line of code; this is what setsockopt(2) gets.
+    #[test]
+    fn kernel_receives_the_printed_number() {
+        for row in OPTIONS {
+            let level = match factor::find(row.factor).unwrap().kind {
+                Kind::Size { .. } => Level::Number(65_536),
+                Kind::Duration { .. } => Level::Number(50_000),
+                Kind::Count { .. } => Level::Number(7),
+                Kind::Switch { .. } => Level::Switch(true),
+                _ => Level::Name("reno".into()),
+            };
+            let requested = Spec::from([(row.factor, level.clone())]);
+            let option = asked(row, &requested).unwrap().to_string();
+            let number =
+                |text: &str| text.split('=').nth(1).map(|value| value.trim_end_matches(char::is_alphabetic).to_owned());
+            if let Level::Number(printed) = row.in_kernel_units(level) {
+                assert_eq!(number(&option), Some(printed.to_string()), "{option}");
+            }
         }
     }
 
