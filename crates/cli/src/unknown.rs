@@ -92,6 +92,26 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_tools_lead_to_ours() {
+        for (line, expected) in [
+            ("bytegauge stream --delay 10ms", "--link-delay"),
+            ("bytegauge stream --loss 1%", "--link-loss"),
+            ("bytegauge stream --bandwidth 10M", "--rate"),
+            ("bytegauge stream --parallel 4", "--flows"),
+            ("bytegauge stream --length 4K", "--read-size"),
+            ("bytegauge call --msg-size 512", "--request"),
+            ("bytegauge call --threads 4", "--server-threads"),
+            ("bytegauge stream --rtt 20ms", "--link-delay"),
+            ("bytegauge stream --window 1M", "--rcvbuf"),
+            ("bytegauge stream --burst 64", "--batch"),
+            ("bytegauge run tcp-echo --connections 9", "--flows"),
+        ] {
+            let said = said(line);
+            assert!(said.contains(&format!("exists: {expected}\n")), "{said}");
+        }
+    }
+
+    #[test]
     fn slip_of_the_finger_names_the_nearest() {
         let said_of_option = said("bytegauge stream --read-sise 4K");
         assert!(said_of_option.contains("a similar option exists: --read-size"), "{said_of_option}");

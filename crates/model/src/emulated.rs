@@ -191,7 +191,9 @@ impl FromStr for LinkRate {
             let what = "a link's rate in bits per second: write 100Mbit or 1Gbit, from 100kbit to 10Gbit";
             NameError::Malformed(text.into(), what)
         };
-        let lower = text.to_ascii_lowercase();
+        let lower = text.trim_end_matches("/s").to_ascii_lowercase();
+        // A link's rate has no other unit than bits.
+        let lower = if lower.ends_with(['k', 'm', 'g']) { lower + "bit" } else { lower };
         let split = |(unit, name): &(u64, &str)| Some((*unit, lower.strip_suffix(&name.to_ascii_lowercase())?));
         let (unit, number) = RATE_UNITS.iter().find_map(split).ok_or_else(wrong)?;
         let bits = number.trim().parse::<f64>().map_err(|_| wrong())? * unit as f64;
@@ -216,6 +218,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rates_without_bit_are_bits() {
+        for (text, bits) in [("100M", 100_000_000), ("1g", 1_000_000_000), ("10Mbit/s", 10_000_000)] {
+            assert_eq!(text.parse(), Ok(LinkRate(bits)), "{text}");
+        }
+        assert!("100".parse::<LinkRate>().is_err());
+    }
+
+    #[test]
     fn rates_and_losses_are_read_as_they_are_printed() {
         for (text, bits) in
             [("1Gbit", 1_000_000_000), ("2.5Gbit", 2_500_000_000), ("100Mbit", 100_000_000), ("250kbit", 250_000)]
@@ -229,7 +239,7 @@ mod tests {
             assert_eq!(LinkLoss(millionths).to_string(), text);
         }
         assert_eq!("0".parse::<LinkLoss>().unwrap(), LinkLoss(0));
-        for bad in ["", "1", "1G", "1GB", "100M/s", "20Gbit", "1kbit", "NaNGbit", "-1Gbit", "Gbit"] {
+        for bad in ["", "1", "1GB", "100X/s", "20Gbit", "1kbit", "NaNGbit", "-1Gbit", "Gbit"] {
             assert!(bad.parse::<LinkRate>().is_err(), "{bad}");
         }
         for bad in ["", "1", "0.1", "51%", "-1%", "NaN%", "%"] {

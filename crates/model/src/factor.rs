@@ -406,7 +406,7 @@ pub const FACTORS: &[Factor] = &[
         defaults: stream("max"),
         heading: "rate",
         summary: "Offered load of all connections: bytes/s, or max",
-        details: "100M is 100 MiB/s",
+        details: "100M is 100 MiB/s, 100Mbit is 100,000,000 bit/s",
         fits: TWO_ENDED,
     },
     // Before the rate, the arrivals and the pause, which mean nothing beside it or only beside it.

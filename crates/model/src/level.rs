@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::NameError;
-use crate::unit::{Bytes, Nanos, UnitError, call_rate};
+use crate::suggest;
+use crate::unit::{Bytes, Nanos, UnitError, call_rate, megabits};
 
 /// What a name begins with that is a command of the user's.
 pub(crate) const COMMAND: &str = "cmd:";
@@ -184,22 +185,36 @@ pub enum LevelError {
     #[error("the range {0} is upside down: write the smaller end first")]
     UpsideDown(String),
     /// A range over names or switches.
-    #[error("{0} is a range, but this factor has names: list them with commas")]
+    #[error("{0} is a range, and this factor has names: list them with commas")]
     NoRange(String),
     /// Neither `on` nor `off`.
     #[error("`{0}` is not a switch: use {1}")]
     NotSwitch(String, &'static str),
     /// Not a number of calls per second.
-    #[error("`{0}` is no rate of calls: write calls per second such as 20k or 20000, or max")]
+    #[error("`{0}` is not a rate of calls: write calls per second such as 20k or 20000, or max")]
     NotCallRate(String),
+    /// Not a number of bytes or bits per second.
+    #[error("`{0}` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or max")]
+    NotRate(String),
     /// A range without one of its ends.
     #[error("the range {0} lacks an end: write both, such as 1K..2M")]
     OpenRange(String),
     /// An empty element or nothing at all.
     #[error("an empty level in `{0}`: write levels with commas between them")]
     Empty(String),
+    /// `4096-65536`.
+    #[error("`{low}-{high}` is not a level: write a range as {low}..{high}")]
+    Dash {
+        /// The part before the dash.
+        low: String,
+        /// The part after it.
+        high: String,
+    },
+    /// Another word for `auto`.
+    #[error("`{0}` is not a level: write auto to keep the system's default")]
+    NotAuto(String),
     /// The same level twice.
-    #[error("{0} stands twice in the list: every level once, please")]
+    #[error("{0} is twice in the list: write every level once")]
     Twice(String),
 }
 
@@ -222,6 +237,9 @@ impl Kind {
         );
         if auto_allowed && text == "auto" {
             return Ok(Level::auto());
+        }
+        if auto_allowed && suggest::nearest(text, ["auto"]).is_some() {
+            return Err(LevelError::NotAuto(text.into()));
         }
         match *self {
             Kind::SizeOr { name, .. } if text == name => Ok(Level::Name(name.into())),
@@ -256,7 +274,7 @@ impl Kind {
             }
             Kind::Rate | Kind::CallRate if text == "max" => Ok(Level::Name("max".into())),
             Kind::Rate => {
-                let Bytes(n) = text.strip_suffix("/s").unwrap_or(text).parse()?;
+                let n = bytes_per_second(text)?;
                 bounded(n, 1, 1 << 40, |n| format!("{}/s", Bytes(n).compact()))
             }
             Kind::CallRate => {
@@ -293,7 +311,7 @@ impl Kind {
                     levels.extend(self.range(element, low, high)?);
                 }
                 Some(_) if matches!(self, Kind::Switch { .. }) => return Err(LevelError::NoRange(element.into())),
-                _ => levels.push(self.parse(element)?),
+                _ => levels.push(self.parse(element).map_err(|error| self.dashed(element).unwrap_or(error))?),
             }
         }
         for (index, level) in levels.iter().enumerate() {
@@ -302,6 +320,13 @@ impl Kind {
             }
         }
         Ok(levels)
+    }
+
+    /// That an element was meant as a range, where its parts are numbers with a dash between them.
+    fn dashed(&self, element: &str) -> Option<LevelError> {
+        let (low, high) = element.split_once('-')?;
+        let is_level = |text: &str| matches!(self.parse(text), Ok(Level::Number(_)));
+        (is_level(low) && is_level(high)).then(|| LevelError::Dash { low: low.trim().into(), high: high.trim().into() })
     }
 
     fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, LevelError> {
@@ -319,7 +344,10 @@ impl Kind {
             (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).to_string(),
             (Kind::CallRate, Level::Number(n)) => call_rate(*n as f64),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
-            (Kind::Rate, Level::Number(n)) => format!("{}/s", Bytes(*n)),
+            (Kind::Rate, Level::Number(n)) => match megabits(*n) {
+                Some(megabits) => format!("{megabits} Mbit/s"),
+                None => format!("{}/s", Bytes(*n)),
+            },
             _ => level.to_string(),
         }
     }
@@ -327,9 +355,11 @@ impl Kind {
     /// A level as a flag or a plan takes it: `64K`, `42ms`, `on`.
     pub fn compact(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Rate | Kind::Value, Level::Number(n)) => {
-                Bytes(*n).compact()
-            }
+            (Kind::Rate, Level::Number(n)) => match megabits(*n) {
+                Some(megabits) => format!("{megabits}Mbit"),
+                None => Bytes(*n).compact(),
+            },
+            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).compact(),
             (Kind::CallRate, Level::Number(n)) => compact_calls(*n),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
             _ => level.to_string(),
@@ -400,6 +430,25 @@ fn values(element: &str, sizes: bool) -> Result<Vec<Level>, LevelError> {
     }
 }
 
+/// Units of bits per second, decimal, with their bytes per second.
+const BIT_RATES: [(&str, u64); 3] = [("gbit", 125_000_000), ("mbit", 125_000), ("kbit", 125)];
+
+/// `100M`, a binary size for each second, or `100Mbit`, decimal bits; each with `/s` or without.
+fn bytes_per_second(text: &str) -> Result<u64, LevelError> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let lower = number.to_ascii_lowercase();
+    let bits = BIT_RATES.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?.trim().to_owned(), *bytes)));
+    let Some((digits, bytes)) = bits else {
+        let Bytes(bytes) = number.parse()?;
+        return Ok(bytes);
+    };
+    let plain =
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let rate = digits.parse::<f64>().ok().filter(|_| plain).map(|number| number * bytes as f64);
+    let whole = rate.filter(|rate| rate.fract() == 0.0 && *rate < 1e15).map(|rate| rate as u64);
+    whole.ok_or_else(|| LevelError::NotRate(text.into()))
+}
+
 /// `20k`, `1.5M`, `20000`, each with `/s` or without.
 fn calls_per_second(text: &str) -> Result<u64, LevelError> {
     let number = text.strip_suffix("/s").unwrap_or(text);
@@ -462,6 +511,21 @@ mod tests {
     }
 
     #[test]
+    fn rates_have_bytes_or_bits() {
+        check(Kind::Rate, "100M", "100M");
+        check(Kind::Rate, "100Mbit,100Mbit/s", "100 Mbit/s is twice in the list: write every level once");
+        check(Kind::Rate, "1Gbit", "1000Mbit");
+        check(Kind::Rate, "100 kbit", "12500");
+        check(
+            Kind::Rate,
+            "x Mbit",
+            "`x Mbit` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or max",
+        );
+        assert_eq!(Kind::Rate.show(&Level::Number(12_500_000)), "100 Mbit/s");
+        assert_eq!(Kind::Rate.show(&Level::Number(100 << 20)), "100 MiB/s");
+    }
+
+    #[test]
     fn lists_and_ranges() {
         check(SIZE, "1K..8K", "1K 2K 4K 8K");
         check(SIZE, "1000..5000", "1000 2000 4000 5000");
@@ -470,10 +534,12 @@ mod tests {
         check(SIZE, "auto,4K..8K", "auto 4K 8K");
         check(SIZE, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
         check(SIZE, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
+        check(SIZE, "4096-65536", "`4096-65536` is not a level: write a range as 4096..65536");
+        check(SIZE, "default", "`default` is not a level: write auto to keep the system's default");
         check(SIZE, "0", "0 is out of range: use 1 to 16M");
         check(SIZE, "32M", "32M is out of range: use 1 to 16M");
         check(SIZE, "4K,,8K", "an empty level in `4K,,8K`: write levels with commas between them");
-        check(SIZE, "4K,4096", "4 KiB stands twice in the list: every level once, please");
+        check(SIZE, "4K,4096", "4 KiB is twice in the list: write every level once");
         let count = Kind::Count { min: 1, max: 5000, auto: false };
         check(count, "1,50,150", "1 50 150");
         check(count, "-2", "`-2` is negative: sizes, counts and durations start at 0");
@@ -497,7 +563,7 @@ mod tests {
         check(Kind::Value, "1..4", "1 2 4");
         check(Kind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
         check(Kind::Value, "../a,/b", "../a /b");
-        check(Kind::Value, "4096,4K", "4 KiB stands twice in the list: every level once, please");
+        check(Kind::Value, "4096,4K", "4 KiB is twice in the list: write every level once");
         check(Kind::Value, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
         check(Kind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
         let levels = |text: &str| Kind::Value.parse_list(text).unwrap();
@@ -513,7 +579,7 @@ mod tests {
         check(Kind::CallRate, "-5", "`-5` is negative: sizes, counts and durations start at 0");
         for nonsense in ["fast", "1e9", "inf", "nan", "20q", "0.5", "k"] {
             let expected =
-                format!("`{nonsense}` is no rate of calls: write calls per second such as 20k or 20000, or max");
+                format!("`{nonsense}` is not a rate of calls: write calls per second such as 20k or 20000, or max");
             check(Kind::CallRate, nonsense, &expected);
         }
     }

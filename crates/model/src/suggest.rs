@@ -1,11 +1,101 @@
-//! "Did you mean": the known name nearest to an unknown one.
+//! The known name that an unknown one probably means: a synonym from the table, or the nearest by spelling.
+//!
+//! Options, keys of plans, levels and columns of tables use the same table. Nothing is accepted by it: it only makes the
+//! advice of an error.
 
-/// The nearest of `known` to `given`, if it is near enough to be a likely slip of the finger.
+/// Words of other tools and of the field, with our names for the same: the first that is known where the word was found.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    // Options.
+    ("address", &["connect", "listen"]),
+    ("affinity", &["placement"]),
+    ("bandwidth", &["rate", "link-rate", "max-rate"]),
+    ("bitrate", &["rate", "link-rate"]),
+    ("block-size", &["write-size", "read-size"]),
+    ("bs", &["write-size", "read-size"]),
+    ("buffer", &["read-size", "relay-buffer"]),
+    ("buffer-size", &["read-size", "relay-buffer"]),
+    ("burst", &["batch"]),
+    ("bursts", &["batch"]),
+    ("cc", &["congestion"]),
+    ("clients", &["flows", "max-flows"]),
+    ("concurrency", &["flows"]),
+    ("congestion-control", &["congestion"]),
+    ("connections", &["flows", "max-flows"]),
+    ("cores", &["placement"]),
+    ("count", &["blocks"]),
+    ("cpus", &["placement"]),
+    ("delay", &["link-delay"]),
+    ("iterations", &["blocks"]),
+    ("json", &["format"]),
+    ("latency", &["slo", "link-delay"]),
+    ("len", &["read-size", "request"]),
+    ("length", &["read-size", "request"]),
+    ("limit", &["rate"]),
+    ("loss", &["link-loss"]),
+    ("message-size", &["request", "write-size"]),
+    ("msg-size", &["request", "write-size"]),
+    ("netem", &["link-delay"]),
+    ("no-delay", &["nodelay"]),
+    ("packet-size", &["write-size", "request"]),
+    ("parallel", &["flows"]),
+    ("payload", &["request", "write-size"]),
+    ("pin", &["placement"]),
+    ("pipeline", &["depth"]),
+    ("protocol", &["transport"]),
+    ("qps", &["rate"]),
+    ("receive-buffer", &["rcvbuf"]),
+    ("repeat", &["blocks"]),
+    ("reverse", &["direction"]),
+    ("round-trip", &["link-delay"]),
+    ("rps", &["rate"]),
+    ("rtt", &["link-delay"]),
+    ("runs", &["blocks"]),
+    ("runtime", &["time"]),
+    ("send-buffer", &["sndbuf"]),
+    ("size", &["read-size", "request"]),
+    ("so-rcvbuf", &["rcvbuf"]),
+    ("so-sndbuf", &["sndbuf"]),
+    ("socket", &["transport"]),
+    ("streams", &["flows"]),
+    ("tcp-nodelay", &["nodelay"]),
+    ("threads", &["server-threads", "relay-threads", "flows"]),
+    ("verbose", &["full"]),
+    ("window", &["rcvbuf"]),
+    ("workers", &["server-threads", "flows"]),
+    // Levels.
+    ("af-unix", &["unix"]),
+    ("default", &["auto", "none", "max"]),
+    ("different-core", &["cross-core"]),
+    ("io-uring", &["uring:plain", "io-uring"]),
+    ("iouring", &["uring:plain", "io-uring"]),
+    ("ipv6", &["tcp6", "udp6"]),
+    ("kernel", &["auto"]),
+    ("poll", &["epoll"]),
+    ("proxy", &["relay"]),
+    ("receiver", &["reader"]),
+    ("recvmmsg", &["mmsg"]),
+    ("same-core", &["same-cpu"]),
+    ("select", &["epoll"]),
+    ("sender", &["writer"]),
+    ("sendmmsg", &["mmsg"]),
+    ("system", &["auto"]),
+    ("uds", &["unix"]),
+    ("unix-socket", &["unix"]),
+    ("unlimited", &["max"]),
+];
+
+/// The known name that `given` probably means: by the table, else the nearest, if it differs by a slip of the finger.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let known: Vec<&str> = known.into_iter().collect();
     let given = given.to_ascii_lowercase().replace('_', "-");
+    let ours = SYNONYMS.iter().filter(|(word, _)| *word == given).flat_map(|(_, ours)| *ours);
+    let dashed = |name: &str| name.replace('_', "-");
+    if let Some(found) = ours.into_iter().find_map(|ours| known.iter().find(|name| dashed(name) == *ours)) {
+        return Some(found);
+    }
     known
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&given, &name.replace('_', "-")), name))
+        .map(|name| (strsim::damerau_levenshtein(&given, &dashed(name)), name))
         .min()
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
         .map(|(_, name)| name)
@@ -33,5 +123,22 @@ mod tests {
         check("reed_size", Some("read-size"));
         check("flwos", Some("flows"));
         check("colour", None);
+    }
+
+    #[test]
+    fn synonyms_come_before_spelling() {
+        assert_eq!(nearest("delay", ["nodelay", "link-delay"]), Some("link-delay"));
+        assert_eq!(nearest("loss", ["slo", "link_loss"]), Some("link_loss"));
+        assert_eq!(nearest("io_uring", ["epoll", "uring:plain"]), Some("uring:plain"));
+        check("parallel", Some("flows"));
+        check("msg-size", Some("write-size"));
+    }
+
+    #[test]
+    fn each_word_is_in_the_table_once() {
+        for (word, ours) in SYNONYMS {
+            assert!(!ours.is_empty() && !word.contains('_'), "{word}");
+            assert_eq!(SYNONYMS.iter().filter(|(other, _)| other == word).count(), 1, "{word}");
+        }
     }
 }

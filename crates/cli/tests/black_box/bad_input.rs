@@ -33,8 +33,9 @@ fn sizes() {
         check(&format!("stream {flag} 1Q"), &[flag, "`Q` in `1Q` is not a unit", "KiB"]);
         check(&format!("stream {flag} 64K..1K"), &[flag, "upside down", "smaller end first"]);
         check(&format!("stream {flag} 4K,,8K"), &[flag, "an empty level"]);
-        check(&format!("stream {flag} 4K,4096"), &[flag, "stands twice"]);
+        check(&format!("stream {flag} 4K,4096"), &[flag, "is twice in the list"]);
         check(&format!("stream {flag} 4K..8K..16K"), &[flag]);
+        check(&format!("stream {flag} 4096-65536"), &[flag, "write a range as 4096..65536"]);
         check(&format!("stream {flag} 0.3"), &[flag, "not a whole number"]);
         check(&format!("stream {flag} many"), &[flag, "write for example 64K"]);
         check(&format!("stream {flag} 99999999999999999999"), &[flag]);
@@ -54,6 +55,10 @@ fn other_levels() {
     check("stream --trial-time 20", &["--trial-time", "use ns, us, ms, s, m"]);
     check("stream --think-time 2s", &["--think-time", "out of range"]);
     check("stream --rate 0", &["--rate", "out of range"]);
+    check("stream --rate many", &["--rate", "write for example"]);
+    check("stream --rcvbuf default", &["--rcvbuf", "write auto"]);
+    check("stream --engine io_uring", &["--engine", "did you mean `uring:plain`?"]);
+    check("stream --transport udp --engine sendmmsg", &["--engine", "did you mean `mmsg`?"]);
     check("stream --work busy", &["--work", "use none, sum, copy, or nanoseconds per byte"]);
     check("stream --writer-work busy", &["--writer-work", "use none, touch, or nanoseconds per byte"]);
 }
@@ -112,7 +117,7 @@ fn calls() {
     check("call --depth 0", &["--depth", "use 1 to 4096"]);
     check("call --connect-per-call maybe", &["--connect-per-call", "use on or off"]);
     for nonsense in ["fast", "1e9", "nan", "inf", "20q", "0.5"] {
-        check(&format!("call --rate {nonsense}"), &["--rate", "is no rate of calls", "20k"]);
+        check(&format!("call --rate {nonsense}"), &["--rate", "is not a rate of calls", "20k"]);
     }
     check("call --rate 0", &["--rate", "0 is out of range"]);
     check("call --rate -5", &["--rate", "negative"]);
