@@ -24,9 +24,9 @@ pub fn write(file: &Path, name: &str, header: &str, body: &str) -> Result<()> {
     fs::write(file, new).with_context(|| format!("writing {}", file.display()))
 }
 
-/// Puts a section into `docs/verification.md`, or prints it alone.
+/// Puts a section into `docs/research/verification.md`, or prints it alone.
 pub fn of_verification(name: &str, text: &str, print_only: bool) -> Result<()> {
-    const DOCUMENT: &str = "docs/verification.md";
+    const DOCUMENT: &str = "docs/research/verification.md";
     const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
     if print_only {
         println!("{text}");

@@ -17,7 +17,7 @@ use crate::section;
 use xtask::cargo;
 use xtask::markdown::table;
 
-const DOCUMENT: &str = "docs/verification.md";
+const DOCUMENT: &str = "docs/research/verification.md";
 const SIMULATED: &str = "verify-stats";
 /// What a machine says hangs on the machine and its hour, so it has a section and a date of its own.
 const MEASURED: &str = "verify-stats on a machine";
@@ -28,7 +28,7 @@ const SCALES: &[(&str, Scale)] = &[("test", Scale::Test), ("minute", Scale::Minu
 pub fn command() -> Command {
     let scales = SCALES.iter().map(|(name, _)| *name);
     Command::new("verify-stats")
-        .about("Simulate what the statistics promise and write docs/verification.md")
+        .about("Simulate what the statistics promise and write docs/research/verification.md")
         .arg(
             Arg::new("seed")
                 .long("seed")

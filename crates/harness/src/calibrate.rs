@@ -25,7 +25,7 @@ const WARMUP_MIN_NS: u64 = 1_000_000;
 /// forecast is not worth more.
 const COLD_MAX: f64 = 0.1;
 
-/// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/statistics.md).
+/// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/research/statistics.md).
 const SETTLED_NS: u64 = 2_500_000;
 
 /// So many times its planned time calibration takes before all that are to come have one trial each.

@@ -18,7 +18,7 @@ pub const PROBES_USUAL: u64 = 11;
 /// A probe that would be longer is not made, nanoseconds.
 pub const PROBE_MAX_NS: u64 = 10_000_000_000;
 
-/// Calls that must lie beyond a percentile before it is said (docs/statistics.md).
+/// Calls that must lie beyond a percentile before it is said (docs/research/statistics.md).
 const BEYOND_MIN: f64 = 10.0;
 
 /// A probe is planned for so many times the calls that it needs: random arrivals may be fewer.

@@ -33,7 +33,7 @@ pub struct Design {
     /// Lengths of trials on fresh paths.
     #[serde(flatten)]
     pub fresh: Lengths,
-    /// Lengths of trials on paths that have left their first moments behind: by experiment (docs/statistics.md, "How old
+    /// Lengths of trials on paths that have left their first moments behind: by experiment (docs/research/statistics.md, "How old
     /// a path is"), paths of 2.5 ms ranked sizes over TCP with bbr the wrong way round, those of 50 ms as trials of a
     /// second did.
     pub steady: Lengths,
@@ -104,7 +104,7 @@ pub const AUDIT_SHARE: f64 = 0.1;
 pub const AUDIT_MAX: f64 = 0.5;
 
 /// Length of an audit trial: by then a path over TCP with bbr had the order of sizes that it kept for a second
-/// (docs/statistics.md, "How old a path is").
+/// (docs/research/statistics.md, "How old a path is").
 const AUDIT_NS: u64 = 250_000_000;
 
 /// Cells of an audit block at least: the choice and a rival.
@@ -118,7 +118,7 @@ pub(crate) const BLOCKS_STATED_MAX: u64 = 2_000;
 
 /// Length of a confirmation trial. What differs between two trials of one cell belongs to the trial (its
 /// memory, its threads, the rhythm that its two ends fall into) and hardly averages out within it: paired
-/// differences were as far apart at 80 ms as at 5 ms (docs/statistics.md). So trials are short and many; what
+/// differences were as far apart at 80 ms as at 5 ms (docs/research/statistics.md). So trials are short and many; what
 /// bounds them from below is that warm-up and set-up take 5 ms as well.
 const CONFIRM_NS: u64 = 6_000_000;
 

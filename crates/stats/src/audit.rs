@@ -3,7 +3,7 @@
 //! The recommended cell of a group and some of its rivals run again, in a few long blocks. Every paired difference of
 //! ln costs has Student's interval; the error is divided among the rivals (Bonferroni). Few blocks can only show large
 //! differences: with a paired spread of 14 %, four blocks show 30 %. Slow effects in long-lived connections were that
-//! large where they were observed (docs/statistics.md, "How old a path is"). So an audit can withdraw a claim but
+//! large where they were observed (docs/research/statistics.md, "How old a path is"). So an audit can withdraw a claim but
 //! cannot make one. Where a group has too few blocks, all groups of a session are judged together: each group
 //! contributes one mean difference, and these means are the replicates.
 //!

@@ -38,7 +38,7 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("TIME").default_value(default).help(help)
     };
     Command::new("real-programs")
-        .about("Ask bytegauge what suits dd, socat, nginx, …, try it there, and write docs/verification.md")
+        .about("Ask bytegauge what suits dd, socat, nginx, …, try it there, and write docs/research/verification.md")
         .arg(
             Arg::new("case").value_name("CASE").num_args(0..).value_parser(names).help("Which, instead of all of them"),
         )
