@@ -5,140 +5,165 @@ use bytegauge_model::catalog::{Batches, ENGINES, EngineEnd, PROFILES, TRANSPORTS
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::Kind;
 use bytegauge_model::meaning;
-use bytegauge_model::relay_program::READY_RELAYS;
-use bytegauge_model::{Bytes, Nanos, Transport, WORKLOADS, Workload};
+use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
+use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
 use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-Everything that `bytegauge stream`, `bytegauge call`, `bytegauge ring` and `bytegauge run` can vary. Each factor is a flag, and a key of the same name in
-a plan file. It takes one level, a list (`4K,64K,1M`), or, where levels are numbers, a range (`4K..1M`: doubling, both
-ends included). A **choice** is what you may set: choices are compared. A **condition** is what life imposes: it is
-never compared, it tells where an answer holds.
+A factor is a setting that can vary. Each one is a flag of `bytegauge stream`, `call`, `relay`, `ring`, `check` and `run`, and a
+key in a plan file (with `_` in place of `-`). It takes one level, a list (`4K,64K,1M`), or, for numbers, a range (`4K..1M`:
+doubled at each step, both ends included).
 
+**Options** are what your program can choose. They are compared. **Conditions** are decided by the environment or the peer. They
+are not compared: each combination is a test of its own.
 ";
+
+/// Where a factor is described: once, although several workloads have it.
+const SECTIONS: [(&str, &[Workload], fn(&Factor) -> bool); 5] = [
+    ("`stream` and `call`", &[Workload::Stream, Workload::Call], |factor| in_both(factor)),
+    ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
+    ("`call`: requests and replies", &[Workload::Call], |factor| !in_both(factor)),
+    ("`ring`: io_uring operations that do nothing", &[Workload::Ring], |_| true),
+    ("`check`: your own program", &[Workload::Check], |_| true),
+];
+
+/// Whether streams and calls have the factor.
+fn in_both(factor: &Factor) -> bool {
+    [Workload::Stream, Workload::Call].iter().all(|workload| factor.default_in(*workload).is_some())
+}
 
 /// The document.
 pub fn text() -> Result<String> {
-    let headings = ["flag", "key", "role", "levels", "default", "transports", "what it is"];
     let mut text = INTRODUCTION.to_owned();
-    for row in WORKLOADS {
-        text.push_str(&format!("\n## `{}`: {}\n\n", row.name, row.summary));
-        text.push_str(&table(&headings, factor::of(row.value).map(|factor| factor_row(row.value, factor))));
+    for (title, workloads, belongs) in SECTIONS {
+        text.push_str(&format!("\n## {title}\n"));
+        for (role, kind) in [(Role::Choice, "Options"), (Role::Condition, "Conditions")] {
+            let rows: Vec<_> = factor::of(workloads[0])
+                .filter(|factor| factor.role == role && belongs(factor))
+                .map(|factor| factor_row(workloads, factor))
+                .collect();
+            if !rows.is_empty() {
+                text.push_str(&format!("\n{}", table(&[kind, "levels", "default", "what it is"], rows)));
+            }
+        }
     }
     text.push_str("\nIn `call`, `--engine` sets `--server-engine` and `--client-engine`.\n");
-    text.push_str("\n## Transports\n\n");
-    text.push_str(&names("transport"));
-    text.push_str("| `/dev/zero`, `./file`, … | a device or any readable file: one end, nobody writes |\n");
-    text.push_str("\n## Placements\n\n");
-    text.push_str(&names("placement"));
-    text.push_str("\n## Engines\n\n");
-    text.push_str(&engines());
-    text.push_str("\nWhich of them carry what:\n\n");
-    text.push_str(&table(&["end", "transports", "engines"], carriers()));
-    text.push_str("\n## Arrivals (`--arrivals`)\n\n");
-    text.push_str(&names("arrivals"));
-    text.push_str("\n## Sockets (`--rcvbuf-on`)\n\n");
-    text.push_str(&names("rcvbuf_on"));
-    text.push_str("\n## Relays (`--relay`)\n\nWhat each of them does in the kernel: [relays.md](relays.md).\n\n");
-    let is_ours = |(name, _): &(&str, &str)| READY_RELAYS.iter().all(|ready| ready.name != *name);
-    text.push_str(&listed(meaning::of("relay").into_iter().filter(is_ours)));
-    text.push_str("\n## Programs that relay (`--relay`)\n\nBeside them `cmd:WORDS`: any program.\n\n");
-    let rows = READY_RELAYS.iter().map(|ready| vec![code(ready.name), ready.summary.into(), ready.install.into()]);
-    text.push_str(&table(&["name", "what it is", "how to get it"], rows));
-    text.push_str("\n## Threads of a relay (`--relay-threads`)\n\n");
-    text.push_str(&names("relay_threads"));
-    text.push_str("\n## Places of a relay (`--relay-placement`)\n\n");
-    text.push_str(&names("relay_placement"));
-    text.push_str(
-        "\n## Directions (`--direction`)\n\nBetween this host and a far one: [far-host.md](far-host.md).\n\n",
-    );
-    text.push_str(&names("direction"));
-    text.push_str("\n## Rings (`--implementation`)\n\n");
-    text.push_str(&names("implementation"));
-    text.push_str("\n## Ring set-ups (`--setup`)\n\nSeveral go together: `single-issuer+no-sqarray`.\n\n");
-    text.push_str(&names("setup"));
-    text.push_str("\n## User data of a ring (`--user-data`)\n\n");
-    text.push_str(&names("user_data"));
-    text.push_str("\n## Modes of a ring (`--mode`)\n\n");
-    text.push_str(&names("mode"));
-    text.push_str("\n## Kinds of ends (`--ends`)\n\n");
-    text.push_str(&names("ends"));
-    text.push_str("\n## Profiles\n\nA profile sets several conditions at once. A plan file may define more.\n\n");
-    let profiles = PROFILES.iter().map(|profile| {
-        let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
-        vec![code(profile.name), profile.workload.to_string(), sets.join(", "), profile.summary.to_owned()]
-    });
-    text.push_str(&table(&["name", "workload", "sets", "what it is"], profiles));
+    for (title, introduction, names) in named() {
+        let introduction = if introduction.is_empty() { String::new() } else { format!("{introduction}\n\n") };
+        text.push_str(&format!("\n## {title}\n\n{introduction}{names}"));
+    }
     Ok(text)
 }
 
-fn factor_row(workload: Workload, factor: &Factor) -> Vec<String> {
-    let role = match factor.role {
-        Role::Choice => "choice",
-        Role::Condition => "condition",
-    };
+/// The sections that explain names of levels: heading, introduction, table.
+fn named() -> Vec<(&'static str, &'static str, String)> {
+    let is_ours = |(name, _): &(&str, &str)| READY_RELAYS.iter().all(|ready| ready.name != *name);
+    let transports =
+        names("transport") + "| `/dev/zero`, `./file`, … | a device or any readable file, without a writer |\n";
+    let carried = "\nWhich of them carry what (with `…:sqpoll` wherever its engine is listed):\n\n";
+    let engines = engines() + carried + &table(&["end", "transports", "engines"], carriers());
     vec![
-        code(format!("--{}", factor.flag())),
-        code(factor.name),
-        role.to_owned(),
-        levels(factor.kind),
-        defaults(workload, factor),
-        transports(workload, factor),
-        factor.description(),
+        ("Transports", "", transports),
+        ("Placements", "", names("placement")),
+        ("Engines", "", engines),
+        ("Relays (`--relay`)", "What each of them does in the kernel: [relays.md](relays.md).", {
+            listed(meaning::of("relay").into_iter().filter(is_ours))
+        }),
+        ("Programs that relay (`--relay`)", "Any other program: `cmd:WORDS` ([relays.md](relays.md)).", ready_relays()),
+        ("Threads of a relay (`--relay-threads`)", "", names("relay_threads")),
+        ("CPUs of a relay (`--relay-placement`)", "", names("relay_placement")),
+        ("Directions (`--direction`)", "", names("direction")),
+        ("Profiles (`--profile`)", "A profile sets several conditions. A plan file may define more.", profiles()),
+        ("Arrivals (`--arrivals`)", "", names("arrivals")),
+        ("Sockets (`--rcvbuf-on`)", "", names("rcvbuf_on")),
+        ("Rings (`--implementation`)", "", names("implementation")),
+        ("Ring set-ups (`--setup`)", "Several can be joined: `single-issuer+no-sqarray`.", names("setup")),
+        ("User data of a ring (`--user-data`)", "", names("user_data")),
+        ("Modes of a ring (`--mode`)", "", names("mode")),
+        ("Ends (`--ends`)", "", names("ends")),
     ]
 }
 
-/// The default, and that over datagrams where it differs.
-fn defaults(workload: Workload, factor: &Factor) -> String {
-    let default = code(factor.default_in(workload).unwrap_or_default());
-    let carried = TRANSPORTS.iter().filter_map(|row| row.name.parse::<Transport>().ok());
-    let mut datagrams = carried.filter(|transport| transport.is_datagram() && workload.runs_over(transport));
-    match factor.defaults.datagrams.filter(|_| datagrams.next().is_some()) {
-        Some(other) => format!("{default}; over datagrams {}", code(other)),
-        None => default,
+/// Programs that relay, and how to get each.
+fn ready_relays() -> String {
+    let (go, programs): (Vec<&ReadyRelay>, Vec<&ReadyRelay>) =
+        READY_RELAYS.iter().partition(|ready| ready.name.starts_with("go-"));
+    let row = |ready: &ReadyRelay| vec![code(ready.name), ready.summary.to_owned()];
+    let install = go.first().map_or("", |ready| ready.install);
+    let rows = programs.into_iter().chain(go).map(row);
+    format!("{}\nThe `go-` relays: {install}.\n", table(&["name", "what it is"], rows))
+}
+
+fn profiles() -> String {
+    let rows = PROFILES.iter().map(|profile| {
+        let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
+        vec![code(profile.name), profile.workload.to_string(), sets.join(", "), profile.summary.to_owned()]
+    });
+    table(&["name", "workload", "sets", "what it is"], rows)
+}
+
+/// The row of a factor that these workloads have.
+fn factor_row(workloads: &[Workload], factor: &Factor) -> Vec<String> {
+    let transports = transports(workloads, factor);
+    let summary = match transports.is_empty() {
+        true => factor.summary.to_owned(),
+        false => format!("{} ({transports} only)", factor.summary),
+    };
+    vec![code(format!("--{}", factor.flag())), levels(factor.kind), defaults(workloads, factor), summary]
+}
+
+/// The default, that of a second workload and that over datagrams where they differ.
+fn defaults(workloads: &[Workload], factor: &Factor) -> String {
+    let default_in = |workload: &Workload| factor.default_in(*workload).unwrap_or_default();
+    let default = default_in(&workloads[0]);
+    let mut text = code(default);
+    for workload in workloads.iter().filter(|workload| default_in(workload) != default) {
+        text.push_str(&format!("; `{workload}`: {}", code(default_in(workload))));
     }
+    let carried = || TRANSPORTS.iter().filter_map(|row| row.name.parse::<Transport>().ok());
+    let is_datagram = |workload: &Workload| {
+        carried()
+            .any(|transport| transport.is_datagram() && workload.runs_over(&transport) && (factor.fits)(&transport))
+    };
+    if let Some(other) = factor.defaults.datagrams.filter(|_| workloads.iter().any(is_datagram)) {
+        text.push_str(&format!("; datagrams: {}", code(other)));
+    }
+    text
 }
 
 fn levels(kind: Kind) -> String {
-    let or_auto = |text: String, auto: bool| if auto { format!("{text}, or `auto`") } else { text };
+    let or_auto = |text: String, auto: bool| if auto { format!("{text}, `auto`") } else { text };
     match kind {
         Kind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
-        Kind::SizeOr { min, max, name } => format!("{} to {}, or `{name}`", Bytes(min), Bytes(max)),
+        Kind::SizeOr { min, max, name } => format!("{} to {}, `{name}`", Bytes(min), Bytes(max)),
         Kind::Count { min, max, auto } => or_auto(format!("{min} to {max}"), auto),
         Kind::Duration { min_ns, max_ns, auto } => {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
         }
         Kind::PowerOfTwo { max } => format!("powers of two, 1 to {max}"),
-        Kind::Rate => "bytes per second, or `max`".to_owned(),
-        Kind::CallRate => "calls per second, or `max`".to_owned(),
+        Kind::Rate => "bytes per second, `max`".to_owned(),
+        Kind::CallRate => "calls per second, `max`".to_owned(),
         Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
         Kind::Switch { auto: false } => "`on`, `off`".to_owned(),
-        Kind::Value => "sizes, numbers or words".to_owned(),
+        Kind::Value => "sizes, numbers, words".to_owned(),
         Kind::Name(_) => "names".to_owned(),
     }
 }
 
-/// The transports that a factor fits, in words.
-fn transports(workload: Workload, factor: &Factor) -> String {
-    if !workload.has_path() {
-        return "none: there is no path of ours".to_owned();
+/// The transports that a factor fits, where it does not fit all; IPv6 is like IPv4.
+fn transports(workloads: &[Workload], factor: &Factor) -> String {
+    let runs =
+        |transport: &Transport| workloads.iter().any(|workload| workload.has_path() && workload.runs_over(transport));
+    let carried: Vec<Transport> =
+        TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).filter(|transport| runs(transport)).collect();
+    let fitting: Vec<String> =
+        carried.iter().filter(|transport| (factor.fits)(transport)).map(Transport::to_string).collect();
+    if fitting.len() == carried.len() {
+        return String::new();
     }
-    let source = Transport::Source("/dev/zero".into());
-    let carries = |transport: &Transport| workload.runs_over(transport);
-    let two_ended: Vec<Transport> = TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).filter(carries).collect();
-    let fitting: Vec<&Transport> = two_ended.iter().filter(|transport| (factor.fits)(transport)).collect();
-    match (fitting.len() == two_ended.len(), carries(&source) && (factor.fits)(&source)) {
-        (true, _) if workload == Workload::Call => "all sockets".to_owned(),
-        (true, true) => "all".to_owned(),
-        (true, false) => "all with two ends".to_owned(),
-        (false, sources) => {
-            let mut names: Vec<String> = fitting.iter().map(code).collect();
-            names.extend(sources.then(|| "files and devices".to_owned()));
-            names.join(", ")
-        }
-    }
+    fitting.iter().filter(|name| !name.ends_with('6')).cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// The ends of the workloads with a path that an engine can be.
@@ -174,7 +199,8 @@ fn carriers() -> Vec<Vec<String>> {
         let names = TRANSPORTS.iter().map(|row| row.name).chain(["/dev/zero"]);
         let transports = names.filter_map(|name| name.parse::<Transport>().ok());
         for transport in transports.filter(|transport| workload.runs_over(transport)) {
-            let fitting = ENGINES.iter().filter(|row| row.value.carries(role, &transport));
+            let fitting =
+                ENGINES.iter().filter(|row| row.value.carries(role, &transport) && !row.name.ends_with(":sqpoll"));
             let engines = fitting.map(|row| code(row.name));
             let engines = engines.collect::<Vec<_>>().join(", ");
             match rows.iter_mut().find(|row| row[0] == end && row[2] == engines) {
@@ -201,8 +227,8 @@ mod tests {
     use bytegauge_model::factor::find;
 
     fn check(name: &str, expected: &str) {
-        let row = factor_row(Workload::Stream, find(name).unwrap());
-        assert_eq!(row[..6].join(" · "), expected);
+        let row = factor_row(&[Workload::Stream, Workload::Call], find(name).unwrap());
+        assert_eq!(row[..3].join(" · "), expected);
     }
 
     #[test]
@@ -226,10 +252,17 @@ mod tests {
     fn rows() {
         check(
             "write_size",
-            "`--write-size` · `write_size` · choice · 1 B to 16 MiB · `16K..1M`; over datagrams `64,512,1000,4K,16K,60K` · \
-             all with two ends",
+            "`--write-size` · 1 B to 16 MiB · `16K..1M`; `call`: ``; datagrams: `64,512,1000,4K,16K,60K`",
         );
-        check("nodelay", "`--nodelay` · `nodelay` · choice · `on`, `off`, `auto` · `auto` · `tcp`, `tcp6`");
-        check("flows", "`--flows` · `flows` · condition · 1 to 65536 · `1` · all");
+        check("nodelay", "`--nodelay` · `on`, `off`, `auto` · `auto`");
+        check("flows", "`--flows` · 1 to 65536 · `1`; `call`: `50`");
+    }
+
+    #[test]
+    fn a_factor_has_one_row() {
+        let text = text().unwrap();
+        for name in ["--flows", "--read-size", "--link-delay", "--slo"] {
+            assert_eq!(text.matches(&format!("\n| `{name}` |")).count(), 1, "{name}");
+        }
     }
 }

@@ -23,8 +23,9 @@ struct Document {
 const DOCUMENTS: &[Document] = &[
     Document { path: "docs/factors.md", notice: NOTICE, text: factors::text },
     Document { path: "docs/plans.md", notice: NOTICE, text: plans::text },
-    // Of the README the screen alone.
+    // Of these two the screen alone.
     Document { path: "README.md", notice: "", text: screen::readme },
+    Document { path: "docs/tutorial.md", notice: "", text: screen::tutorial },
     // JSON knows no comments; where its texts come from, the README says.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
     Document { path: "crates/report/schema/between.schema.json", notice: "", text: || Ok(schema::between_text()) },

@@ -9,12 +9,14 @@ use bytegauge_plan::{Catalog, Family, Plan, ready, resolve};
 
 use xtask::markdown::{code, table};
 
-const INTRODUCTION: &str = "# Ready plans
+const INTRODUCTION: &str = "# Built-in plans
 
-`bytegauge run NAME` runs one of these; flags change it (`--read-size 4K..64K`), `--dry-run` prints what it comes to on
-your machine. The tables below are for a machine that has every placement and file; what yours lacks is skipped, and
-said. Factors that are not named keep the defaults of [factors.md](factors.md). The plans are the files of `plans/`:
-copy one to write your own, and run it by its path.
+`bytegauge run NAME` runs one of these plans. Flags change it (`--read-size 4K..64K`), and `--dry-run` prints what it
+measures on your machine. The plans are the files of `plans/`: copy one to write your own, and run it by its path.
+
+The tables are for a machine that has every CPU and file that a plan uses. If your machine lacks something, its options are skipped with the reason.
+Factors that are not listed have the defaults of [factors.md](factors.md).
+
 ";
 
 /// Orders depend on the seed, and no order is printed here.
@@ -23,42 +25,73 @@ const SEED: u64 = 1;
 /// The profiles' names stand for these.
 const SET_BY_PROFILES: &[&str] = &["work", "working_set", "idle_flows"];
 
+/// More rows than this become one row that lists all levels.
+const ROWS_MAX: usize = 6;
+
 /// The document.
 pub fn text() -> Result<String> {
-    let mut text = INTRODUCTION.to_owned();
+    let mut rows = Vec::new();
+    let mut sections = String::new();
     for (name, _) in ready::PLANS {
         let spec = ready::shown(name)?;
         let plan = resolve(&spec, &Catalog::default(), SEED)?;
-        text.push_str(&format!("\n## {name}\n\n{}.\n\n```\nbytegauge run {name}\n```\n\n", capital(&spec.summary)));
-        text.push_str(&described(&plan));
+        rows.push(overview(name, &spec.summary, &plan));
+        sections.push_str(&format!("\n## {name}\n\n"));
+        let tests = tests(&plan).into_iter().map(|test| vec![listed(&test.settings), listed(&test.options)]);
+        sections.push_str(&table(&["conditions and fixed settings", "options compared"], tests));
     }
-    Ok(text)
+    let headings = ["plan", "measures", "tests", "options", "blocks", "time"];
+    Ok(format!("{INTRODUCTION}{}{sections}", table(&headings, rows)))
 }
 
-fn described(plan: &Plan) -> String {
-    let mut text = String::new();
+/// The row of a plan in the first table.
+fn overview(name: &str, summary: &str, plan: &Plan) -> Vec<String> {
+    let schedule = plan.schedule();
+    let options: usize = plan.families.iter().map(|family| family.choices * family.groups.len()).sum();
+    vec![
+        format!("[{name}](#{name})"),
+        summary.to_owned(),
+        plan.groups.len().to_string(),
+        options.to_string(),
+        schedule.blocks.to_string(),
+        format!("{:.0} s", Nanos(schedule.total_ns()).seconds()),
+    ]
+}
+
+/// The flag and the levels of each factor that a plan does not leave at its default, in the order of the factors.
+type LevelsByFlag = Vec<(String, Vec<String>)>;
+
+/// Tests of a plan that compare the same options.
+#[derive(Clone, PartialEq)]
+struct PlanRow {
+    settings: LevelsByFlag,
+    options: LevelsByFlag,
+}
+
+/// The tests of a plan. Those with the same options share a row, and a plan with many rows has one.
+fn tests(plan: &Plan) -> Vec<PlanRow> {
+    let mut rows: Vec<PlanRow> = Vec::new();
     for family in &plan.families {
-        let rows = levels(plan, family).into_iter().map(|(flag, role, levels)| vec![flag, role.to_owned(), levels]);
-        text.push_str(&table(&["factor", "role", "levels"], rows));
-        let cells = family.choices * family.groups.len();
-        text.push_str(&format!(
-            "\n{cells} cells in {} groups, {} confirmed in each, trials of {}.\n\n",
-            family.groups.len(),
-            family.confirmed(),
-            Nanos(family.trial_ns)
-        ));
+        let test = family_tests(plan, family);
+        match rows.iter_mut().find(|row| row.options == test.options) {
+            Some(row) => row.settings = merged(&row.settings, &test.settings),
+            None => rows.push(test),
+        }
     }
-    text.push_str(&time(plan));
-    for note in &plan.notes {
-        text.push_str(&format!("\nNote: {note}.\n"));
+    if rows.len() <= ROWS_MAX {
+        return rows;
     }
-    text
+    let all = rows.into_iter().reduce(|all, row| PlanRow {
+        settings: merged(&all.settings, &row.settings),
+        options: merged(&all.options, &row.options),
+    });
+    all.into_iter().collect()
 }
 
-/// The levels of each factor in a family that the plan or a profile's name does not leave at its default.
-fn levels(plan: &Plan, family: &Family) -> Vec<(String, &'static str, String)> {
+fn family_tests(plan: &Plan, family: &Family) -> PlanRow {
     let cells: Vec<_> = plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)).collect();
-    let mut rows = Vec::new();
+    let compared: Vec<Level> = cells.iter().map(|cell| cell.factors.get("compare")).collect();
+    let mut tests = PlanRow { settings: Vec::new(), options: Vec::new() };
     for factor in FACTORS.iter().filter(|factor| !SET_BY_PROFILES.contains(&factor.name)) {
         let mut seen = BTreeSet::new();
         let levels: Vec<String> = cells
@@ -68,38 +101,33 @@ fn levels(plan: &Plan, family: &Family) -> Vec<(String, &'static str, String)> {
             .map(|level| factor.kind.compact(&level))
             .collect();
         let default = factor.default_in(plan.workload).unwrap_or_default();
-        let says_something = levels.len() > 1 || levels.first().is_some_and(|level| level != default);
-        if says_something {
-            let role = if factor.role == Role::Choice { "choice" } else { "condition" };
-            rows.push((code(format!("--{}", factor.flag())), role, levels.join(" ")));
+        let is_compared = factor.role == Role::Choice || compared.contains(&Level::Name(factor.name.into()));
+        if levels.len() > 1 && is_compared {
+            tests.options.push((factor.flag(), levels));
+        } else if levels.len() > 1 || levels.first().is_some_and(|level| level != default) {
+            tests.settings.push((factor.flag(), levels));
         }
     }
-    rows
+    tests
 }
 
-fn time(plan: &Plan) -> String {
-    let schedule = plan.schedule();
-    let stages = [
-        ("calibrate", schedule.calibrate_ns),
-        ("screen", schedule.screen_ns),
-        ("narrow", schedule.narrow_ns),
-        ("confirm", schedule.confirm_round_ns * schedule.blocks),
-    ];
-    let rounded = |ns: u64| format!("{:.1} s", Nanos(ns).seconds());
-    let stages: Vec<String> =
-        stages.iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| format!("{name} {}", rounded(*ns))).collect();
-    format!(
-        "About {} of a budget of {}: {}. {} confirmation blocks.\n",
-        rounded(schedule.total_ns()),
-        Nanos(plan.budget_ns),
-        stages.join(", "),
-        schedule.blocks
-    )
+/// The levels of both, in the order in which their flags come.
+fn merged(one: &LevelsByFlag, other: &LevelsByFlag) -> LevelsByFlag {
+    let mut all = one.clone();
+    for (flag, levels) in other {
+        match all.iter_mut().find(|(known, _)| known == flag) {
+            Some((_, known)) => {
+                known.extend(levels.iter().filter(|level| !known.contains(level)).cloned().collect::<Vec<_>>())
+            }
+            None => all.push((flag.clone(), levels.clone())),
+        }
+    }
+    all
 }
 
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+fn listed(levels: &LevelsByFlag) -> String {
+    let flags = levels.iter().map(|(flag, levels)| code(format!("--{flag} {}", levels.join(","))));
+    flags.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -107,12 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_ready_plan_has_its_levels_and_its_time() {
+    fn every_plan_has_a_row_and_its_levels() {
         let text = text().unwrap();
         for (name, _) in ready::PLANS {
-            assert!(text.contains(&format!("\n## {name}\n")), "{name}");
+            assert!(text.contains(&format!("\n| [{name}](#{name}) | ")), "{name}");
+            let section = text.split(&format!("\n## {name}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+            assert!(section.contains("`--") && section.lines().count() <= ROWS_MAX + 4, "{section}");
         }
-        assert!(text.contains("| `--read-size` | choice | 1K 2K 4K"), "{text}");
-        assert_eq!(text.matches("confirmation blocks.").count(), ready::PLANS.len());
+        assert!(text.contains("`--read-size 1K,2K,4K"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The screen that the README shows: what the report prints of the stored session that its pictures were made of.
+//! The screen that the README and the tutorial show: what the report prints of the stored session that its pictures were made of.
 
 use std::fs::{self, File};
 
@@ -10,6 +10,7 @@ use flate2::read::GzDecoder;
 use xtask::cargo;
 
 const README: &str = "README.md";
+const TUTORIAL: &str = "docs/tutorial.md";
 /// Made by `bytegauge export`.
 const SESSION: &str = "docs/pictures/session.jsonl.gz";
 /// What stands before and behind the screen.
@@ -23,9 +24,21 @@ const COLUMNS: usize = 80;
 /// # Errors
 /// When the session cannot be read, or the README has no place for it.
 pub fn readme() -> Result<String> {
-    let readme = fs::read_to_string(cargo::root().join(README)).context("reading the README")?;
-    let missing = || format!("{README} has no lines `{}` and a block of code below it", BEGINS.trim_end());
-    let (before, rest) = readme.split_once(BEGINS).with_context(missing)?;
+    with_screen(README)
+}
+
+/// The tutorial with the screen in its place.
+///
+/// # Errors
+/// When the session cannot be read, or the tutorial has no place for it.
+pub fn tutorial() -> Result<String> {
+    with_screen(TUTORIAL)
+}
+
+fn with_screen(path: &str) -> Result<String> {
+    let document = fs::read_to_string(cargo::root().join(path)).with_context(|| format!("reading {path}"))?;
+    let missing = || format!("{path} has no lines `{}` and a block of code below it", BEGINS.trim_end());
+    let (before, rest) = document.split_once(BEGINS).with_context(missing)?;
     let (_, behind) = rest.split_once(ENDS).with_context(missing)?;
     Ok(format!("{before}{BEGINS}{}{ENDS}{behind}", screen()?))
 }
