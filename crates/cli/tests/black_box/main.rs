@@ -18,6 +18,7 @@ mod check;
 mod connect;
 mod contract;
 mod datagrams;
+mod documents;
 mod dry_run;
 mod emulated_link;
 mod exchange;
