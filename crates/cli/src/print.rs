@@ -2,11 +2,11 @@
 
 /// `bytegauge` alone: the four commands a newcomer needs.
 pub const WELCOME: &str = "\
-bytegauge measures how bytes move on this machine and says what to use, with proof.
+bytegauge measures how bytes move on this machine and recommends settings, with 95 % intervals.
 
-  bytegauge survey               the questions below in small, in five minutes
+  bytegauge survey               all built-in plans, briefly, in five minutes
   bytegauge run buffer-size      which read and write sizes? a minute, Unix and TCP sockets
-  bytegauge stream --help        every factor as a flag: lists, ranges, conditions
+  bytegauge stream --help        every setting as a flag: lists, ranges
   bytegauge report               the latest result again
 
 All commands: bytegauge --help

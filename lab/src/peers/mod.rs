@@ -34,7 +34,7 @@ use bench::{Bench, Effort};
 use pairs::Rivalry;
 use xtask::{cargo, setup};
 
-const DOCUMENT: &str = "docs/performance.md";
+const DOCUMENT: &str = "docs/research/performance.md";
 const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes beside a program that does nothing else.";
 
 /// One comparison.
@@ -125,7 +125,7 @@ pub fn command() -> Command {
     };
     let names = SECTIONS.iter().map(|section| format!("{}: {}", section.name, section.summary)).collect::<Vec<_>>();
     Command::new("peers")
-        .about("Compare bytegauge with other programs and write docs/performance.md")
+        .about("Compare bytegauge with other programs and write docs/research/performance.md")
         .arg(
             Arg::new("section")
                 .value_name("SECTION")

@@ -80,7 +80,6 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/wire",
     "deny.toml",
     "docs/factors.md",
-    "docs/performance.md",
     "docs/relays.md",
     "docs/research",
     "docs/security.md",

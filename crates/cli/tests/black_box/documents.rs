@@ -90,3 +90,42 @@ fn documented_plans_can_be_made() {
         assert!(ran.status.code() != Some(2), "{place}\n{ran}");
     });
 }
+
+/// The targets of the links of a document within the repository: a path, and an anchor if there is one.
+fn links(document: &str) -> Vec<(&str, &str)> {
+    let targets = document.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let is_local = |target: &&str| !target.contains([' ', '{']) && !target.starts_with("http");
+    targets.filter(is_local).map(|target| target.split_once('#').unwrap_or((target, ""))).collect()
+}
+
+/// The anchors of a document's headings, as forges make them.
+fn anchors(document: &str) -> Vec<String> {
+    let headings = document.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |letter: char| letter.is_alphanumeric() || "-_ ".contains(letter);
+    headings.map(|text| text.to_lowercase().chars().filter(|letter| kept(*letter)).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn links_lead_to_headings_that_exist() {
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        for (target, anchor) in links(&text) {
+            let file = if target.is_empty() { path.clone() } else { path.parent().unwrap().join(target) };
+            assert!(file.exists(), "{}: {target} does not exist", path.display());
+            if !anchor.is_empty() {
+                let found = anchors(&fs::read_to_string(&file).unwrap());
+                assert!(found.iter().any(|one| one == anchor), "{}: {target}#{anchor}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn user_pages_stay_below_15000_words() {
+    let folder = root().join("docs");
+    let pages = documents().into_iter().filter(|path| path.parent() == Some(&folder));
+    // The bars of tables are no words.
+    let words = |path: PathBuf| fs::read_to_string(path).unwrap().replace(['|'], " ").split_whitespace().count();
+    let all: usize = pages.map(words).sum();
+    assert!(all <= 15_000, "{all} words: move evidence to docs/research");
+}
