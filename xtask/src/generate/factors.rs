@@ -68,7 +68,7 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
         ("Transports", "", transports),
         ("Placements", "", names("placement")),
         ("Engines", "", engines),
-        ("Relays (`--relay`)", "What each of them does in the kernel: [relays.md](relays.md).", {
+        ("Relays (`--relay`)", "Details of each: [research/relays.md](research/relays.md#methods).", {
             listed(meaning::of("relay").into_iter().filter(is_ours))
         }),
         ("Programs that relay (`--relay`)", "Any other program: `cmd:WORDS` ([relays.md](relays.md)).", ready_relays()),
@@ -86,14 +86,17 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// Programs that relay, and how to get each.
+/// Programs that relay. Those in Go share a line: docs/research/relays.md describes each.
 fn ready_relays() -> String {
     let (go, programs): (Vec<&ReadyRelay>, Vec<&ReadyRelay>) =
         READY_RELAYS.iter().partition(|ready| ready.name.starts_with("go-"));
-    let row = |ready: &ReadyRelay| vec![code(ready.name), ready.summary.to_owned()];
-    let install = go.first().map_or("", |ready| ready.install);
-    let rows = programs.into_iter().chain(go).map(row);
-    format!("{}\nThe `go-` relays: {install}.\n", table(&["name", "what it is"], rows))
+    let rows = programs.into_iter().map(|ready| vec![code(ready.name), ready.summary.to_owned()]);
+    let names: Vec<String> = go.iter().map(|ready| code(ready.name)).collect();
+    format!(
+        "{}\nWays to copy in Go ([research/relays.md](research/relays.md#the-go-methods)): {}.\n",
+        table(&["name", "what it is"], rows),
+        names.join(", ")
+    )
 }
 
 fn profiles() -> String {

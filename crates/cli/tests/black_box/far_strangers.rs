@@ -294,7 +294,7 @@ fn nonsense_with_the_key_ends_the_session() {
 #[test]
 fn tests_that_the_security_document_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let document = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let document = std::fs::read_to_string(root.join("docs/research/security.md")).unwrap();
     let is_name = |word: &&str| word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_name).collect();
     assert!(named.len() > 30, "{named:?}");
