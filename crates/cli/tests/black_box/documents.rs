@@ -100,9 +100,12 @@ fn links(document: &str) -> Vec<(&str, &str)> {
 
 /// The anchors of a document's headings, as forges make them.
 fn anchors(document: &str) -> Vec<String> {
-    let headings = document.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let headings =
+        document.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let kept = |letter: char| letter.is_alphanumeric() || "-_ ".contains(letter);
-    headings.map(|text| text.to_lowercase().chars().filter(|letter| kept(*letter)).collect::<String>().replace(' ', "-")).collect()
+    headings
+        .map(|text| text.to_lowercase().chars().filter(|letter| kept(*letter)).collect::<String>().replace(' ', "-"))
+        .collect()
 }
 
 #[test]
@@ -121,11 +124,13 @@ fn links_lead_to_headings_that_exist() {
 }
 
 #[test]
-fn user_pages_stay_below_15000_words() {
+fn guides_stay_below_11500_words() {
     let folder = root().join("docs");
-    let pages = documents().into_iter().filter(|path| path.parent() == Some(&folder));
+    // Tables of the product are as long as they must be.
+    let is_guide = |path: &PathBuf| !path.ends_with("factors.md") && !path.ends_with("plans.md");
+    let pages = documents().into_iter().filter(|path| path.parent() == Some(&folder)).filter(is_guide);
     // The bars of tables are no words.
     let words = |path: PathBuf| fs::read_to_string(path).unwrap().replace(['|'], " ").split_whitespace().count();
     let all: usize = pages.map(words).sum();
-    assert!(all <= 15_000, "{all} words: move evidence to docs/research");
+    assert!(all <= 11_500, "{all} words: move evidence to docs/research");
 }
