@@ -6,16 +6,32 @@ use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::{Fields, Shelf};
 use super::target::{self, Target};
-use super::{Draft, ImportError};
+use super::{Draft, Format, ImportError, Parser};
+
+/// A table of trials with a header line.
+pub(super) struct CsvTable;
+
+impl Parser for CsvTable {
+    fn format(&self) -> Format {
+        Format::Csv
+    }
+
+    fn recognises(&self, _text: &str, first: &str) -> bool {
+        delimiter(first).is_some()
+    }
+
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+        parse(text, map, name)
+    }
+}
 
 /// The separator of a header line, if it has one.
-pub(super) fn delimiter(header: &str) -> Option<u8> {
+fn delimiter(header: &str) -> Option<u8> {
     let count = |delimiter: u8| header.bytes().filter(|byte| *byte == delimiter).count();
     [b',', b';', b'\t'].into_iter().filter(|delimiter| count(*delimiter) > 0).max_by_key(|delimiter| count(*delimiter))
 }
 
-/// Parses a table.
-pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or(ImportError::Empty)?;
     let mut reader = ::csv::ReaderBuilder::new()
         .delimiter(delimiter(first).unwrap_or(b','))

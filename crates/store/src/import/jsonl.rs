@@ -9,10 +9,26 @@ use crate::cell::{CellRow, GroupRow};
 use crate::line::{self, Line};
 use crate::outcome;
 
-use super::{Draft, Format, ImportError};
+use super::{Draft, Format, ImportError, Parser};
 
-/// Parses an export.
-pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, ImportError> {
+/// An export of a session: `bytegauge export --format jsonl`.
+pub(super) struct Export;
+
+impl Parser for Export {
+    fn format(&self) -> Format {
+        Format::JsonLines
+    }
+
+    fn recognises(&self, _text: &str, first: &str) -> bool {
+        first.starts_with('{')
+    }
+
+    fn parse(&self, text: &str, map: &[(String, String)], _name: Option<String>) -> Result<Draft, ImportError> {
+        parse(text, map)
+    }
+}
+
+fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, ImportError> {
     if let Some((ours, theirs)) = map.first().cloned() {
         return Err(ImportError::MapUseless { ours, theirs, format: Format::JsonLines });
     }

@@ -55,6 +55,25 @@ pub struct Imported {
     pub warnings: Vec<String>,
 }
 
+/// A format of data that can be imported. A new format is a file with an implementation, a variant of [`Format`] with its
+/// row in [`FORMATS`], and a line in [`PARSERS`].
+trait Parser: Sync {
+    /// The format that it parses.
+    fn format(&self) -> Format;
+
+    /// Whether the data have this format. `first` is the first line that is not blank.
+    fn recognises(&self, text: &str, first: &str) -> bool;
+
+    /// Parses all of the data. `map` is [`ImportOptions::map`]; `name` is that of the file, if there is one.
+    ///
+    /// # Errors
+    /// If the data are not of this format, with the line.
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError>;
+}
+
+/// Every parser, in the order in which they are asked whether they recognise the data.
+static PARSERS: [&dyn Parser; 3] = [&jsonl::Export, &text::BenchmarkTables, &csv::CsvTable];
+
 /// A session parsed whole, ready to be written.
 struct Draft {
     session: SessionRecord,
@@ -96,11 +115,7 @@ impl Store {
         file_name: Option<String>,
     ) -> Result<Imported, StoreError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut draft = match options.format.map_or_else(|| sniff(text), Ok)? {
-            Format::JsonLines => jsonl::parse(text, &options.map)?,
-            Format::Csv => csv::parse(text, &options.map, file_name)?,
-            Format::Text => text::parse(text, &options.map, file_name)?,
-        };
+        let mut draft = parser_for(text, options.format)?.parse(text, &options.map, file_name)?;
         if let Some(name) = &options.name {
             draft.session.plan_name.clone_from(name);
         }
@@ -118,17 +133,14 @@ fn read(reader: impl Read) -> Result<String, ImportError> {
     if len as u64 > IMPORT_MAX { Err(ImportError::TooLarge { max: Bytes(IMPORT_MAX) }) } else { Ok(text) }
 }
 
-fn sniff(text: &str) -> Result<Format, ImportError> {
+/// The parser of the given format, or of the format that the data have.
+fn parser_for(text: &str, format: Option<Format>) -> Result<&'static dyn Parser, ImportError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).ok_or(ImportError::Empty)?;
-    if first.starts_with('{') {
-        Ok(Format::JsonLines)
-    } else if text.lines().any(text::is_row) {
-        Ok(Format::Text)
-    } else if csv::delimiter(first).is_some() {
-        Ok(Format::Csv)
-    } else {
-        Err(ImportError::Unrecognised)
-    }
+    let fits = |parser: &&&dyn Parser| match format {
+        Some(format) => parser.format() == format,
+        None => parser.recognises(text, first),
+    };
+    PARSERS.iter().find(fits).copied().ok_or(ImportError::Unrecognised)
 }
 
 fn write(connection: &rusqlite::Connection, draft: &Draft) -> Result<SessionId, StoreError> {

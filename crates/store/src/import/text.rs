@@ -14,15 +14,30 @@ use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::{self, Fields, Shelf};
 use super::target;
-use super::{Draft, Format, ImportError};
+use super::{Draft, Format, ImportError, Parser};
 
-/// Whether a line is a row of such a table.
-pub(super) fn is_row(line: &str) -> bool {
+/// The text tables of the published buffer-size benchmark.
+pub(super) struct BenchmarkTables;
+
+impl Parser for BenchmarkTables {
+    fn format(&self) -> Format {
+        Format::Text
+    }
+
+    fn recognises(&self, text: &str, _first: &str) -> bool {
+        text.lines().any(is_row)
+    }
+
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+        parse(text, map, name)
+    }
+}
+
+fn is_row(line: &str) -> bool {
     line.trim_start().starts_with("buf_size=")
 }
 
-/// Parses a document with tables.
-pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
     let mapping = Mapping::new(map)?;
     if let Some(pair) = mapping.columns.first() {
         let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
