@@ -59,7 +59,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return init(matches);
     }
     let Some(place) = args::parsed::<Place>(matches, "listen")? else {
-        return Err(Failure::usage("--listen: where? give ADDRESS:PORT"));
+        return Err(Failure::usage("--listen needs an address: give ADDRESS:PORT"));
     };
     let limits = limits(matches)?;
     let key = far::read(matches)?;
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn init(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some(file) = matches.get_one::<PathBuf>("key-file") else {
-        return Err(Failure::usage("--key-file is missing"));
+        return Err(Failure::usage("--init needs --key-file FILE, the file to create"));
     };
     Key::create(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))?;
     terminal::note(&format!(

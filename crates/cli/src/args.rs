@@ -59,7 +59,7 @@ pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
 /// before one that stands for several: `--engine epoll --client-engine blocking`.
 ///
 /// # Errors
-/// When a flag was given that says nothing about the workload.
+/// When a flag was given that has no meaning in the workload.
 pub fn factors(matches: &ArgMatches, workload: Workload) -> Result<Vec<(&'static Factor, String)>, Failure> {
     let mut given: Vec<(&'static Factor, String)> = Vec::new();
     let mut flags: Vec<String> = WORKLOADS.iter().flat_map(|row| factor::flags(row.value)).collect();

@@ -26,7 +26,7 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
              --init --key-file FILE` makes one)",
         )),
         (false, true) => Err(Failure::usage(
-            "--key-file: nobody stands on another host: give --host or --relay-host HOST:PORT, or leave it out",
+            "--key-file needs --host or --relay-host HOST:PORT: give one of them, or leave out --key-file",
         )),
         (true, true) => read(matches).map(Some),
     }
@@ -35,7 +35,9 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
 /// The key in the file that was named.
 pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
     let Some(file) = matches.get_one::<PathBuf>("key-file") else {
-        return Err(Failure::usage("--key-file is missing"));
+        return Err(Failure::usage(
+            "--host and --relay-host need --key-file. Create one with: bytegauge agent --init --key-file FILE",
+        ));
     };
     Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
 }

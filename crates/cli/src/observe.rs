@@ -53,9 +53,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (pid, started) = match (matches.get_one::<u32>("pid"), words.is_empty()) {
         (Some(pid), _) => (*pid, None),
         (None, true) => {
-            return Err(Failure::usage(
-                "which program? bytegauge observe --pid PID, or bytegauge observe -- COMMAND, which is started",
-            ));
+            return Err(Failure::usage("observe needs a program: give --pid PID, or -- COMMAND to start one"));
         }
         (None, false) => {
             check::must_be_there(&words)?;

@@ -77,7 +77,7 @@ pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -
 }
 
 fn none_left(which: &str) -> Failure {
-    Failure::usage(format!("no session {which} is interrupted or has a judgement left: start one without --resume"))
+    Failure::usage(format!("no session {which} can be resumed: start one without --resume"))
 }
 
 /// A command that asks a plan goes on with sessions of that plan; the name of a workload stands for every plan of it that has

@@ -60,12 +60,12 @@ fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Failure::usage("serve what? echo, sink or source"));
+        return Err(Failure::usage("serve needs a role: give echo, sink or source"));
     };
     let role = role(name, matches)?;
     let engine: Engine = needed(matches, "engine")?;
     if engine == Engine::Null {
-        return Err(Failure::usage("--engine: null moves nothing, so it serves nobody: use epoll"));
+        return Err(Failure::usage("--engine: null moves no bytes and cannot serve: use epoll"));
     }
     if !engine.suits(&Transport::Tcp) {
         return Err(Failure::usage(format!("--engine: {engine} carries datagrams, not connections: use epoll")));

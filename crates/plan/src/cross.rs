@@ -218,6 +218,6 @@ mod tests {
         assert_eq!((both.groups.len(), both.cells.len()), (4, 6));
         let far = ready::find("remote-tcp").unwrap();
         let error = resolve(&far, &Catalog::default(), 1).unwrap_err().to_string();
-        assert!(error.starts_with("the plan remote-tcp wants --host: "), "{error}");
+        assert!(error.starts_with("the plan remote-tcp needs --host: "), "{error}");
     }
 }

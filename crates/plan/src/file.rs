@@ -299,7 +299,7 @@ mod tests {
         check_error("workload = 1", "p.toml: `workload` takes a text in quotes");
         check_error(
             "read-size = \"4K\"\nwrite-size = 1\nworkload = \"call\"",
-            "--write-size says nothing about the workload call: leave it out, or use the workload stream",
+            "--write-size has no meaning in the workload call: leave it out, or use the workload stream",
         );
         check_error(
             "[profiles.x]\nread-size = 4096",

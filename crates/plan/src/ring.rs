@@ -94,7 +94,7 @@ mod tests {
         );
         check_error(
             "verify = true",
-            "--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)",
+            "--verify checks bytes, and nothing here moves any: leave it out (for a ring, use --mode checked)",
         );
         check_error(
             "implementation = \"liburing-undrained\"",
@@ -102,7 +102,7 @@ mod tests {
              data, and never measured alone: add liburing to --implementation",
         );
         let error = parse("t", "workload = \"ring\"\ntransport = \"tcp\"").unwrap_err().to_string();
-        assert!(error.starts_with("--transport says nothing about the workload ring"), "{error}");
+        assert!(error.starts_with("--transport has no meaning in the workload ring"), "{error}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum PlanError {
         new: String,
     },
     /// A factor that has no meaning in the plan's workload.
-    #[error("--{flag} says nothing about the workload {workload}: leave it out, or use the workload {other}")]
+    #[error("--{flag} has no meaning in the workload {workload}: leave it out, or use the workload {other}")]
     NotInWorkload {
         /// The factor's flag.
         flag: String,
@@ -82,7 +82,7 @@ pub enum PlanError {
         needs: String,
     },
     /// A factor that the plan leaves to whoever runs it.
-    #[error("the plan {plan} wants --{flag}: {summary}")]
+    #[error("the plan {plan} needs --{flag}: {summary}")]
     Wanted {
         /// The plan's name.
         plan: String,
@@ -111,7 +111,7 @@ pub enum PlanError {
         name: String,
     },
     /// A plan of a program without the program.
-    #[error("which program is checked is said on the command line: bytegauge check --values LIST -- CMD … {{value}} …")]
+    #[error("the workload check needs a program: use bytegauge check --values LIST -- CMD … {{value}} …")]
     NoTask,
     /// A program that cannot be run with these values.
     #[error("{0}")]
@@ -120,7 +120,7 @@ pub enum PlanError {
     #[error("{0}")]
     Versus(String),
     /// Bytes are to be compared where none move.
-    #[error("--verify compares bytes of ours, and none move here: leave it out (of a ring, --mode checked compares)")]
+    #[error("--verify checks bytes, and nothing here moves any: leave it out (for a ring, use --mode checked)")]
     NoBytes,
     /// A factor that a server which is not ours cannot be told.
     #[error("--{flag} does not go with --connect: {why}")]

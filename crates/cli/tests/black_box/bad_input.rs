@@ -133,8 +133,8 @@ fn calls() {
 fn factors_that_calls_do_not_have() {
     check("call --write-size 4K", &["--write-size"]);
     check("stream --request 4K", &["--request"]);
-    check("run tcp-echo --write-size 4K", &["--write-size says nothing about the workload call", "workload stream"]);
-    check("run buffer-size --request 4K", &["--request says nothing about the workload stream", "workload call"]);
+    check("run tcp-echo --write-size 4K", &["--write-size has no meaning in the workload call", "workload stream"]);
+    check("run buffer-size --request 4K", &["--request has no meaning in the workload stream", "workload call"]);
     check("call --transport pipe", &["pipe does not carry the workload call: use unix, tcp or tcp6"]);
     check("call --transport /dev/zero", &["/dev/zero does not carry the workload call"]);
     check("call --transport unix --linger 0", &["--linger fits none", "applies to tcp, tcp6"]);
@@ -217,7 +217,7 @@ fn plans_in_toml() {
     check_plan("ends = \"thread\"", &["plan.toml", "ends", "did you mean `threads`?"]);
     check_plan("verify = 1", &["plan.toml", "verify", "true or false"]);
     check_plan("workload = \"calls\"", &["plan.toml", "`workload` is \"stream\", \"call\" or \"ring\""]);
-    check_plan("workload = \"call\"\nwrite-size = 4096", &["--write-size says nothing about the workload call"]);
+    check_plan("workload = \"call\"\nwrite-size = 4096", &["--write-size has no meaning in the workload call"]);
     check_plan("workload = \"call\"\nreqest = 4096", &["plan.toml", "did you mean `request`?"]);
     check_plan("part = 1", &["plan.toml", "[[part]]"]);
     check_plan("[profiles.x]\nread-size = 4096", &["plan.toml", "read-size", "conditions only"]);
@@ -257,10 +257,7 @@ fn sessions_that_do_not_exist() {
     bench.run("report -1").exits(2);
     bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge sessions"]);
-    bench
-        .run("stream --resume")
-        .exits(2)
-        .complains(&["no session of plan stream is interrupted or has a judgement left", "without --resume"]);
+    bench.run("stream --resume").exits(2).complains(&["no session of plan stream can be resumed", "without --resume"]);
     bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "judgements: 1 of 1"]);
 }
 

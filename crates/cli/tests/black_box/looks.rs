@@ -43,7 +43,7 @@ fn a_complete_session_is_resumed_for_its_next_look() {
     }
     let over = ["session 1 is over", "judgements: 3 of 3", "without --resume"];
     bench.run("stream --resume 1 --quiet").exits(2).complains(&over);
-    bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "has a judgement left"]);
+    bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "can be resumed"]);
     check_blocks(&bench, 24, 3);
 }
 

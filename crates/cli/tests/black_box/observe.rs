@@ -320,7 +320,7 @@ fn what_cannot_be_looked_at_is_said_with_the_next_step() {
     bench.run(&format!("observe --pid {}", gone.id())).exits(2).complains(&["there is no process", "pgrep"]);
     bench.run("observe --pid 4000000000").exits(2).complains(&["there is no process"]);
     bench.run("observe --pid 0").exits(2);
-    bench.run("observe").exits(2).complains(&["which program?"]);
+    bench.run("observe").exits(2).complains(&["observe needs a program"]);
     bench.run("observe --pid 1 -- true").exits(2);
     bench.run("observe -- no-such-program-at-all").exits(2).complains(&["was not found"]);
     bench.run("observe --time 1ms --sample 1s -- true").exits(2).complains(&["--sample"]);

@@ -213,7 +213,7 @@ fn wrong_words_are_refused() {
     check("echo --listen 192.0.2.1:0", 5, "is no address of this machine");
     check("echo --listen unix:/no/such/folder/x", 5, "cannot be made");
     check("echo --engine steam", 2, "--engine");
-    check("echo --engine null", 2, "null moves nothing");
+    check("echo --engine null", 2, "null moves no bytes");
     check("echo --threads 0", 2, "out of range");
     check("echo --request 10", 2, "--response");
     check("echo --request 0 --response 1", 2, "out of range");

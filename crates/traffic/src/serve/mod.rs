@@ -66,7 +66,7 @@ impl Server {
             return Err(Fault::Missing(reason));
         }
         if engine == Engine::Null {
-            return Err(Fault::Impossible("engine null moves nothing, so it serves nobody: use --engine epoll".into()));
+            return Err(Fault::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
         // As many connections as this user may have; where it cannot be raised, the engine waits for room.
         let _ = limit::raise_open_files();
