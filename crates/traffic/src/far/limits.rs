@@ -9,9 +9,8 @@ use std::time::Duration;
 use bytegauge_model::{Bytes, EndRole, Nanos};
 
 use crate::address::{Address, Host};
-use crate::call::{CallSetup, memory_at_most};
-use crate::datagram;
 use crate::far::counted::Spent;
+use crate::far::demand::EndDemand;
 use crate::far::forward::{self, Forward};
 use crate::leash::Bound;
 use crate::message::Command;
@@ -19,7 +18,6 @@ use crate::meter::Schedule;
 use crate::path::{FarPath, PathSetup};
 use crate::relay::{Between as Middle, RelaySetup};
 use crate::setup::{Setup, Task};
-use crate::stream::StreamSetup;
 use crate::ticket::Ticket;
 use crate::transport::socket_buffers;
 
@@ -145,7 +143,7 @@ impl Limits {
     }
 
     fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
-        let Demand { path, flows, rate, largest, threads, besides } = Demand::of(role, setup)?;
+        let EndDemand { path, flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
         if !(path.transport.is_udp() || path.transport.is_tcp()) {
             return Err(not_made_for(&format!("the transport {}", path.transport)));
         }
@@ -208,60 +206,6 @@ impl Limits {
     }
 }
 
-/// What an end asks for.
-struct Demand<'a> {
-    path: &'a PathSetup,
-    /// Connections.
-    flows: usize,
-    /// Bytes per second, if that is limited.
-    rate: Option<u64>,
-    /// Bytes that each connection keeps room for.
-    largest: u64,
-    threads: usize,
-    /// Bytes that the end needs however many connections there are.
-    besides: u64,
-}
-
-impl Demand<'_> {
-    fn of(role: EndRole, setup: &Setup) -> Result<Demand<'_>, String> {
-        match &setup.task {
-            Task::Stream(stream) => Ok(Demand::of_stream(stream)),
-            Task::Call(call) => Ok(Demand::of_call(role, call)),
-            Task::Ring(_) | Task::Check(_) => Err(not_made_for("anything but streams and calls")),
-        }
-    }
-
-    fn of_stream(stream: &StreamSetup) -> Demand<'_> {
-        let path = &stream.path;
-        let largest = path.read_size.saturating_add(stream.write_size.unwrap_or(0));
-        let at_once = if path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
-        let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-        let largest = largest.saturating_add(path.walk) as u64;
-        Demand { path, flows: stream.joined().flows, rate: stream.rate, largest, threads: 1, besides: 0 }
-    }
-
-    fn of_call(role: EndRole, call: &CallSetup) -> Demand<'_> {
-        let path = &call.path;
-        let flows = path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
-        let message = call.request.saturating_add(call.response);
-        let depth = message.saturating_mul(call.depth.max(1));
-        let threads = call.server_threads.max(call.client_threads).max(1);
-        let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
-        if path.transport.is_datagram() {
-            let one = path.read_size.saturating_add(message);
-            let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
-            let largest = depth.saturating_add(path.walk) as u64;
-            return Demand { path, flows, rate, largest, threads, besides: one.saturating_mul(at_once) as u64 };
-        }
-        let largest = path.read_size.saturating_add(depth) as u64;
-        let besides = match role {
-            EndRole::Server => memory_at_most(call).saturating_mul(threads as u64),
-            _ => 0,
-        };
-        Demand { path, flows, rate, largest, threads, besides }
-    }
-}
-
 /// The relay that an end is to be: one of ours that needs no privilege, on a path of TCP whose relay is here.
 fn relay_of(role: EndRole, path: &PathSetup) -> Result<Option<&RelaySetup>, String> {
     match &path.relay {
@@ -292,7 +236,7 @@ pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
 }
 
-fn not_made_for(what: &str) -> String {
+pub(super) fn not_made_for(what: &str) -> String {
     format!("the agent does not run {what}: measure that on one host")
 }
 
@@ -307,6 +251,8 @@ mod tests {
 
     use super::*;
     use crate::Plant;
+    use crate::call::CallSetup;
+    use crate::stream::StreamSetup;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];

@@ -6,6 +6,7 @@
 
 mod agent;
 mod counted;
+mod demand;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

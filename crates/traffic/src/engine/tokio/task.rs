@@ -426,7 +426,7 @@ impl<F: Flow> Held<F> {
 /// Has Tokio's driver watch an alarm.
 #[expect(
     deprecated,
-    reason = "its replacement is unsafe, for types that may close their descriptor; an alarm keeps it"
+    reason = "its replacement has callers promise that the descriptor stays open, and an alarm keeps its own"
 )]
 fn registered(alarm: Alarm) -> io::Result<AsyncFd<Alarm>> {
     AsyncFd::with_interest(alarm, Interest::READABLE)

@@ -1,0 +1,235 @@
+//! Tests of the threads of an end.
+
+use super::*;
+use bytegauge_sys::clock;
+
+fn test_roster() -> Roster {
+    let (what, cpus) = ("a test".into(), Vec::new());
+    Roster { what, name: "test", cpus, fewer: "tests", stack: LARGE_STACK, own_tables: false, waits: false }
+}
+
+#[test]
+fn only_waiting_threads_have_no_slack() {
+    let slack_ns = |waits| {
+        let roster = Roster { cpus: vec![None; 2], waits, ..test_roster() };
+        let job = |_| {
+            (Vec::new(), |mut post: Post<u64>| {
+                post.ready();
+                timer::slack_ns().unwrap()
+            })
+        };
+        let crew = Crew::start(roster, Flags::default(), job).unwrap();
+        crew.finish(Duration::from_secs(60), None, || {}).parts
+    };
+    assert_eq!(slack_ns(true), [1, 1]);
+    assert!(slack_ns(false).into_iter().all(|ns| ns > 1));
+}
+
+#[test]
+fn more_descriptors_than_a_queue_holds_are_handed_over() {
+    const COUNT: usize = 700;
+    let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+    let job = |_| {
+        (Vec::new(), |mut post: Post<usize>| {
+            post.ready();
+            let (one, _) = UnixStream::pair().unwrap();
+            let kept: Vec<OwnedFd> = (0..COUNT).map(|_| one.try_clone().unwrap().into()).collect();
+            post.hand_over(kept).len()
+        })
+    };
+    bytegauge_sys::limit::raise_open_files().unwrap();
+    let crew = Crew::start(roster, Flags::default(), job).unwrap();
+    let left = crew.finish(Duration::from_secs(60), None, || {});
+    assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
+}
+
+#[test]
+fn crew_that_cannot_start_keeps_no_descriptor() {
+    use io::Read;
+    // No machine has this CPU.
+    let roster = Roster { cpus: vec![None, None, Some(1 << 20)], own_tables: true, ..test_roster() };
+    let mut peers = Vec::new();
+    let job = |_| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        peers.push(theirs);
+        let kept = vec![descriptor_table::number(ours.as_fd())];
+        (kept, move |_post: Post<usize>| {
+            drop(ours);
+            0
+        })
+    };
+    Crew::start(roster, Flags::default(), job).unwrap_err();
+    for mut peer in peers {
+        peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // The end: no copy of the other side is open in any table.
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
+    let roster = Roster { cpus: vec![None; 3], ..test_roster() };
+    Crew::start(roster, Flags::default(), |thread| {
+        let job = job.clone();
+        let run = move |mut post: Post<usize>| {
+            post.ready();
+            job(&post.flags, thread)
+        };
+        (Vec::new(), run)
+    })
+    .unwrap()
+}
+
+fn sorted(mut parts: Vec<usize>) -> Vec<usize> {
+    parts.sort_unstable();
+    parts
+}
+
+/// Sleeps until a flag is set, as an engine that waits does: only a signal ends the wait early.
+fn until_flagged(flags: &Flags) {
+    while ![&flags.abort, &flags.told].iter().any(|flag| flag.load(Ordering::Relaxed)) {
+        let hour_ns = 3_600_000_000_000;
+        let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
+    }
+}
+
+#[test]
+fn threads_have_the_tables_they_are_asked_for() {
+    let shares = |own_tables| {
+        let starter = descriptor_table::thread_id();
+        let roster = Roster { cpus: vec![None; 2], own_tables, ..test_roster() };
+        let job = |_| {
+            (Vec::new(), move |mut post: Post<bool>| {
+                post.ready();
+                descriptor_table::is_shared_with(starter).unwrap()
+            })
+        };
+        Crew::start(roster, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
+    };
+    assert_eq!((shares(true), shares(false)), (vec![false; 2], vec![true; 2]));
+}
+
+#[test]
+fn descriptors_outlive_a_table_that_hands_them_over() {
+    let (mut peer, ours) = UnixStream::pair().unwrap();
+    let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+    let mut ours = Some(OwnedFd::from(ours));
+    let crew = Crew::start(roster, Flags::default(), |_| {
+        let ours = ours.take().unwrap();
+        let number = descriptor_table::number(ours.as_fd());
+        let run = move |mut post: Post<usize>| {
+            post.ready();
+            post.hand_over(vec![ours]).len()
+        };
+        (vec![number], run)
+    });
+    let left = crew.unwrap().finish(Duration::from_secs(60), None, || {});
+    assert_eq!((left.parts, left.given.len()), (vec![0], 1));
+    let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
+    io::Write::write_all(&mut given, b"x").unwrap();
+    drop(given);
+    // The last copy was closed: the peer reads to an end.
+    let mut text = String::new();
+    io::Read::read_to_string(&mut peer, &mut text).unwrap();
+    assert_eq!(text, "x");
+}
+
+#[test]
+fn threads_that_are_told_leave() {
+    let crew = start(|flags, thread| {
+        until_flagged(flags);
+        thread
+    });
+    crew.tell();
+    let mut closed = 0;
+    let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
+    assert!(left.fault.is_none());
+    assert_eq!((sorted(left.parts), left.in_time, closed), (vec![0, 1, 2], 3, 1));
+}
+
+#[test]
+fn only_those_with_a_window_are_waited_for_until_the_others_are_told() {
+    let crew = start(|flags, thread| {
+        if thread != 1 {
+            until_flagged(flags);
+        }
+        thread
+    });
+    let (mut closed, told) = (0, Arc::clone(&crew.flags.told));
+    let left = crew.finish(Duration::from_secs(60), Some(1..2), || {
+        closed += 1;
+        told.store(true, Ordering::Relaxed);
+    });
+    assert!(left.fault.is_none());
+    assert_eq!((left.parts[0], sorted(left.parts), closed), (1, vec![0, 1, 2], 1));
+}
+
+#[test]
+fn threads_that_are_late_are_ended_and_named() {
+    let left = start(|flags, thread| {
+        until_flagged(flags);
+        thread
+    })
+    .finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
+    assert_eq!((left.parts.len(), left.in_time), (3, 0));
+    assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
+}
+
+#[test]
+fn thread_that_never_leaves_is_left_behind() {
+    let (keep, held) = mpsc::channel::<()>();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    let crew = start(move |flags, thread| {
+        if thread == 1 {
+            // No flag and no signal ends this wait.
+            let _ = held.lock().unwrap().recv();
+        } else {
+            until_flagged(flags);
+        }
+        thread
+    });
+    let left = crew.finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
+    assert_eq!(sorted(left.parts), [0, 2]);
+    assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
+    drop(keep);
+}
+
+#[test]
+fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
+    let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
+    let mut closed = 0;
+    let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
+    assert!(left.fault.unwrap().to_string().contains("died"));
+    assert_eq!((sorted(left.parts), closed), (vec![0, 2], 1));
+}
+
+#[test]
+fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_died() {
+    let roster = Roster { cpus: vec![None; 2], ..test_roster() };
+    let crew = Crew::start(roster, Flags::default(), |thread| {
+        let run = move |mut post: Post<usize>| {
+            post.ready();
+            if thread == 0 {
+                std::panic::resume_unwind(Box::new("planned"));
+            }
+            post.closed();
+            // It drains until the other end, which is told when all have closed, says that nothing more comes.
+            until_flagged(&post.flags);
+            thread
+        };
+        (Vec::new(), run)
+    })
+    .unwrap();
+    let told = Arc::clone(&crew.flags.told);
+    let left = crew.finish(Duration::from_secs(60), None, || told.store(true, Ordering::Relaxed));
+    assert!(left.fault.unwrap().to_string().contains("died"));
+    assert_eq!((left.parts, left.in_time), (vec![1], 1));
+}
+
+#[test]
+fn a_crew_of_which_one_cannot_begin_goes_home() {
+    // The first thread's CPU is in no machine: the others wait at the gate, and are not left there.
+    let cpus = vec![Some(usize::MAX >> 1), None, None];
+    let roster = Roster { cpus, ..test_roster() };
+    let crew = Crew::start(roster, Flags::default(), |_| (Vec::new(), |mut post: Post<bool>| post.begin().is_some()));
+    assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
+}
