@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Probe, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
-use bytegauge_store::{NewSession, Owner, Store, StoreError};
+use bytegauge_store::{NewSession, SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::Environment;
 use bytegauge_sys::machine::irq_time_accounting;
@@ -147,7 +147,7 @@ pub struct Run<'a> {
     /// What the looks after the present one take, should they come, nanoseconds.
     pub(crate) further_ns: u64,
     // Held until the run is over: nobody else measures this session.
-    _owner: Owner,
+    _owner: SessionLock,
     /// Overheads of trials by group: their sum, and of how many.
     overheads_ns: BTreeMap<GroupId, (u64, u64)>,
     /// What trials of a program took, what goes around its runs included, by cell: their sum, and of how many.
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
     fn new(
         plan: Plan,
         store: &'a mut Store,
-        (session, owner): (SessionId, Owner),
+        (session, owner): (SessionId, SessionLock),
         options: RunOptions,
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,

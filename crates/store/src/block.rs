@@ -1,14 +1,14 @@
-//! Blocks: when each was measured, whether it is whole, and what went on around it.
+//! Blocks: when each was measured, whether it is complete, and the state of the machine around it.
 
 use bytegauge_model::{BlockRecord, GroupId, SessionId, Stage};
 use rusqlite::{Connection, Row, params};
 
 use crate::Store;
-use crate::column::{Count, Json, named};
+use crate::column::{Json, UnsignedColumn, named};
 use crate::error::StoreError;
 
 impl Store {
-    /// Keeps a block, or replaces the one of the same index.
+    /// Stores a block, or replaces the one with the same index.
     ///
     /// # Errors
     /// When its group does not exist, or the store cannot be written.
@@ -27,7 +27,7 @@ impl Store {
     }
 }
 
-/// Adds a block, or replaces the one of the same index.
+/// Inserts a block, or replaces the one with the same index.
 pub(crate) fn upsert(connection: &Connection, session: SessionId, block: &BlockRecord) -> Result<(), StoreError> {
     let BlockRecord { index, group, stage, started_unix_ns, complete, surroundings } = block;
     connection
@@ -40,10 +40,10 @@ pub(crate) fn upsert(connection: &Connection, session: SessionId, block: &BlockR
         )?
         .execute(params![
             session.0,
-            Count(*index),
+            UnsignedColumn(*index),
             group.0,
             stage.name(),
-            Count(*started_unix_ns),
+            UnsignedColumn(*started_unix_ns),
             complete,
             Json(surroundings)
         ])?;
@@ -52,10 +52,10 @@ pub(crate) fn upsert(connection: &Connection, session: SessionId, block: &BlockR
 
 fn record(row: &Row<'_>) -> rusqlite::Result<BlockRecord> {
     Ok(BlockRecord {
-        index: row.get::<_, Count>(0)?.0,
+        index: row.get::<_, UnsignedColumn>(0)?.0,
         group: GroupId(row.get(1)?),
         stage: named(row, 2, Stage::from_name)?,
-        started_unix_ns: row.get::<_, Count>(3)?.0,
+        started_unix_ns: row.get::<_, UnsignedColumn>(3)?.0,
         complete: row.get(4)?,
         surroundings: row.get::<_, Json<_>>(5)?.0,
     })

@@ -1,4 +1,4 @@
-//! Groups with the facts found about them, and cells with how they ended for good.
+//! Groups with the facts found about them, and cells with their final outcomes.
 
 use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId, Spec};
 use rusqlite::{Connection, Row, params};
@@ -9,33 +9,33 @@ use crate::column::{Json, named, unknown};
 use crate::error::StoreError;
 use crate::outcome;
 
-/// A group and what was found about it.
+/// A group and the facts found about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupRow {
     /// The group.
     pub group: Group,
-    /// What the harness found: `warmup_ns`, `steady`, `finalists`, …
+    /// Facts that the harness found: `warmup_ns`, `steady`, `finalists`, …
     pub facts: Map<String, Value>,
 }
 
 impl GroupRow {
-    /// A fact that is a whole number; `None` where it is not there, or something else.
+    /// A fact that is a whole number; `None` if it is missing or has another type.
     pub fn number(&self, fact: &str) -> Option<u64> {
         self.facts.get(fact).and_then(Value::as_u64)
     }
 }
 
-/// A cell and how it ended.
+/// A cell and its final outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRow {
     /// The cell.
     pub cell: Cell,
-    /// Set when the cell was skipped, or failed for good.
+    /// Set when the cell was skipped, or finally failed.
     pub outcome: Option<Outcome>,
 }
 
 impl Store {
-    /// Adds groups, or replaces their conditions. They are listed in the order in which they first came.
+    /// Adds groups, or replaces their conditions. They are listed in the order in which they were first added.
     ///
     /// # Errors
     /// When the session does not exist, or the store cannot be written.
@@ -43,7 +43,7 @@ impl Store {
         self.write(|c| groups.iter().try_for_each(|group| upsert_group(c, session, group)))
     }
 
-    /// Adds cells, or replaces their levels; their groups come first. Twins may be added at any time.
+    /// Adds cells, or replaces their levels; their groups must exist. A/A controls may be added at any time.
     ///
     /// # Errors
     /// When a group does not exist, or the store cannot be written.
@@ -55,7 +55,7 @@ impl Store {
         self.write(|c| cells.iter().try_for_each(|cell| upsert_cell(c, session, cell)))
     }
 
-    /// Keeps one fact about a group under a name, replacing what stood there.
+    /// Stores one fact about a group under a name, replacing an earlier value.
     ///
     /// # Errors
     /// When the group does not exist, or the store cannot be written.
@@ -75,7 +75,7 @@ impl Store {
         })
     }
 
-    /// Keeps how a cell ended for good: skipped, or failed and left out from now on.
+    /// Stores the final outcome of a cell: skipped, or failed and left out from now on.
     ///
     /// # Errors
     /// When the cell does not exist, or the store cannot be written.
@@ -123,7 +123,7 @@ impl Store {
     }
 }
 
-/// Adds a group, or replaces its conditions.
+/// Inserts a group, or replaces its conditions.
 pub(crate) fn upsert_group(connection: &Connection, session: SessionId, group: &Group) -> Result<(), StoreError> {
     connection
         .prepare_cached(
@@ -151,7 +151,7 @@ pub(crate) fn upsert_fact(
     Ok(())
 }
 
-/// Adds a cell, or replaces its levels.
+/// Inserts a cell, or replaces its levels.
 pub(crate) fn upsert_cell(connection: &Connection, session: SessionId, cell: &Cell) -> Result<(), StoreError> {
     let Cell { id, group, kind, twin_of, factors } = cell;
     connection
@@ -171,7 +171,7 @@ pub(crate) fn upsert_cell(connection: &Connection, session: SessionId, cell: &Ce
     Ok(())
 }
 
-/// Sets how a cell ended; false if there is no such cell.
+/// Sets the outcome of a cell; `false` if there is no such cell.
 pub(crate) fn write_outcome(
     connection: &Connection,
     session: SessionId,
@@ -184,7 +184,8 @@ pub(crate) fn write_outcome(
     Ok(changed > 0)
 }
 
-/// Levels, of the session's workload where they do not say theirs; one that this version does not know is left to them.
+/// Levels, with the session's workload where they have none of their own. A workload that this version does not know
+/// changes nothing.
 fn factors(row: &Row<'_>, levels: usize, workload: usize) -> rusqlite::Result<Spec> {
     let levels: Spec = row.get::<_, Json<_>>(levels)?.0;
     let workload = row.get_ref(workload)?.as_str()?.parse();

@@ -1,24 +1,24 @@
-//! How our values become columns: counters as integers, structures as JSON, names as text.
+//! Conversions between Rust values and columns: counters as integers, structures as JSON, names as text.
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Type, Value, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A counter of 64 bits without a sign. SQLite's integers have one, so the upper half is stored as
-/// negative numbers: no counter of ours gets there, but none may be refused or rounded either.
+/// An unsigned 64-bit counter. SQLite's integers are signed, so the upper half is stored as negative numbers. No
+/// counter gets that large, but none may be rejected or rounded.
 #[derive(Clone, Copy)]
-pub(crate) struct Count(pub u64);
+pub(crate) struct UnsignedColumn(pub u64);
 
-impl ToSql for Count {
+impl ToSql for UnsignedColumn {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Owned(Value::Integer(self.0.cast_signed())))
     }
 }
 
-impl FromSql for Count {
+impl FromSql for UnsignedColumn {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        value.as_i64().map(|n| Count(n.cast_unsigned()))
+        value.as_i64().map(|n| UnsignedColumn(n.cast_unsigned()))
     }
 }
 
@@ -40,13 +40,13 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// A column that holds a name of one of the model's tables.
+/// Reads a column that holds a name from one of the model's tables.
 pub(crate) fn named<T>(row: &Row<'_>, index: usize, from_name: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
     let name = row.get_ref(index)?.as_str()?;
     from_name(name).ok_or_else(|| unknown(index, name))
 }
 
-/// A name in a column that is in none of the tables.
+/// The error for a name that is in none of the tables.
 pub(crate) fn unknown(index: usize, name: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(index, Type::Text, format!("`{name}` is no name it may hold").into())
+    rusqlite::Error::FromSqlConversionFailure(index, Type::Text, format!("`{name}` is not a valid name here").into())
 }

@@ -1,12 +1,12 @@
-//! The counters that an end and each of its flows share, as one list: columns, export and detail walk it.
+//! The counters that an end and each of its flows share, as one list for columns, export and detail.
 
 use bytegauge_model::{EndReport, FlowReport};
 
-/// How many there are.
+/// Number of counters.
 pub(crate) const COUNT: usize = NAMES.len();
 
-/// All that follows from the list. What may be unknown or is not a counter stands in the JSON column; the patterns name
-/// every field, so that one that the model gains cannot be forgotten here.
+/// Generates everything that depends on the list. Values that may be unknown, or are no counters, are in the JSON
+/// column. The patterns name every field, so a field that the model gains cannot be forgotten here.
 macro_rules! counters {
     ($($name:ident),+ $(,)?) => {
         /// Their names, in the order of [`of_end`].

@@ -1,7 +1,7 @@
-//! An end's JSON column: what the kernel said of each flow, and what it counted that not every end counts.
+//! An end's JSON column: the kernel's report on each flow, and counters that only some ends have.
 //!
-//! An end with one flow repeats no number: its flow is rebuilt from the end's columns, because a hundred
-//! thousand trials are read for one report. Interval series are never in here.
+//! An end with one flow repeats no number: its flow is rebuilt from the end's columns. A report reads up to a hundred
+//! thousand trials, so this matters. Interval series are never in here.
 
 use bytegauge_model::{
     CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayProgramReport, RelayReport,
@@ -12,37 +12,37 @@ use serde_json::Value;
 
 use crate::counters;
 
-/// What one end has beside its counters.
+/// The part of an end's report that is not a counter.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct EndDetail {
     /// Time on a run queue.
     queued_ns: Option<u64>,
-    /// What the calls were like.
+    /// The calls.
     call: Option<CallReport>,
-    /// What the engine did.
+    /// The engine.
     engine: Option<EngineReport>,
-    /// What became of datagrams.
+    /// Counts of datagrams.
     datagrams: Option<DatagramReport>,
-    /// What a ring counted.
+    /// Counts of a ring.
     ring: Option<RingReport>,
-    /// What a relay counted.
+    /// Counts of a relay.
     relay: Option<RelayReport>,
-    /// What is known of a program that was the relay.
+    /// Facts about a program that served as the relay.
     relay_program: Option<RelayProgramReport>,
-    /// What became of a program.
+    /// The result of a program.
     task: Option<TaskReport>,
     /// The only flow, whose counters are the end's.
-    only: Option<Kernel>,
+    only: Option<KernelDetail>,
     /// The flows, where there are several or their counters differ from the end's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     flows: Vec<FlowReport>,
 }
 
-/// What the kernel said of a flow.
+/// The kernel's report on a flow.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kernel {
+struct KernelDetail {
     tcp: Option<TcpReport>,
     options: EffectiveOptions,
     socket_memory: Option<u64>,
@@ -50,28 +50,28 @@ struct Kernel {
     datagrams: Option<DatagramReport>,
 }
 
-/// Series stand apart.
+/// Removes the series, which are stored separately.
 fn without_series(mut end: EndReport) -> EndReport {
     end.flows.iter_mut().for_each(|flow| flow.series.clear());
     end
 }
 
 impl EndDetail {
-    /// What of an end has no column of its own.
+    /// The part of an end's report that has no column of its own.
     pub(crate) fn of(end: &EndReport) -> EndDetail {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
             let FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, .. } = flow.clone();
-            let kernel = Kernel { tcp, options, socket_memory, queued_bytes, datagrams };
+            let kernel = KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams };
             if kernel.clone().flow(end) == *flow {
-                return EndDetail { only: Some(kernel), ..EndDetail::beside(end) };
+                return EndDetail { only: Some(kernel), ..EndDetail::without_flows(end) };
             }
         }
-        EndDetail { flows, ..EndDetail::beside(end) }
+        EndDetail { flows, ..EndDetail::without_flows(end) }
     }
 
-    /// Everything but the flows.
-    fn beside(end: &EndReport) -> EndDetail {
+    /// Everything except the flows.
+    fn without_flows(end: &EndReport) -> EndDetail {
         let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
@@ -87,12 +87,12 @@ impl EndDetail {
         }
     }
 
-    /// The column's text, without what is absent anyway.
+    /// The column's text, without null values.
     pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
         Ok(lean(serde_json::to_value(self)?).to_string())
     }
 
-    /// The end again, from its counters and this.
+    /// Rebuilds the end from its counters and this.
     pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
         let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = self;
         let mut end = EndReport {
@@ -113,15 +113,15 @@ impl EndDetail {
     }
 }
 
-impl Kernel {
+impl KernelDetail {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let Kernel { tcp, options, socket_memory, queued_bytes, datagrams } = self;
+        let KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams } = self;
         FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, ..counters::flow(end) }
     }
 }
 
-/// Drops nulls: every field here reads its absence as just that, and less text is read faster.
+/// Removes nulls: every field reads its absence as null, and less text is read faster.
 fn lean(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

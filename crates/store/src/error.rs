@@ -1,7 +1,7 @@
-//! What can go wrong with a store, in words that name the next step.
+//! Errors of the store, each with the next step.
 //!
-//! SQLite's result codes are translated here and nowhere else. Nothing is retried here: a lock was waited for before an
-//! error reaches this file.
+//! SQLite's result codes are translated only here. Nothing is retried here: SQLite waited for locks before an error
+//! reaches this file.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,25 +21,25 @@ pub enum StoreError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What is no file keeps nothing.
+    /// The path is not a regular file, so it keeps no results.
     #[error("--store `{}` is {kind}, which keeps no results: give the path of a file, or leave it out", path.display())]
     NoFile {
-        /// What was given.
+        /// The given path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         kind: &'static str,
     },
-    /// The file was taken away while it was written.
+    /// The file was deleted, replaced or cut short during writing.
     #[error("the results at {path} were {how} while they were written: {}", rescue(.saved))]
     Gone {
         /// The file.
         path: PathBuf,
-        /// What happened to it.
+        /// The change: deleted, replaced or cut short.
         how: &'static str,
-        /// Where everything that was measured is now, or why it is nowhere.
+        /// The file that now holds all measurements, or why they could not be saved.
         saved: Result<PathBuf, String>,
     },
     /// The file cannot be opened or made.
@@ -47,30 +47,30 @@ pub enum StoreError {
     CannotOpen {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// The reason.
         reason: String,
     },
-    /// The path is longer than the file system takes.
+    /// The path is longer than the file system allows.
     #[error("the name of {path} is too long for its file system: choose a shorter one with --store")]
     NameTooLong {
         /// The file.
         path: PathBuf,
     },
-    /// Nothing was measured into this file yet.
+    /// The file holds no results yet.
     #[error("no results yet at {}: run `bytegauge run buffer-size` first, or name another file with --store", path.display())]
     NoResults {
         /// The file.
         path: PathBuf,
     },
-    /// The file is of another kind, or another program's database.
+    /// The file has another format, or belongs to another program.
     #[error("{path} is not a result store of bytegauge ({reason}): choose another file with --store, or move it away")]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// How that shows.
+        /// The evidence.
         reason: String,
     },
-    /// The database contradicts itself.
+    /// The database is inconsistent.
     #[error(
         "the results at {path} are damaged ({reason}): move the file away and measure again; \
          `sqlite3 {path} .recover` may save what is left of it"
@@ -78,12 +78,12 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The inconsistency.
         reason: String,
     },
     /// Written by a later version than this one.
     #[error(
-        "the results at {path} were written by a newer bytegauge (schema {found}, this one knows {known}): \
+        "the results at {path} were written by a newer bytegauge (schema {found}; this version supports {known}): \
          upgrade bytegauge, or choose another file with --store"
     )]
     Newer {
@@ -94,7 +94,7 @@ pub enum StoreError {
         /// The newest schema version known.
         known: i64,
     },
-    /// Another process measures this session now.
+    /// Another process is measuring this session.
     #[error("session {session} is being measured by another process: wait for it, or stop it first")]
     Owned {
         /// The session.
@@ -102,25 +102,25 @@ pub enum StoreError {
     },
     /// No space left.
     #[error(
-        "no space left to write {path}: free some (`df` and `df -i` tell of bytes and of files), or choose another file with --store; \
+        "no space left to write {path}: free some (`df` shows free bytes, `df -i` free inodes), or choose another file with --store; \
          everything recorded before is kept, and --resume goes on from there"
     )]
     DiskFull {
         /// The file.
         path: PathBuf,
     },
-    /// The system took nothing more.
+    /// A write failed.
     #[error(
-        "cannot write {path} ({reason}): if files are limited here (`ulimit -f`), raise the limit, else look after the disk, \
+        "cannot write {path} ({reason}): if the file size is limited (`ulimit -f`), raise the limit, otherwise check the disk, \
          or choose another file with --store; everything recorded before is kept, and --resume goes on from there"
     )]
     CannotWrite {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's message.
         reason: String,
     },
-    /// Another process holds the lock for longer than we wait.
+    /// Another process holds the lock for longer than the store waits.
     #[error(
         "{path} is locked by another process (`fuser {path}` names it): wait for it to end, or choose another file with --store"
     )]
@@ -128,16 +128,16 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// The file may be read only.
-    #[error("{path} may only be read: make it and its folder writable, or choose another file with --store")]
+    /// The file is read-only.
+    #[error("{path} is read-only: make it and its folder writable, or choose another file with --store")]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// No session of that number.
+    /// There is no session with this number.
     #[error("no session {id} in {path}: `bytegauge sessions` lists them")]
     NoSession {
-        /// The number asked for.
+        /// The requested number.
         id: SessionId,
         /// The file.
         path: PathBuf,
@@ -147,7 +147,7 @@ pub enum StoreError {
     NoGroup {
         /// The session.
         session: SessionId,
-        /// The name asked for.
+        /// The requested name.
         group: GroupId,
     },
     /// A cell that was never added.
@@ -155,19 +155,19 @@ pub enum StoreError {
     NoCell {
         /// The session.
         session: SessionId,
-        /// The name asked for.
+        /// The requested name.
         cell: CellId,
     },
-    /// A value that has no text form.
+    /// A value that cannot be written as JSON.
     #[error("a value cannot be written as JSON: {0}: please report this as a bug")]
     Json(#[from] serde_json::Error),
-    /// The export's reader went away or its disk is full.
+    /// The output of the export cannot be written.
     #[error("cannot write the export: {0}: check the output file and its disk")]
     Export(#[from] io::Error),
-    /// The data to import were not understood.
+    /// The data to import are not valid.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// Anything else that SQLite reports.
+    /// Any other error of SQLite.
     #[error("the result store failed: {0}: choose another file with --store, and please report this as a bug")]
     Sql(#[from] rusqlite::Error),
 }
@@ -175,10 +175,10 @@ pub enum StoreError {
 fn rescue(saved: &Result<PathBuf, String>) -> String {
     match saved {
         Ok(path) => format!(
-            "everything measured is kept in {0}: see it with `bytegauge --store {0} report`, and go on with --resume there",
+            "everything measured is kept in {0}: see it with `bytegauge --store {0} report`, and continue with --resume there",
             path.display()
         ),
-        Err(reason) => format!("what was measured could not be saved ({reason}): measure again"),
+        Err(reason) => format!("the measurements could not be saved ({reason}): measure again"),
     }
 }
 
@@ -188,7 +188,7 @@ impl From<csv::Error> for StoreError {
     }
 }
 
-/// Why a file cannot be opened: SQLite does not say, so it is tried once more.
+/// Finds out why a file cannot be opened, by opening it again: SQLite's error has no reason.
 fn unopened(path: PathBuf, text: String) -> StoreError {
     if path.is_dir() {
         return StoreError::CannotOpen { path, reason: "it is a folder".into() };
@@ -201,14 +201,14 @@ fn unopened(path: PathBuf, text: String) -> StoreError {
             }
             StoreError::CannotOpen { path, reason: text }
         }
-        // No room for a name: ENOSPC speaks of inodes as well (open(2)).
+        // No room for a directory entry: ENOSPC covers inodes as well (open(2)).
         Err(error) if error.kind() == io::ErrorKind::StorageFull => StoreError::DiskFull { path },
         Err(error) if error.kind() == io::ErrorKind::InvalidFilename => StoreError::NameTooLong { path },
         Err(error) => StoreError::CannotOpen { path, reason: error.to_string() },
     }
 }
 
-/// Gives an error of SQLite the path and the next step.
+/// Adds the path and the next step to an error of SQLite.
 pub(crate) fn explain(path: &Path, error: StoreError) -> StoreError {
     let StoreError::Sql(error) = error else { return error };
     let path = path.to_owned();
@@ -217,11 +217,11 @@ pub(crate) fn explain(path: &Path, error: StoreError) -> StoreError {
             let text = message.clone().unwrap_or_else(|| failure.to_string());
             match failure.code {
                 ErrorCode::DiskFull => return StoreError::DiskFull { path },
-                // The index of the log is a mapped file; on a full disk growing it fails with this code.
+                // The index of the log is a mapped file; growing it on a full disk fails with this code.
                 ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
                     return StoreError::DiskFull { path };
                 }
-                // A full disk has a code of its own: this is EFBIG, EIO and the like (write(2)).
+                // A full disk has its own code; this one covers EFBIG, EIO and others (write(2)).
                 ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_WRITE => {
                     return StoreError::CannotWrite { path, reason: text };
                 }

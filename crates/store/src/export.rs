@@ -1,8 +1,8 @@
 //! Raw trials for other programs: CSV for tables, JSON lines for everything.
 //!
-//! The JSON lines hold all that the store knows of a session, so that `import` rebuilds it. The CSV holds
-//! one row a trial in base units (bytes, nanoseconds) with a column for every factor; what the kernel said
-//! of single flows is in the JSON lines only.
+//! The JSON lines hold everything that the store has on a session, so that `import` can rebuild it. The CSV has one row
+//! per trial in base units (bytes, nanoseconds) and a column for every factor. The kernel's reports on single flows are
+//! only in the JSON lines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
@@ -38,7 +38,7 @@ const IDENTITY: [&str; 12] = [
 /// The columns after the factors, before the counters of both ends.
 const RESULT: [&str; 6] = ["bytes", "wall_ns", "throughput_bytes_per_second", "warmup_ns", "source_cpu", "sink_cpu"];
 
-/// The same of calls; their histograms are in the JSON lines only.
+/// The same for calls; their histograms are only in the JSON lines.
 const RESULT_OF_CALLS: [&str; 9] = [
     "bytes",
     "completed_calls",
@@ -51,7 +51,7 @@ const RESULT_OF_CALLS: [&str; 9] = [
     "sink_cpu",
 ];
 
-/// The same of rings.
+/// The same for rings.
 const RESULT_OF_RINGS: [&str; 10] = [
     "completed_nops",
     "wall_ns",
@@ -65,7 +65,7 @@ const RESULT_OF_RINGS: [&str; 10] = [
     "sink_cpu",
 ];
 
-/// The same of programs of the user's. The rate is by the metric of the plan.
+/// The same for programs of the user. The rate uses the metric of the plan.
 const RESULT_OF_CHECKS: [&str; 9] = [
     "wall_ns",
     "rate_per_second",
@@ -82,13 +82,13 @@ const RESULT_OF_CHECKS: [&str; 9] = [
 const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
 
 impl Store {
-    /// Writes the raw trials of a session as CSV, one row each, in the order of measurement; redacted, without what
-    /// programs printed.
+    /// Writes the raw trials of a session as CSV, one row each, in the order of measurement. If `redact` is set, output
+    /// of programs is left out.
     ///
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_csv(&self, id: SessionId, redact: bool, out: impl Write) -> Result<(), StoreError> {
-        // A workload that this version does not know has no columns here either.
+        // A workload that this version does not know has no columns.
         let workload: Workload = self.session(id)?.workload.parse().unwrap_or_default();
         let rows = self.cells(id)?;
         let extra = factors_beyond_the_table(&rows);
@@ -105,7 +105,7 @@ impl Store {
                     redact::outcome(&mut trial.outcome);
                 }
                 let Some(row) = cells.get(&trial.cell) else {
-                    // The tables' own references rule this out.
+                    // Foreign keys of the tables rule this out.
                     return Err(StoreError::NoCell { session: id, cell: trial.cell });
                 };
                 write(record(id, workload, row, &trial, complete.get(&trial.block).copied(), &extra))?;
@@ -116,7 +116,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes everything about a session as JSON lines; redacted, without the words of programs and what they printed.
+    /// Writes everything about a session as JSON lines. If `redact` is set, the commands of programs and their output
+    /// are left out.
     ///
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
@@ -155,7 +156,7 @@ impl Store {
     }
 }
 
-/// Levels that an import brought along under names of its own, such as `machine`.
+/// Factors that an import added under names of its own, such as `machine`.
 fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
     let names = rows.iter().flat_map(|row| row.cell.factors.iter().map(|(name, _)| name));
     names.filter(|name| factor::find(name).is_none()).collect()
@@ -242,7 +243,7 @@ fn record(
     record
 }
 
-/// The CPU of the end on one side; clients that compete have no column.
+/// The CPU of the end on one side; competing clients have no column.
 fn cpu(trial: &Trial, side: Side) -> Option<usize> {
     trial.cpus.iter().find(|(role, _)| role.side() == side && **role != EndRole::Competitor).map(|(_, cpu)| *cpu)
 }

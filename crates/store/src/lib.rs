@@ -1,10 +1,9 @@
 //! The result store: sessions, groups, cells, blocks and every raw trial, in one SQLite file.
 //!
-//! Every trial is a transaction of its own. The write-ahead log makes `kill -9` lose at most the trial in
-//! flight: what a process has committed is with the kernel, and a torn tail of the log is cut off when
-//! the file is next opened. (A power cut may lose the last seconds: the log is not flushed per trial,
-//! because that would disturb the machine that is being measured.)
-//! Nothing is ever estimated here; what is read is what was written, to the last bit.
+//! Every trial is one transaction. With the write-ahead log, `kill -9` loses at most the trial in flight: the kernel
+//! has all committed data, and SQLite removes a torn tail of the log at the next start. (A power cut may lose the last
+//! seconds: the log is not flushed per trial, because that would disturb the measurement.)
+//! Nothing is estimated here; reading returns exactly the written values.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -35,18 +34,18 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
 pub use import::{FORMATS, Format, IMPORT_MAX, ImportError, ImportOptions, Imported};
-pub use owner::Owner;
+pub use owner::SessionLock;
 pub use session::{NewSession, SessionSummary};
 pub use trial::Series;
-use watch::Watch;
+use watch::FileWatch;
 
-/// How often a writer asks whether another process's transaction has ended. Ours last milliseconds.
+/// How often a writer tries to get the lock. Transactions take milliseconds.
 ///
-/// SQLite's own time-out asks less and less often (every 100 ms in the end), so that whoever asks most gets
-/// the lock and the others run out of time.
+/// SQLite's own time-out retries less and less often (every 100 ms in the end), so that the process that tries most
+/// often gets the lock and the others time out.
 const BUSY_POLL: Duration = Duration::from_millis(2);
 
-/// How long a writer waits, in times that it asks: ten seconds, and longer on a machine that is slow to wake it.
+/// How often a writer tries: ten seconds in total, or longer on a machine that is slow to wake it.
 const BUSY_POLLS: i32 = 5_000;
 
 /// An open result file.
@@ -54,15 +53,15 @@ const BUSY_POLLS: i32 = 5_000;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
-    watch: Watch,
+    watch: FileWatch,
 }
 
 impl Store {
-    /// Opens the results at `path` for measuring: makes the folder and the file, and brings tables of an
-    /// older version up to date.
+    /// Opens the results at `path` for measuring: creates the folder and the file, and migrates the tables of an older
+    /// version.
     ///
     /// # Errors
-    /// When the path is not writable, is no store of ours, is damaged, full, locked, or of a newer version.
+    /// When the path is not writable, is not a store of bytegauge, is damaged, full, locked, or of a newer version.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         refuse_no_file(path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -78,9 +77,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens results that must exist already, to list, report or export them.
+    /// Opens existing results, to list, report or export them.
     ///
-    /// A file that may not be written is opened for reading, so that results of others can be looked at.
+    /// A file without write permission is opened read-only, so that results of other users can be read.
     ///
     /// # Errors
     /// [`StoreError::NoResults`] when there is no such file; else as [`Store::open`].
@@ -90,7 +89,7 @@ impl Store {
             return Err(StoreError::NoResults { path: path.to_owned() });
         }
         let store = match Store::prepare(path, Access::Existing) {
-            // The file may be read, but its folder takes no log: so nobody can be writing to it now.
+            // The file is readable, but its folder takes no log, so no process is writing to it.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. }) if closed_cleanly(path) => {
                 Store::prepare(path, Access::Immutable)?
             }
@@ -111,9 +110,9 @@ impl Store {
         }
         let opened = Connection::open_with_flags(access.name(path), access.flags());
         let connection = opened.map_err(|error| error::explain(path, error.into()))?;
-        let mut store = Store { connection, path: path.to_owned(), watch: Watch::default() };
+        let mut store = Store { connection, path: path.to_owned(), watch: FileWatch::default() };
         store.set_up(access).map_err(|error| error::explain(path, error))?;
-        store.watch = Watch::on(path);
+        store.watch = FileWatch::on(path);
         Ok(store)
     }
 
@@ -123,10 +122,10 @@ impl Store {
         let path = || self.path.clone();
         let version = match schema::version(connection)? {
             Ok(version) => version,
-            Err(schema::Refusal::Newer(found)) => {
+            Err(schema::SchemaRefusal::Newer(found)) => {
                 return Err(StoreError::Newer { path: path(), found, known: schema::VERSION });
             }
-            Err(schema::Refusal::Foreign) => {
+            Err(schema::SchemaRefusal::OtherProgram) => {
                 let reason = "it is another program's database".into();
                 return Err(StoreError::NotAStore { path: path(), reason });
             }
@@ -135,26 +134,26 @@ impl Store {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         let writable = !connection.is_readonly("main")?;
         if writable && (version > 0 || access == Access::Create) {
-            // Answers with the mode it got; a file system without shared memory keeps the rollback journal,
-            // which survives a kill as well.
+            // Returns the mode that took effect. A file system without shared memory keeps the rollback journal, which
+            // survives a kill too.
             patiently(|| connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())))?;
             schema::migrate(connection)?;
         } else if version > 0 && version < schema::VERSION {
-            // Its tables lack what this version reads.
+            // Its tables are older than this version can read.
             return Err(StoreError::ReadOnly { path: path() });
         }
         Ok(())
     }
 
-    /// Looks at the database. Every reading method goes through here, so that errors name the file.
+    /// Reads from the database. Every reading method uses this, so that errors name the file.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         work(&self.connection).map_err(|error| error::explain(&self.path, error))
     }
 
-    /// One transaction: all of it is kept, or nothing. Every writing method goes through here.
+    /// Runs one transaction, which is kept completely or not at all. Every writing method uses this.
     fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let path = &self.path;
-        // Taking the write lock at the start makes the busy handler wait for it; taken later, it would fail at once.
+        // Taking the write lock at the start makes the busy handler wait for it; later it would fail at once.
         let run = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
@@ -169,14 +168,14 @@ impl Store {
     }
 }
 
-/// SQLite's busy handler: whether it shall try again, after a rest.
+/// SQLite's busy handler: sleeps and returns whether to try again.
 fn wait_for_others(attempts: i32) -> bool {
     std::thread::sleep(BUSY_POLL);
     attempts < BUSY_POLLS
 }
 
-/// Does `work` again while it finds the file busy: changing the journal needs the file for itself, and for a
-/// lock that two may want of each other SQLite does not ask the busy handler (sqlite.org/c3ref/busy_handler.html).
+/// Repeats `work` while the file is busy. Changing the journal needs exclusive access, and for a lock that two
+/// processes may wait for SQLite does not call the busy handler (sqlite.org/c3ref/busy_handler.html).
 fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let mut attempts = 0;
     loop {
@@ -189,7 +188,7 @@ fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Resu
     }
 }
 
-/// SQLite takes some names for databases that are kept nowhere (sqlite.org/inmemorydb.html).
+/// Rejects names that SQLite uses for databases without a file (sqlite.org/inmemorydb.html).
 fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
     let kind = if path.as_os_str().is_empty() {
         Some("empty")
@@ -204,17 +203,17 @@ fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// For measuring; made if it is missing.
+    /// For measuring; the file is created if missing.
     Create,
-    /// For looking; SQLite itself falls back to reading when the file may not be written.
+    /// For reading; SQLite falls back to read-only without write permission.
     Existing,
-    /// For looking where no log can be made.
+    /// For reading where no log can be created.
     Immutable,
 }
 
 impl Access {
     fn flags(self) -> OpenFlags {
-        // One thread at a time uses a connection: Rust sees to it.
+        // Rust ensures that one thread at a time uses a connection.
         OpenFlags::SQLITE_OPEN_NO_MUTEX
             | match self {
                 Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -223,12 +222,12 @@ impl Access {
             }
     }
 
-    /// What SQLite is told to open.
+    /// The name to pass to SQLite.
     fn name(self, path: &Path) -> OsString {
         if self != Access::Immutable {
             return path.as_os_str().to_owned();
         }
-        // A URI of SQLite: %, ? and # have a meaning of their own in it (sqlite.org/uri.html).
+        // In a URI of SQLite %, ? and # have a special meaning (sqlite.org/uri.html).
         let mut uri = b"file:".to_vec();
         for byte in path.as_os_str().as_bytes() {
             match byte {
@@ -241,7 +240,7 @@ impl Access {
     }
 }
 
-/// Whether the last writer folded its log into the file: with a log beside it, the file alone is not all.
+/// Whether the last writer merged its log into the file: if a log exists, the file alone is incomplete.
 fn closed_cleanly(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_another_is_waited_for_and_then_named() {
+    fn a_lock_of_another_process_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.db");
         let mut store = Store::open(&path).unwrap();
@@ -296,13 +295,13 @@ mod tests {
         let error = store.create_session(&session()).unwrap_err();
         assert!(matches!(error, StoreError::Locked { .. }), "{error}");
         check(&error, &["locked by another process", "fuser", "wait for it"]);
-        assert_eq!(store.sessions().unwrap(), [], "reading goes on meanwhile");
+        assert_eq!(store.sessions().unwrap(), [], "reading is possible meanwhile");
         other.execute_batch("COMMIT").unwrap();
         store.create_session(&session()).unwrap();
     }
 
     #[test]
-    fn results_that_take_no_log_can_be_looked_at() {
+    fn results_without_a_log_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("100%?#.db");
         let mut store = Store::open(&path).unwrap();
@@ -314,6 +313,6 @@ mod tests {
         assert_eq!(store.sessions().unwrap().len(), 1);
         let error = store.create_session(&session()).unwrap_err();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
-        check(&error, &["may only be read", "--store"]);
+        check(&error, &["is read-only", "--store"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The lines of a JSON-lines export: written by `export`, read by `import`, described here once.
+//! The lines of a JSON-lines export: written by `export`, read by `import`, defined here.
 //!
 //! In this order: one `session`, then `group`, `cell`, `block`, and `trial` with its interval series.
 
@@ -6,8 +6,8 @@ use bytegauge_model::{BlockRecord, Cell, Group, Outcome, SessionRecord, Trial};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The version of these lines. It is not the version of the tables: either may change without the other.
-/// Version 2 has calls: read without them, their trials would pass for streams. Version 3 has ends by role.
+/// The version of these lines, independent of the schema version. Version 2 added calls: an earlier reader would take
+/// their trials for streams. Version 3 stores ends by role.
 pub(crate) const VERSION: u64 = 3;
 
 /// One line.
@@ -16,20 +16,20 @@ pub(crate) const VERSION: u64 = 3;
 pub(crate) enum Line {
     /// The first line.
     Session {
-        /// [`VERSION`].
+        /// The version of the lines.
         schema_version: u64,
-        /// The session; its number is that of the store it came from.
+        /// The session, with its number in the original store.
         session: SessionRecord,
     },
     /// A group and its facts.
     Group {
         /// The group.
         group: Group,
-        /// What was found about it.
+        /// The facts found about it.
         #[serde(default)]
         facts: Map<String, Value>,
     },
-    /// A cell and how it ended for good.
+    /// A cell and its final outcome.
     Cell {
         /// The cell.
         cell: Cell,

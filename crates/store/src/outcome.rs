@@ -1,11 +1,11 @@
-//! Outcomes as rows hold them: a tag and a reason.
+//! Converts outcomes to and from rows: a tag and a reason.
 //!
-//! Rows and exports that were written before `nothing-moved` had a tag say `failed`, and only their text shows it. It is
-//! read here, once, and nowhere else.
+//! Rows and exports that were written before the tag `nothing-moved` existed have `failed`, and only their text shows
+//! the difference. That text is read only here.
 
 use bytegauge_model::Outcome;
 
-/// How the reasons begin of stored trials that moved nothing and were tagged `failed`.
+/// The first words of reasons of stored trials that moved nothing and have the tag `failed`.
 const NOTHING_MOVED_BEGINS: [&str; 5] = [
     "no byte arrived within the window",
     "no byte went",
@@ -14,7 +14,7 @@ const NOTHING_MOVED_BEGINS: [&str; 5] = [
     "nothing was completed within the window",
 ];
 
-/// The outcome of a row; `None` where the tag is unknown.
+/// The outcome of a row; `None` if the tag is unknown.
 pub(crate) fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
     let with_reason: [fn(String) -> Outcome; 4] =
         [|_| Outcome::Measured, Outcome::Skipped, Outcome::Failed, Outcome::NothingMoved];
@@ -22,7 +22,7 @@ pub(crate) fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
     with_reason.into_iter().map(|outcome| outcome(reason.clone())).find(|outcome| outcome.tag() == tag).map(typed)
 }
 
-/// An outcome as it is tagged today.
+/// The outcome with its present tag.
 pub(crate) fn typed(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(reason) if NOTHING_MOVED_BEGINS.iter().any(|begin| reason.starts_with(begin)) => {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_read_whatever_the_text() {
+    fn tags_are_read_with_any_text() {
         check("failed", "the sink died", Some(Outcome::Failed));
         check("nothing-moved", "left out", Some(Outcome::NothingMoved));
         check("measured", "", Some(|_| Outcome::Measured));

@@ -1,7 +1,7 @@
-//! Who measures a session: a lock on a file beside the store, held for as long as its process lives.
+//! Locks a session for the process that measures it, with a lock file in the folder of the store.
 //!
-//! The kernel lets go of it however the process ends, so a session that was cut off by `kill -9` can be
-//! resumed at once, and one that is being measured cannot be measured twice.
+//! The kernel releases the lock however the process ends. So a session that was killed can be resumed at once, and a
+//! running session cannot be measured twice.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
@@ -16,52 +16,53 @@ use bytegauge_model::SessionId;
 use crate::Store;
 use crate::error::StoreError;
 
-/// The right to measure a session. Dropping it gives it back.
+/// The right to measure a session, released on drop.
 #[derive(Debug)]
-pub struct Owner {
+pub struct SessionLock {
     path: PathBuf,
-    // Held, not read: closing the file unlocks it.
+    // Closing the file releases the lock.
     _locked: Option<File>,
 }
 
 impl Store {
-    /// Takes the right to measure a session.
+    /// Acquires the right to measure a session.
     ///
     /// # Errors
     /// [`StoreError::Owned`] while another process has it.
-    pub fn own(&self, session: SessionId) -> Result<Owner, StoreError> {
+    pub fn own(&self, session: SessionId) -> Result<SessionLock, StoreError> {
         let path = lock_path(self.path(), session);
         for _ in 0..TRIES {
-            // A folder or a file system without locks has no second opinion: measuring goes on.
+            // Without lock files (read-only folder, file system without locks) measuring continues unlocked.
             let Ok(file) = File::options().create(true).truncate(false).write(true).open(&path) else {
-                return Ok(Owner { path, _locked: None });
+                return Ok(SessionLock { path, _locked: None });
             };
             match file.try_lock() {
-                // Whoever sweeps may have removed it between opening and locking: then nobody else would see the lock.
-                Ok(()) if is_at(&file, &path) => return Ok(Owner { path, _locked: Some(file) }),
+                // A sweep may have removed the file between opening and locking; then other processes would not see the
+                // lock.
+                Ok(()) if is_at(&file, &path) => return Ok(SessionLock { path, _locked: Some(file) }),
                 Ok(()) => {}
-                // A sweep holds it for a moment, a session for as long as it lives.
+                // A sweep holds it briefly, a session for its lifetime.
                 Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
-                Err(TryLockError::Error(_)) => return Ok(Owner { path, _locked: None }),
+                Err(TryLockError::Error(_)) => return Ok(SessionLock { path, _locked: None }),
             }
         }
         Err(StoreError::Owned { session })
     }
 
-    /// Whether a process measures a session just now, asked without taking the right to. Between a session's first row
-    /// and its lock there is a moment in which nobody seems to; where there are no locks, nobody ever does.
+    /// Whether a process is measuring a session, without acquiring the right. Returns `false` between the creation of a
+    /// session's row and its lock, and always where locks do not exist.
     pub fn is_owned(&self, session: SessionId) -> bool {
         let Ok(file) = File::open(lock_path(self.path(), session)) else { return false };
-        // An owner who comes at this moment tries again.
+        // An owner that starts at this moment tries again.
         !matches!(file.try_lock_shared(), Ok(()))
     }
 }
 
-/// How often a lock is tried before it counts as another session's, and the pause between.
+/// The number of attempts before a lock counts as another session's, and the pause between them.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Removes the lock files that sessions left behind which were killed: those whose lock can be had.
+/// Removes the lock files of killed sessions: those that can be locked.
 pub(crate) fn sweep(store: &Path) {
     let Some(name) = store.file_name() else { return };
     let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -74,7 +75,7 @@ pub(crate) fn sweep(store: &Path) {
             && file.try_lock().is_ok()
             && is_at(&file, &entry.path())
         {
-            // Still locked while it is removed: nobody is let in meanwhile.
+            // The lock is held during removal, so no session starts meanwhile.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -86,9 +87,9 @@ fn is_at(file: &File, path: &Path) -> bool {
     number(file.metadata()).is_some_and(|ours| number(path.metadata()) == Some(ours))
 }
 
-impl Drop for Owner {
+impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Left behind it does no harm; the next owner locks it again.
+        // A remaining file is harmless; the next owner locks it again.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_that_the_killed_left_are_swept() {
+    fn locks_of_killed_sessions_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.db");
         let store = Store::open(&path).unwrap();

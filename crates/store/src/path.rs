@@ -1,11 +1,11 @@
-//! Where the results are kept when no `--store` is given: the XDG data directory.
+//! The default path of the results: the XDG data directory.
 
 use std::ffi::OsString;
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
-/// What a path leads to that holds nothing by itself, in words; `None` for a file, and for a folder.
+/// The kind of a path that cannot hold results; `None` for a file or a folder.
 pub(crate) fn special(kind: FileType) -> Option<&'static str> {
     if kind.is_fifo() {
         Some("a named pipe")
@@ -20,7 +20,7 @@ pub(crate) fn special(kind: FileType) -> Option<&'static str> {
 
 /// `$XDG_DATA_HOME/bytegauge/results.db`, or `$HOME/.local/share/bytegauge/results.db`.
 ///
-/// `None` when neither variable names an absolute path: the caller then has to ask for `--store`.
+/// `None` when neither variable is an absolute path: the caller must then require `--store`.
 pub fn default_path() -> Option<PathBuf> {
     from_variables(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }

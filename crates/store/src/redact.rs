@@ -1,15 +1,15 @@
-//! What is left out of an export that others may see: the words of a program of the user's, which may hold passwords and
-//! paths, and what it printed, of which reasons tell the last line.
+//! Removes from an export the commands of the user's programs, which may contain passwords and paths, and their output,
+//! whose last line is part of reasons.
 //!
-//! Values, rates and counts stay: they are what the export is for.
+//! Values, rates and counts stay: they are the purpose of the export.
 
 use bytegauge_model::{Outcome, SessionRecord};
 use serde_json::Value;
 
-/// What stands in place of what was left out.
+/// The replacement for removed text.
 const LEFT_OUT: &str = "(redacted)";
 
-/// Takes the words out of a session's plan, and its notes, which may quote them.
+/// Removes the commands from a session's plan, and its notes, which may quote them.
 pub(crate) fn session(record: &mut SessionRecord) {
     record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
     let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
@@ -30,9 +30,9 @@ pub(crate) fn session(record: &mut SessionRecord) {
     if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
         by_value(server);
         server.insert("command".into(), out());
-        server.get_mut("ready").into_iter().for_each(leave_out_words);
+        server.get_mut("ready").into_iter().for_each(remove_text);
     }
-    task.get_mut("metric").into_iter().for_each(leave_out_words);
+    task.get_mut("metric").into_iter().for_each(remove_text);
     for side in ["/versus/a/words", "/versus/b/words"] {
         record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
     }
@@ -42,16 +42,16 @@ pub(crate) fn session(record: &mut SessionRecord) {
     }
 }
 
-/// Takes the words out of a sign or a metric: `time:took (.*)` is a time still. A port, a number of bytes and what the kernel
-/// calls its counters are nobody's words.
-fn leave_out_words(value: &mut Value) {
+/// Removes the text from a metric or a sign: `time:took (.*)` keeps `time`. Ports, numbers of bytes and names of kernel
+/// counters are not private.
+fn remove_text(value: &mut Value) {
     let kind = value.as_str().and_then(|text| text.split_once(':')).map(|(kind, _)| kind);
     if let Some(kind) = kind.filter(|kind| !matches!(*kind, "tcp" | "bytes" | "counter")) {
         *value = Value::from(format!("{kind}:{LEFT_OUT}"));
     }
 }
 
-/// Takes the reason out of an outcome, which stays what it was.
+/// Removes the reason from an outcome and keeps its kind.
 pub(crate) fn outcome(outcome: &mut Outcome) {
     if let Some(reason) = outcome.reason_mut() {
         LEFT_OUT.clone_into(reason);
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nobody_s_words_stays() {
+    fn values_that_are_not_private_stay() {
         let check = |text: &str, expected: &str| {
             let mut value = Value::from(text);
-            leave_out_words(&mut value);
+            remove_text(&mut value);
             assert_eq!(value, expected, "{text}");
         };
         for text in ["tcp:7311", "wall", "bytes:256M", "counter:instructions:u"] {

@@ -1,7 +1,7 @@
-//! The tables, and how a file of an older version is brought up to date.
+//! The tables, and the migration of files of older versions.
 //!
-//! The version is SQLite's `user_version`, the owner its `application_id`. A step that was ever released
-//! is never edited: a change of the tables is one more step at the end of [`STEPS`].
+//! The version is SQLite's `user_version`, the owner its `application_id`. A released step never changes: a change of
+//! the tables is a new step at the end of [`STEPS`].
 
 use std::fs::File;
 use std::io::Read;
@@ -11,16 +11,16 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::StoreError;
 
-/// `byga`: marks a database as ours, so that another program's is never written to.
+/// `byga`: marks a database of bytegauge, so that it never writes to another program's.
 const APPLICATION_ID: i64 = 0x6279_6761;
 
-/// Step n leads from schema version n to n + 1.
+/// Step n migrates from schema version n to n + 1.
 const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// The schema version that this code reads and writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
-/// Counters are integers in base units (bytes, nanoseconds, counts). What SQL need not look into is JSON.
+/// Counters are integers in base units (bytes, nanoseconds, counts). Values that SQL does not need are JSON.
 const VERSION_1: &str = "
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -135,7 +135,7 @@ CREATE VIEW rates AS
     ORDER BY trials.id;
 ";
 
-/// Calls have a rate of their own. What was stored before was a stream, which has none.
+/// Calls have a rate of their own. Trials that were stored before were streams, which have none.
 const VERSION_2: &str = "
 ALTER TABLE trials ADD COLUMN calls INTEGER NOT NULL DEFAULT 0; -- completed at the client in the window
 DROP VIEW rates;
@@ -155,7 +155,7 @@ CREATE VIEW rates AS
     ORDER BY trials.id;
 ";
 
-/// Ends by role: a row each, however many there are. What a trial measured before this version ran over a fresh path.
+/// Ends by role, one row each, for any number of ends. Trials of earlier versions used new connections.
 const VERSION_3: &str = "
 DROP VIEW rates;
 DROP INDEX trials_of_session;
@@ -263,12 +263,12 @@ CREATE VIEW rates AS
     ORDER BY trials.id;
 ";
 
-/// Why a file that exists and holds something cannot be a database.
+/// Why an existing file with content is not a database.
 ///
-/// SQLite takes a file shorter than its smallest page (512 bytes) for an empty database, and would write
-/// over somebody's short text.
+/// SQLite takes a file shorter than its smallest page (512 bytes) for an empty database, and would overwrite a short
+/// text file.
 pub(crate) fn no_database(path: &Path) -> Option<&'static str> {
-    // Opening a named pipe would wait for its writer; what cannot be read is reported by SQLite, with its reason.
+    // Opening a named pipe would wait for its writer. SQLite reports files that cannot be read, with its reason.
     path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut head = Vec::new();
     File::open(path).ok()?.take(512).read_to_end(&mut head).ok()?;
@@ -280,45 +280,45 @@ pub(crate) fn no_database(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Why a database is not for us.
+/// Why a database cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// Another program's.
-    Foreign,
-    /// A later version's.
+pub(crate) enum SchemaRefusal {
+    /// It belongs to another program.
+    OtherProgram,
+    /// It was written by a later version.
     Newer(i64),
 }
 
 /// The version of a database: 0 for an empty one.
-pub(crate) fn version(connection: &Connection) -> Result<Result<i64, Refusal>, StoreError> {
-    // One look: between three of them another process may make the tables.
+pub(crate) fn version(connection: &Connection) -> Result<Result<i64, SchemaRefusal>, StoreError> {
+    // One transaction: between separate reads another process may create the tables.
     let look = connection.unchecked_transaction()?;
     let owner: i64 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: i64 = look.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let objects: i64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     look.commit()?;
     Ok(match owner {
-        APPLICATION_ID if version > VERSION => Err(Refusal::Newer(version)),
+        APPLICATION_ID if version > VERSION => Err(SchemaRefusal::Newer(version)),
         APPLICATION_ID => Ok(version),
         0 if version == 0 && objects == 0 => Ok(0),
-        _ => Err(Refusal::Foreign),
+        _ => Err(SchemaRefusal::OtherProgram),
     })
 }
 
-/// Brings the tables up to date. Every step is a transaction of its own: a failure leaves the version before it.
+/// Migrates the tables. Every step is a transaction of its own: after a failure the previous version remains.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     take_steps(connection, STEPS)
 }
 
 fn take_steps(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
-    // Whoever only reads must not wait for a lock when there is nothing to do.
+    // A process that only reads must not wait for a lock when there is nothing to do.
     let current: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if usize::try_from(current).is_ok_and(|version| version >= steps.len()) {
         return Ok(());
     }
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read under the lock: another process may be taking the same steps.
+        // Read again under the lock: another process may be migrating.
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let Some(step) = usize::try_from(version).ok().and_then(|index| steps.get(index)) else { return Ok(()) };
         transaction.execute_batch(step)?;
@@ -361,16 +361,19 @@ mod tests {
     }
 
     #[test]
-    fn databases_of_others_are_refused() {
-        let check = |batch: &str, expected: Result<i64, Refusal>| {
+    fn databases_of_other_programs_are_refused() {
+        let check = |batch: &str, expected: Result<i64, SchemaRefusal>| {
             let connection = Connection::open_in_memory().unwrap();
             connection.execute_batch(batch).unwrap();
             assert_eq!(version(&connection).unwrap(), expected, "{batch}");
         };
         check("", Ok(0));
-        check("CREATE TABLE bookmarks (url)", Err(Refusal::Foreign));
-        check("PRAGMA user_version = 1", Err(Refusal::Foreign));
+        check("CREATE TABLE bookmarks (url)", Err(SchemaRefusal::OtherProgram));
+        check("PRAGMA user_version = 1", Err(SchemaRefusal::OtherProgram));
         check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"), Ok(1));
-        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"), Err(Refusal::Newer(99)));
+        check(
+            &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"),
+            Err(SchemaRefusal::Newer(99)),
+        );
     }
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use crate::Store;
-use crate::column::{Count, Json, named};
+use crate::column::{Json, UnsignedColumn, named};
 use crate::error::StoreError;
 
-/// What is known of a session when it begins.
+/// The properties of a new session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewSession {
     /// The plan's name: `buffer-size`, `stream`, or a file's.
@@ -19,15 +19,15 @@ pub struct NewSession {
     pub seed: u64,
     /// "Within x of the best", as a share.
     pub margin: f64,
-    /// Version of bytegauge that measures.
+    /// Version of bytegauge that measures it.
     pub version: String,
     /// The resolved plan, for `--resume`.
     pub plan: Value,
     /// The machine before the first trial.
     pub machine: Value,
-    /// What the plan collapsed or refused.
+    /// Notes on collapsed or refused parts of the plan.
     pub notes: Vec<String>,
-    /// When it began, nanoseconds of Unix time.
+    /// Its start, nanoseconds of Unix time.
     pub started_unix_ns: u64,
 }
 
@@ -36,11 +36,11 @@ pub struct NewSession {
 pub struct SessionSummary {
     /// Its number.
     pub id: SessionId,
-    /// When it began, nanoseconds of Unix time.
+    /// Its start, nanoseconds of Unix time.
     pub started_unix_ns: u64,
-    /// When it ended, nanoseconds of Unix time.
+    /// Its end, nanoseconds of Unix time.
     pub finished_unix_ns: Option<u64>,
-    /// How it stands.
+    /// Its status.
     pub status: SessionStatus,
     /// The plan's name.
     pub plan_name: String,
@@ -48,20 +48,20 @@ pub struct SessionSummary {
     pub workload: String,
     /// Version of bytegauge that measured it.
     pub version: String,
-    /// Brought in by `import`: measured elsewhere, never resumed.
+    /// Whether it was imported: measured elsewhere, never resumed.
     pub imported: bool,
-    /// The name it was kept under (`--save`).
+    /// The name given with `--save`.
     pub saved: Option<String>,
-    /// How many groups it has.
+    /// Number of groups.
     pub groups: u64,
-    /// How many choices it has: cells without twins and floors.
+    /// Number of options: cells without A/A controls and floors.
     pub cells: u64,
-    /// How many trials it has, of any outcome.
+    /// Number of trials, of any outcome.
     pub trials: u64,
 }
 
 impl Store {
-    /// Begins a session; its status is `running`.
+    /// Creates a session with status `running`.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -95,7 +95,7 @@ impl Store {
         self.require(id, changed > 0)
     }
 
-    /// Keeps what was changed of a session's plan once it was known how fast its machine is, for `--resume`.
+    /// Stores a changed plan for `--resume`, after the harness has measured the machine's speed.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be written.
@@ -105,7 +105,7 @@ impl Store {
         self.require(id, changed > 0)
     }
 
-    /// Ends a session: how it stands, when, and the machine after its last trial.
+    /// Ends a session: stores its status, the time, and the machine after its last trial.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be written.
@@ -117,12 +117,12 @@ impl Store {
         machine_after: &Value,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE sessions SET status = ?2, finished_unix_ns = ?3, machine_after = ?4 WHERE id = ?1";
-        let values = params![id.0, status.name(), Count(finished_unix_ns), Json(machine_after)];
+        let values = params![id.0, status.name(), UnsignedColumn(finished_unix_ns), Json(machine_after)];
         let changed = self.write(|c| Ok(c.execute(sql, values)?))?;
         self.require(id, changed > 0)
     }
 
-    /// Adds a note to a session, unless it stands there already.
+    /// Adds a note to a session, unless it already has it.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be written.
@@ -177,7 +177,7 @@ impl Store {
             .map(|id: Option<i64>| id.map(SessionId))
     }
 
-    /// The newest session that was begun here and did not end, of one plan or of any: what `--resume` takes.
+    /// The newest session that was measured here and did not end, of one plan or of any: the default of `--resume`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -188,8 +188,8 @@ impl Store {
         self.read(|c| Ok(c.query_row(sql, values, |row| row.get(0))?)).map(|id: Option<i64>| id.map(SessionId))
     }
 
-    /// The sessions whose status is `running`, the newest first. Those that were killed are among them:
-    /// [`Store::is_owned`] tells them apart.
+    /// The sessions with status `running`, the newest first. They include killed ones: [`Store::is_owned`] tells
+    /// whether a session still runs.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -201,14 +201,14 @@ impl Store {
         })
     }
 
-    /// How a session stands, and how many trials it has: what a watcher asks often, so it reads no more.
+    /// The status of a session and its number of trials. Watchers call this often, so it reads no more.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be read.
     pub fn standing(&self, id: SessionId) -> Result<(SessionStatus, u64), StoreError> {
         let sql =
             "SELECT status, (SELECT count(*) FROM trials WHERE session = sessions.id) FROM sessions WHERE id = ?1";
-        let row = |row: &Row<'_>| Ok((named(row, 0, SessionStatus::from_name)?, row.get::<_, Count>(1)?.0));
+        let row = |row: &Row<'_>| Ok((named(row, 0, SessionStatus::from_name)?, row.get::<_, UnsignedColumn>(1)?.0));
         let found = self.read(|c| Ok(c.prepare_cached(sql)?.query_row([id.0], row).optional()?))?;
         found.ok_or_else(|| self.no_session(id))
     }
@@ -222,15 +222,15 @@ impl Store {
     }
 }
 
-/// Writes a session as given, but for its number.
+/// Inserts a session as given, with a new number.
 pub(crate) fn insert(connection: &Connection, record: &SessionRecord) -> Result<SessionId, StoreError> {
     connection.execute(
         "INSERT INTO sessions (started_unix_ns, finished_unix_ns, status, plan_name, workload, seed, margin, version,
          plan, machine, machine_after, notes, imported)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
-            Count(record.started_unix_ns),
-            record.finished_unix_ns.map(Count),
+            UnsignedColumn(record.started_unix_ns),
+            record.finished_unix_ns.map(UnsignedColumn),
             record.status.name(),
             record.plan_name,
             record.workload,
@@ -250,16 +250,16 @@ pub(crate) fn insert(connection: &Connection, record: &SessionRecord) -> Result<
 fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
     Ok(SessionSummary {
         id: SessionId(row.get(0)?),
-        started_unix_ns: row.get::<_, Count>(1)?.0,
-        finished_unix_ns: row.get::<_, Option<Count>>(2)?.map(|n| n.0),
+        started_unix_ns: row.get::<_, UnsignedColumn>(1)?.0,
+        finished_unix_ns: row.get::<_, Option<UnsignedColumn>>(2)?.map(|n| n.0),
         status: named(row, 3, SessionStatus::from_name)?,
         plan_name: row.get(4)?,
         workload: row.get(5)?,
         version: row.get(6)?,
         imported: row.get(7)?,
-        groups: row.get::<_, Count>(8)?.0,
-        cells: row.get::<_, Count>(9)?.0,
-        trials: row.get::<_, Count>(10)?.0,
+        groups: row.get::<_, UnsignedColumn>(8)?.0,
+        cells: row.get::<_, UnsignedColumn>(9)?.0,
+        trials: row.get::<_, UnsignedColumn>(10)?.0,
         saved: row.get(11)?,
     })
 }
@@ -267,8 +267,8 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
 fn record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
     Ok(SessionRecord {
         id: SessionId(row.get(0)?),
-        started_unix_ns: row.get::<_, Count>(1)?.0,
-        finished_unix_ns: row.get::<_, Option<Count>>(2)?.map(|n| n.0),
+        started_unix_ns: row.get::<_, UnsignedColumn>(1)?.0,
+        finished_unix_ns: row.get::<_, Option<UnsignedColumn>>(2)?.map(|n| n.0),
         status: named(row, 3, SessionStatus::from_name)?,
         plan_name: row.get(4)?,
         workload: row.get(5)?,

@@ -1,4 +1,5 @@
-//! Trials: one row, one more for each end, and one transaction; their interval series stand apart and are read on demand.
+//! Trials: one row and one more for each end, in one transaction. Interval series are stored separately and read on
+//! demand.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +13,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::Store;
-use crate::column::{Count, Json, named, unknown};
+use crate::column::{Json, UnsignedColumn, named, unknown};
 use crate::counters;
 use crate::detail::EndDetail;
 use crate::error::StoreError;
@@ -23,24 +24,25 @@ use crate::outcome;
 pub struct Series {
     /// The trial's cell.
     pub cell: CellId,
-    /// What the trial was for.
+    /// The purpose of the trial.
     pub stage: Stage,
     /// The trial's block.
     pub block: u64,
-    /// The trial's place in the block's order.
+    /// The trial's position in the block.
     pub position: u32,
     /// The end that counted.
     pub end: EndRole,
     /// The flow, from 0.
     pub flow: usize,
-    /// Length of the trial's warm-up and window, nanoseconds. What bins hold beyond it came while the ends were closing.
+    /// Length of the trial's warm-up and window, nanoseconds. Later bins hold data that arrived while the ends were
+    /// closing.
     pub measured_ns: u64,
     /// The bins, over warm-up and window.
     pub bins: Vec<Bin>,
 }
 
 impl Store {
-    /// Keeps one trial, with its series, in one transaction.
+    /// Stores one trial, with its series, in one transaction.
     ///
     /// # Errors
     /// When its cell was never added, or the store cannot be written.
@@ -63,8 +65,8 @@ impl Store {
         let mut trials = Vec::new();
         self.read(|c| {
             let sql = "SELECT count(*) FROM trials WHERE session = ?1";
-            let count = c.prepare_cached(sql)?.query_row([session.0], |row| row.get::<_, Count>(0))?;
-            // Growing by doubling would touch most of a hundred megabytes twice.
+            let count = c.prepare_cached(sql)?.query_row([session.0], |row| row.get::<_, UnsignedColumn>(0))?;
+            // Growing by doubling would copy most of a hundred megabytes twice.
             trials.reserve_exact(count.0 as usize);
             visit(c, session, |_, trial| {
                 trials.push(trial);
@@ -74,14 +76,14 @@ impl Store {
         Ok(trials)
     }
 
-    /// When each trial of a session was, in the order of measurement.
+    /// The start and length of each trial of a session, in the order of measurement.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn trial_times(&self, session: SessionId) -> Result<Vec<TrialTime>, StoreError> {
         let sql = "SELECT started_unix_ns, wall_ns, outcome = ?2 FROM trials WHERE session = ?1 ORDER BY id";
         let times = |row: &Row<'_>| {
-            let (began_unix_ns, wall_ns) = (row.get::<_, Count>(0)?.0, row.get::<_, Count>(1)?.0);
+            let (began_unix_ns, wall_ns) = (row.get::<_, UnsignedColumn>(0)?.0, row.get::<_, UnsignedColumn>(1)?.0);
             Ok(TrialTime { began_unix_ns, wall_ns, is_measured: row.get(2)? })
         };
         let measured = Outcome::Measured.name();
@@ -135,7 +137,7 @@ fn insertion(table: &str, columns: &[&str]) -> String {
     format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), vec!["?"; columns.len()].join(", "))
 }
 
-/// Trials with a row for each of their ends, or one where nobody took part.
+/// Trials with a row for each of their ends, or one row without ends.
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let of =
         |table: &str, names: &[&str]| names.iter().map(|name| format!("{table}.{name}")).collect::<Vec<_>>().join(", ");
@@ -147,7 +149,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Where the number of the trial, and then its ends' columns, begin in [`SELECT`].
+/// The index of the trial's number in [`SELECT`]; its ends' columns follow.
 const ID: usize = COLUMNS.len();
 
 /// Writes a trial, its ends and their series.
@@ -194,7 +196,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
 }
 
 fn integer(count: u64) -> Value {
-    // As `Count` does: the sign bit is one more bit.
+    // Like `UnsignedColumn`: the sign bit is a normal bit.
     Value::Integer(count.cast_signed())
 }
 
@@ -215,7 +217,7 @@ fn insert_series(
     Ok(())
 }
 
-/// Hands every trial of a session to `each`, in the order of measurement, with its row number.
+/// Calls `each` for every trial of a session, in the order of measurement, with its row number.
 pub(crate) fn visit(
     connection: &Connection,
     session: SessionId,
@@ -238,13 +240,13 @@ pub(crate) fn visit(
     gathered.map_or(Ok(()), |(id, trial)| each(id, trial))
 }
 
-/// Gives a trial back the series that its row does not hold.
+/// Adds the series to a trial, which its row does not hold.
 pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached("SELECT role, flow, bins FROM series WHERE trial = ?1")?;
     let mut rows = statement.query([id])?;
     while let Some(row) = rows.next()? {
         let end = trial.ends.get_mut(named(row, 0, EndRole::from_name)?);
-        let index = row.get::<_, Count>(1)?.0 as usize;
+        let index = row.get::<_, UnsignedColumn>(1)?.0 as usize;
         if let Some(flow) = end.and_then(|end| end.flows.get_mut(index)) {
             flow.series = bins(row, 2)?;
         }
@@ -255,7 +257,7 @@ pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -
 /// A trial without its ends.
 fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
     let outcome_name = row.get_ref(6)?.as_str()?;
-    let count = |index| row.get::<_, Count>(index).map(|count| count.0);
+    let count = |index| row.get::<_, UnsignedColumn>(index).map(|count| count.0);
     Ok(Trial {
         cell: CellId(row.get(1)?),
         stage: named(row, 2, Stage::from_name)?,
@@ -274,7 +276,7 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
     })
 }
 
-/// Adds the end that a row holds, if any took part.
+/// Adds the end in a row, if there is one.
 fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
     const ROLE: usize = ID + 1;
     const CPU: usize = ID + 2;
@@ -283,7 +285,7 @@ fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
         return Ok(());
     }
     let role = named(row, ROLE, EndRole::from_name)?;
-    trial.cpus.extend(row.get::<_, Option<Count>>(CPU)?.map(|cpu| (role, cpu.0 as usize)));
+    trial.cpus.extend(row.get::<_, Option<UnsignedColumn>>(CPU)?.map(|cpu| (role, cpu.0 as usize)));
     if let Some(counters) = end_counters(row, COUNTERS)? {
         let detail = row.get::<_, Json<EndDetail>>(COUNTERS + counters::COUNT)?.0;
         trial.ends.0.insert(role, detail.rebuild(counters));
@@ -291,12 +293,12 @@ fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The counters of one end; `None` where the end did not report.
+/// The counters of one end; `None` if the end did not report.
 fn end_counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<[u64; counters::COUNT]>> {
-    let Some(Count(bytes)) = row.get(first)? else { return Ok(None) };
+    let Some(UnsignedColumn(bytes)) = row.get(first)? else { return Ok(None) };
     let mut counts = [bytes; counters::COUNT];
     for (offset, count) in counts.iter_mut().enumerate().skip(1) {
-        *count = row.get::<_, Count>(first + offset)?.0;
+        *count = row.get::<_, UnsignedColumn>(first + offset)?.0;
     }
     Ok(Some(counts))
 }
@@ -305,11 +307,11 @@ fn series_row(row: &Row<'_>) -> rusqlite::Result<Series> {
     Ok(Series {
         cell: CellId(row.get(0)?),
         stage: named(row, 1, Stage::from_name)?,
-        block: row.get::<_, Count>(2)?.0,
+        block: row.get::<_, UnsignedColumn>(2)?.0,
         position: row.get(3)?,
         end: named(row, 4, EndRole::from_name)?,
-        flow: row.get::<_, Count>(5)?.0 as usize,
-        measured_ns: row.get::<_, Count>(6)?.0.saturating_add(row.get::<_, Count>(7)?.0),
+        flow: row.get::<_, UnsignedColumn>(5)?.0 as usize,
+        measured_ns: row.get::<_, UnsignedColumn>(6)?.0.saturating_add(row.get::<_, UnsignedColumn>(7)?.0),
         bins: bins(row, 8)?,
     })
 }

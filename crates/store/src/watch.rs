@@ -1,5 +1,5 @@
-//! Whether the file is still there: an open database takes transactions long after its file was deleted, replaced or
-//! cut short, and all of them would be lost with the process.
+//! Detects that the file was deleted, replaced or cut short. An open database continues to accept transactions then,
+//! and all of them would be lost when the process ends.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,33 +9,33 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// What a file was when it was last looked at; nothing for one that is not watched.
+/// The last known state of a file; `None` if it is not watched.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
-    seen: Option<Seen>,
+pub(crate) struct FileWatch {
+    seen: Option<FileState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct FileState {
     device: u64,
     inode: u64,
     len: u64,
 }
 
-impl Watch {
-    /// Watches a file that was opened.
-    pub(crate) fn on(path: &Path) -> Watch {
-        Watch { seen: seen(path) }
+impl FileWatch {
+    /// Starts to watch a file that was opened.
+    pub(crate) fn on(path: &Path) -> FileWatch {
+        FileWatch { seen: seen(path) }
     }
 
-    /// What became of the file since, if anything did: said once.
+    /// The change of the file since the last check, reported once.
     pub(crate) fn look(&mut self, path: &Path) -> Option<&'static str> {
         let before = self.seen.take()?;
         let Some(now) = seen(path) else { return Some("deleted") };
         if (before.device, before.inode) != (now.device, now.inode) {
             return Some("replaced");
         }
-        // Nothing of ours makes it shorter.
+        // bytegauge never shortens the file.
         if now.len < before.len {
             return Some("cut short");
         }
@@ -44,12 +44,12 @@ impl Watch {
     }
 }
 
-fn seen(path: &Path) -> Option<Seen> {
+fn seen(path: &Path) -> Option<FileState> {
     let metadata = path.metadata().ok()?;
-    Some(Seen { device: metadata.dev(), inode: metadata.ino(), len: metadata.len() })
+    Some(FileState { device: metadata.dev(), inode: metadata.ino(), len: metadata.len() })
 }
 
-/// Writes all that the open database holds to a new file beside the old one.
+/// Writes the content of the open database to a new file in the same folder.
 pub(crate) fn save(connection: &Connection, path: &Path) -> Result<PathBuf, String> {
     let names = (1..100).map(|number| {
         let mut name: OsString = path.as_os_str().to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn save(connection: &Connection, path: &Path) -> Result<PathBuf, Stri
         PathBuf::from(name)
     });
     let free = names.into_iter().find(|name| !name.exists()).ok_or("too many files were saved already")?;
-    // SQLite takes the bytes of a path as they are.
+    // SQLite takes a path as bytes.
     let name = ToSqlOutput::Borrowed(ValueRef::Text(free.as_os_str().as_bytes()));
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| error.to_string())?;
     Ok(free)

@@ -181,7 +181,12 @@ fn the_published_text_needs_no_mapping() {
     assert!((median - 7444.7).abs() < 0.1, "{median}");
     assert_eq!(number(&cells[2]["counters"]["short_reads"]), 21315);
     assert!(document["environment"]["grade"].is_null(), "nothing is known about that machine");
-    bench.run("report --full").exits(0).prints(&["unix", "/dev/zero", "imported", "cannot be told from the choice"]);
+    bench.run("report --full").exits(0).prints(&[
+        "unix",
+        "/dev/zero",
+        "imported",
+        "cannot be separated from the choice",
+    ]);
     for format in ["csv", "markdown"] {
         bench.run(&format!("report --format {format}")).exits(0);
     }

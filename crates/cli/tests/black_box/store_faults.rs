@@ -115,7 +115,7 @@ fn a_store_that_may_only_be_read() {
     let bench = Bench::new();
     bench.run(NULL).exits(0);
     let ran = bench.shell(&format!("chmod 444 data/bytegauge/* && exec {drop} \"$BYTEGAUGE\" {NULL}"));
-    check_refused(ran, &["may only be read"]);
+    check_refused(ran, &["is read-only"]);
     bench.run("report 1").exits(0);
 }
 

@@ -1,8 +1,7 @@
-//! Rows of a table as groups, cells and blocks.
+//! Arranges the rows of a table as groups, cells and blocks.
 //!
-//! Rows that agree in every condition are a group, those that also agree in every choice a cell; the nth
-//! row of each cell of a group is its nth block, as if it had been measured so. Names and numbers that the
-//! table itself gives (an export of ours does) are kept.
+//! Rows that agree in every condition form a group; rows that also agree in every other factor form a cell. The nth row
+//! of each cell of a group is its nth block. Names and numbers in the table (as in an export of bytegauge) are kept.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -21,10 +20,10 @@ use super::observation::{Observation, conditions};
 use super::serial::{self, Visit};
 use super::{Draft, ImportError};
 
-/// "Within 5 % of the best", as the plans have it.
+/// The margin of "within 5 % of the best", as in the plans.
 const MARGIN: f64 = 0.05;
 
-/// Makes a session of the rows of a table.
+/// Builds a session from the rows of a table.
 pub(super) fn arrange(
     rows: Vec<Observation>,
     name: Option<String>,
@@ -33,84 +32,84 @@ pub(super) fn arrange(
     if rows.is_empty() {
         return Err(ImportError::Empty);
     }
-    let mut families = Families::default();
-    let homes = rows.iter().map(|row| families.place(row)).collect::<Result<Vec<_>, _>>()?;
-    let numbers = block_numbers(&rows, &homes);
-    let serial = serial::in_one_go(visits(&rows, &homes));
+    let mut found = GroupsAndCells::default();
+    let places = rows.iter().map(|row| found.place(row)).collect::<Result<Vec<_>, _>>()?;
+    let numbers = block_numbers(&rows, &places);
+    let serial = serial::in_one_go(visits(&rows, &places));
 
     let mut seen: HashSet<(u64, usize)> = HashSet::new();
     let mut blocks: BTreeMap<u64, BlockRecord> = BTreeMap::new();
     let mut measured: BTreeMap<u64, HashSet<usize>> = BTreeMap::new();
-    let mut places: HashMap<u64, u32> = HashMap::new();
+    let mut next_positions: HashMap<u64, u32> = HashMap::new();
     let mut trials = Vec::with_capacity(rows.len());
-    for ((row, home), number) in rows.into_iter().zip(&homes).zip(numbers) {
+    for ((row, row_place), number) in rows.into_iter().zip(&places).zip(numbers) {
         let mut trial = row.trial;
-        if trial.stage == Stage::Confirm && !seen.insert((number, home.cell)) {
-            let id = &families.cells[home.cell].cell.id;
-            let reason = format!("cell {id} stands twice in block {number}; without a block column rows are numbered");
+        if trial.stage == Stage::Confirm && !seen.insert((number, row_place.cell)) {
+            let id = &found.cells[row_place.cell].cell.id;
+            let reason = format!("cell {id} is twice in block {number}; without a block column rows are numbered");
             return Err(ImportError::Line { line: row.line, reason });
         }
-        let place = places.entry(number).or_default();
-        trial.cell = families.cells[home.cell].cell.id.clone();
+        let next_position = next_positions.entry(number).or_default();
+        trial.cell = found.cells[row_place.cell].cell.id.clone();
         trial.block = number;
-        trial.position = row.position.unwrap_or(*place);
-        *place += 1;
+        trial.position = row.position.unwrap_or(*next_position);
+        *next_position += 1;
         if trial.outcome == Outcome::Measured {
-            measured.entry(number).or_default().insert(home.cell);
+            measured.entry(number).or_default().insert(row_place.cell);
         }
-        families.stages[home.group].entry(trial.stage).or_default().insert(home.cell);
+        found.stages[row_place.group].entry(trial.stage).or_default().insert(row_place.cell);
         blocks.entry(number).or_insert_with(|| BlockRecord {
             index: number,
-            group: families.groups[home.group].group.id.clone(),
+            group: found.groups[row_place.group].group.id.clone(),
             stage: trial.stage,
             started_unix_ns: trial.started_unix_ns,
-            // Settled below where the table does not say: then it is whole if every cell was measured in it.
+            // Set below if the table does not show it: a block is then complete if every cell was measured in it.
             complete: row.block_complete.unwrap_or(false),
             surroundings: Surroundings::default(),
         });
         if row.block_complete.is_some() {
-            families.told.insert(number);
+            found.with_completeness.insert(number);
         }
         trials.push(trial);
     }
-    for block in blocks.values_mut().filter(|block| !families.told.contains(&block.index)) {
-        let group = families.groups.iter().position(|row| row.group.id == block.group);
-        let expected = group.and_then(|group| families.stages[group].get(&block.stage));
+    for block in blocks.values_mut().filter(|block| !found.with_completeness.contains(&block.index)) {
+        let group = found.groups.iter().position(|row| row.group.id == block.group);
+        let expected = group.and_then(|group| found.stages[group].get(&block.stage));
         block.complete = measured.get(&block.index) == expected;
     }
     let workload = trials.first().map_or(Workload::default(), |trial| trial.workload);
     let mut session = session(name, workload, &warnings);
     if !serial.is_empty() {
-        let ids: Vec<String> = serial.iter().map(|&group| families.groups[group].group.id.to_string()).collect();
+        let ids: Vec<String> = serial.iter().map(|&group| found.groups[group].group.id.to_string()).collect();
         session.notes.push(serial::note(&ids));
     }
-    let Families { groups, cells, .. } = families;
+    let GroupsAndCells { groups, cells, .. } = found;
     Ok(Draft { session, groups, cells, blocks: blocks.into_values().collect(), trials, warnings })
 }
 
-/// The groups and cells found so far.
+/// The groups and cells found.
 #[derive(Default)]
-struct Families {
+struct GroupsAndCells {
     groups: Vec<GroupRow>,
     cells: Vec<CellRow>,
     group_by_key: HashMap<GroupKey, usize>,
     cell_by_key: HashMap<(usize, CellKey), usize>,
-    /// Where rows that name neither are, by the levels that they share.
-    homes: HashMap<*const Spec, Home>,
+    /// The place of rows without a group or cell name, by their shared levels.
+    places: HashMap<*const Spec, RowPlace>,
     /// Per group, the cells that each stage visits.
     stages: Vec<HashMap<Stage, HashSet<usize>>>,
-    /// The blocks of which the table says whether they are whole.
-    told: HashSet<u64>,
+    /// Blocks for which the table shows whether they are complete.
+    with_completeness: HashSet<u64>,
 }
 
-/// Where a row belongs.
+/// The group and cell of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Home {
+struct RowPlace {
     group: usize,
     cell: usize,
 }
 
-/// A name that the table gives, or the levels that make the difference.
+/// The key of a group or cell: a name in the table, or the levels that distinguish it.
 #[derive(PartialEq, Eq, Hash)]
 enum GroupKey {
     Named(String),
@@ -123,13 +122,14 @@ enum CellKey {
     Spec(Box<Spec>),
 }
 
-impl Families {
-    fn place(&mut self, row: &Observation) -> Result<Home, ImportError> {
-        // Rows of one cell share their levels: whoever names neither group nor cell is at home where the last one was.
+impl GroupsAndCells {
+    fn place(&mut self, row: &Observation) -> Result<RowPlace, ImportError> {
+        // Rows of one cell share their levels, so a row without names belongs to the group and cell of the previous row
+        // with the same levels.
         let unnamed = row.group.is_none() && row.cell.is_none();
         let shared = Rc::as_ptr(&row.factors);
-        if let Some(home) = self.homes.get(&shared).filter(|_| unnamed) {
-            return Ok(*home);
+        if let Some(row_place) = self.places.get(&shared).filter(|_| unnamed) {
+            return Ok(*row_place);
         }
         let conditions = conditions(&row.factors);
         let key = match &row.group {
@@ -160,54 +160,53 @@ impl Families {
             index
         });
         if self.cells[cell].cell.factors != *row.factors {
-            let reason = format!("cell {} has other levels here than in a line above", self.cells[cell].cell.id);
+            let reason = format!("cell {} has other levels here than in an earlier line", self.cells[cell].cell.id);
             return Err(ImportError::Line { line: row.line, reason });
         }
-        let home = Home { group, cell };
+        let row_place = RowPlace { group, cell };
         if unnamed {
-            self.homes.insert(shared, home);
+            self.places.insert(shared, row_place);
         }
-        Ok(home)
+        Ok(row_place)
     }
 }
 
-/// The block of every row. The table's own numbers are kept if each belongs to one group; else they are
-/// repetitions within a group, as they are where the table has none.
-fn block_numbers(rows: &[Observation], homes: &[Home]) -> Vec<u64> {
+/// The block of every row. The table's own numbers are kept if each belongs to one group. Otherwise, and in tables
+/// without numbers, blocks are the repetitions within a group.
+fn block_numbers(rows: &[Observation], places: &[RowPlace]) -> Vec<u64> {
     let mut owner: HashMap<u64, usize> = HashMap::new();
-    let own = rows
-        .iter()
-        .zip(homes)
-        .all(|(row, home)| row.block.is_some_and(|block| *owner.entry(block).or_insert(home.group) == home.group));
+    let own = rows.iter().zip(places).all(|(row, row_place)| {
+        row.block.is_some_and(|block| *owner.entry(block).or_insert(row_place.group) == row_place.group)
+    });
     if own {
         return rows.iter().filter_map(|row| row.block).collect();
     }
-    let mut repetitions: HashMap<Home, u64> = HashMap::new();
+    let mut repetitions: HashMap<RowPlace, u64> = HashMap::new();
     let mut numbers: HashMap<(usize, u64), u64> = HashMap::new();
     rows.iter()
-        .zip(homes)
-        .map(|(row, home)| {
-            let repetition = repetitions.entry(*home).or_default();
+        .zip(places)
+        .map(|(row, row_place)| {
+            let repetition = repetitions.entry(*row_place).or_default();
             let label = row.block.unwrap_or(*repetition);
             *repetition += 1;
             let next = numbers.len() as u64;
-            *numbers.entry((home.group, label)).or_insert(next)
+            *numbers.entry((row_place.group, label)).or_insert(next)
         })
         .collect()
 }
 
-/// What is compared, in the order of the table.
-fn visits(rows: &[Observation], homes: &[Home]) -> Vec<Visit> {
+/// The measured rows of compared cells, in the order of the table.
+fn visits(rows: &[Observation], places: &[RowPlace]) -> Vec<Visit> {
     let compared = |row: &Observation| {
         row.kind == CellKind::Candidate && row.trial.stage == Stage::Confirm && row.trial.outcome == Outcome::Measured
     };
-    let visit = |(row, home): (&Observation, &Home)| Visit {
+    let visit = |(row, row_place): (&Observation, &RowPlace)| Visit {
         started_unix_ns: row.trial.started_unix_ns,
         block: row.block.unwrap_or(0),
-        group: home.group,
-        cell: home.cell,
+        group: row_place.group,
+        cell: row_place.cell,
     };
-    rows.iter().zip(homes).filter(|(row, _)| compared(row)).map(visit).collect()
+    rows.iter().zip(places).filter(|(row, _)| compared(row)).map(visit).collect()
 }
 
 fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> SessionRecord {

@@ -5,7 +5,7 @@ use bytegauge_model::Level;
 use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::{Fields, Shelf};
-use super::target::{self, Target};
+use super::target::{self, ColumnTarget};
 use super::{Draft, Format, ImportError, Parser};
 
 /// A table of trials with a header line.
@@ -68,7 +68,7 @@ fn wrong(error: &::csv::Error) -> ImportError {
 /// What the columns stand for.
 struct Columns {
     /// Column index and target.
-    targets: Vec<(usize, Target)>,
+    targets: Vec<(usize, ColumnTarget)>,
     /// What every row says alike.
     constants: Fields,
     warnings: Vec<String>,
@@ -78,7 +78,7 @@ impl Columns {
     fn new(header: &[String], map: &[(String, String)]) -> Result<Columns, ImportError> {
         let found = || header.join(", ");
         let mapping = Mapping::new(map)?;
-        let mut targets: Vec<(usize, Target)> = Vec::new();
+        let mut targets: Vec<(usize, ColumnTarget)> = Vec::new();
         for pair in &mapping.columns {
             let Some(index) = header.iter().position(|heading| heading == pair.theirs) else {
                 let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
@@ -106,18 +106,20 @@ impl Columns {
         // A duration without a unit is refused, as on the command line, except in a table that `export` wrote.
         constants.in_base_units =
             ["session", "block_complete"].iter().all(|ours| header.iter().any(|name| name == ours));
-        let has = |is: fn(&Target) -> bool| {
+        let has = |is: fn(&ColumnTarget) -> bool| {
             targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
         };
         let of_calls = !has(|target| is_factor(target, "read_size"))
-            && has(|target| is_factor(target, "request") || matches!(target, Target::CallRate | Target::Completed));
+            && has(|target| {
+                is_factor(target, "request") || matches!(target, ColumnTarget::CallRate | ColumnTarget::Completed)
+            });
         for Need { what, name, met_by } in if of_calls { OF_CALLS } else { OF_STREAMS } {
             if !has(*met_by) {
                 return Err(ImportError::MissingColumn { what, name, found: found() });
             }
         }
-        if !has(|target| matches!(target, Target::Wall(_))) {
-            if !has(|target| matches!(target, Target::Rate(_) | Target::CallRate)) {
+        if !has(|target| matches!(target, ColumnTarget::Wall(_))) {
+            if !has(|target| matches!(target, ColumnTarget::Rate(_) | ColumnTarget::CallRate)) {
                 return Err(ImportError::MissingColumn {
                     what: "the length of a trial",
                     name: "duration_sec",
@@ -133,8 +135,8 @@ impl Columns {
     }
 }
 
-fn is_factor(target: &Target, name: &str) -> bool {
-    matches!(target, Target::Factor(factor) if factor.name == name)
+fn is_factor(target: &ColumnTarget, name: &str) -> bool {
+    matches!(target, ColumnTarget::Factor(factor) if factor.name == name)
 }
 
 /// Something that every trial needs.
@@ -144,7 +146,7 @@ struct Need {
     /// A name of ours that brings it.
     name: &'static str,
     /// Every target that brings it.
-    met_by: fn(&Target) -> bool,
+    met_by: fn(&ColumnTarget) -> bool,
 }
 
 const TRANSPORT: Need =
@@ -156,7 +158,7 @@ const OF_CALLS: &[Need] = &[
     Need {
         what: "calls or their rate",
         name: "calls_per_second",
-        met_by: |target| matches!(target, Target::Completed | Target::CallRate),
+        met_by: |target| matches!(target, ColumnTarget::Completed | ColumnTarget::CallRate),
     },
 ];
 
@@ -166,6 +168,6 @@ const OF_STREAMS: &[Need] = &[
     Need {
         what: "bytes or throughput",
         name: "throughput_mib_s",
-        met_by: |target| matches!(target, Target::Bytes | Target::Rate(_)),
+        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_)),
     },
 ];

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::format::Format;
 
-/// Why data were not imported. Nothing of them is in the store then.
+/// Why data were not imported. The store is unchanged then.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// The file cannot be read.
@@ -16,24 +16,24 @@ pub enum ImportError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What holds no data by itself.
+    /// The path is not a regular file.
     #[error("{path} is {kind}, not a file: pipe its data in with `bytegauge import - <{path}`")]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         kind: &'static str,
     },
-    /// More than is read into memory.
+    /// The data exceed the memory limit.
     #[error("the data are larger than {max}: split them, or leave out columns that are not imported")]
     TooLarge {
-        /// The most that is read.
+        /// The limit.
         max: Bytes,
     },
-    /// Reading failed, or the data are no text.
+    /// Reading failed, or the data are not UTF-8.
     #[error("cannot read the data: {0}: they must be UTF-8 text (csv, jsonl or text tables)")]
     Read(#[from] io::Error),
     /// No format fits.
@@ -45,9 +45,9 @@ pub enum ImportError {
     /// Not one of [`FORMATS`](super::FORMATS).
     #[error("no import format is called `{name}`{hint}")]
     UnknownFormat {
-        /// The text given.
+        /// The given text.
         name: String,
-        /// The likely intention, or the names that exist.
+        /// The likely intention, or the valid names.
         hint: String,
     },
     /// The data hold no trial.
@@ -55,7 +55,7 @@ pub enum ImportError {
     Empty,
     /// An export of a later version.
     #[error(
-        "the data were exported by a newer bytegauge (lines of version {found}, this one knows {known}): upgrade bytegauge"
+        "the data were exported by a newer bytegauge (line version {found}; this version supports {known}): upgrade bytegauge"
     )]
     Newer {
         /// The version found.
@@ -63,76 +63,76 @@ pub enum ImportError {
         /// The newest version known.
         known: u64,
     },
-    /// A line that cannot be understood.
-    // Lines of others may be long; what is wrong with them need not be.
-    #[error("line {line}: {reason:.500}: mend the line or take it out; nothing was imported")]
+    /// A line that cannot be parsed.
+    // Lines may be long; the message is cut.
+    #[error("line {line}: {reason:.500}: fix the line or remove it; nothing was imported")]
     Line {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A table without a column that every trial needs.
+    /// A required column is missing.
     #[error(
         "no column for {what}; the columns are {found:.500}: name it with --map {name}=COLUMN, \
          or give every row one value with --map {name}==VALUE"
     )]
     MissingColumn {
-        /// What is missing, in words.
+        /// The missing value.
         what: &'static str,
-        /// A name of ours that would bring it.
+        /// A column name that would provide it.
         name: &'static str,
-        /// The columns that are there.
+        /// The existing columns.
         found: String,
     },
-    /// The left side of a mapping.
+    /// The name in a mapping is unknown.
     #[error("--map {ours}={theirs}: nothing is called `{ours}`{hint}")]
     MapUnknown {
-        /// Our side.
+        /// The name in bytegauge.
         ours: String,
-        /// Their side.
+        /// The column in the data.
         theirs: String,
-        /// The likely intention, or the names that exist.
+        /// The likely intention, or the valid names.
         hint: String,
     },
-    /// The right side of a mapping.
+    /// The column in a mapping does not exist.
     #[error(
         "--map {ours}={theirs}: there is no such column; the columns are {found:.500} (for one level in every row write --map {ours}=={theirs})"
     )]
     MapNoColumn {
-        /// Our side.
+        /// The name in bytegauge.
         ours: String,
-        /// Their side.
+        /// The column in the data.
         theirs: String,
-        /// The columns that are there.
+        /// The existing columns.
         found: String,
     },
-    /// Two sources for one thing.
+    /// Two columns are mapped to one name.
     #[error("--map {ours}={theirs}: {ours} is mapped twice: leave one of the two out")]
     MapTwice {
-        /// Our side.
+        /// The name in bytegauge.
         ours: String,
-        /// Their side.
+        /// The column in the data.
         theirs: String,
     },
-    /// A mapping for data that have no columns.
+    /// A mapping for a format without columns.
     #[error("--map {ours}={theirs}: data in the format {format} have no columns to map: leave --map out")]
     MapUseless {
-        /// Our side.
+        /// The name in bytegauge.
         ours: String,
-        /// Their side.
+        /// The column in the data.
         theirs: String,
         /// The format.
         format: Format,
     },
-    /// A level of a mapping that does not parse.
+    /// A level of a mapping is not valid.
     #[error("--map {ours}={theirs}: {reason}")]
     MapLevel {
-        /// Our side.
+        /// The name in bytegauge.
         ours: String,
-        /// Their side.
+        /// The level.
         theirs: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }

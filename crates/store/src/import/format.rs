@@ -1,4 +1,4 @@
-//! The formats that are understood.
+//! The import formats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use bytegauge_model::suggest;
 
 use super::error::ImportError;
 
-/// How the data to import are written.
+/// The format of data to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// An export of ours.
+    /// An export of bytegauge.
     JsonLines,
     /// A table with a header line.
     Csv,

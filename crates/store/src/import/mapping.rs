@@ -1,29 +1,29 @@
-//! `--map`, taken apart: `read_size=buf` names a column, `transport==unix` gives every row one level.
+//! Parses `--map`: `read_size=buf` names a column, `transport==unix` gives every row one level.
 
 use super::ImportError;
 use super::observation::Fields;
-use super::target::{self, Target};
+use super::target::{self, ColumnTarget};
 
-/// What the user mapped.
+/// The user's mappings.
 pub(super) struct Mapping<'a> {
-    /// Things that a column says.
-    pub(super) columns: Vec<Pair<'a>>,
-    /// Things that every row says alike.
-    pub(super) levels: Vec<Pair<'a>>,
+    /// Values that come from a column.
+    pub(super) columns: Vec<MapEntry<'a>>,
+    /// Values that are equal in all rows.
+    pub(super) levels: Vec<MapEntry<'a>>,
 }
 
 /// One mapping.
-pub(super) struct Pair<'a> {
-    /// Our name.
+pub(super) struct MapEntry<'a> {
+    /// The name in bytegauge.
     pub(super) ours: &'a str,
-    /// Their heading, or the level.
+    /// The heading in the data, or the level.
     pub(super) theirs: &'a str,
-    /// What our name stands for.
-    pub(super) target: Target,
+    /// The target of the name.
+    pub(super) target: ColumnTarget,
 }
 
 impl<'a> Mapping<'a> {
-    /// Looks up every name on our side.
+    /// Looks up every name.
     pub(super) fn new(map: &'a [(String, String)]) -> Result<Mapping<'a>, ImportError> {
         let mut mapping = Mapping { columns: Vec::new(), levels: Vec::new() };
         for (ours, theirs) in map {
@@ -37,17 +37,17 @@ impl<'a> Mapping<'a> {
                 return Err(ImportError::MapTwice { ours, theirs });
             }
             match theirs.strip_prefix('=') {
-                Some(level) => mapping.levels.push(Pair { ours, theirs: level, target }),
-                None => mapping.columns.push(Pair { ours, theirs, target }),
+                Some(level) => mapping.levels.push(MapEntry { ours, theirs: level, target }),
+                None => mapping.columns.push(MapEntry { ours, theirs, target }),
             }
         }
         Ok(mapping)
     }
 
-    /// What every row says alike.
+    /// The values that are equal in all rows.
     pub(super) fn constants(&self) -> Result<Fields, ImportError> {
         let mut constants = Fields::default();
-        for Pair { ours, theirs, target } in &self.levels {
+        for MapEntry { ours, theirs, target } in &self.levels {
             constants.set(*target, theirs).map_err(|reason| ImportError::MapLevel {
                 ours: (*ours).to_owned(),
                 theirs: format!("={theirs}"),

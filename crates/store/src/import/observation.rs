@@ -15,7 +15,7 @@ use crate::cell::kind_from_name;
 use crate::counters;
 use crate::outcome;
 
-use super::target::Target;
+use super::target::ColumnTarget;
 
 /// The extra condition that keeps apart what was measured in different places.
 pub(super) const MACHINE: &str = "machine";
@@ -152,7 +152,7 @@ struct Printed {
 
 impl Fields {
     /// Reads one value. An empty one says nothing.
-    pub(super) fn set(&mut self, target: Target, text: &str) -> Result<(), String> {
+    pub(super) fn set(&mut self, target: ColumnTarget, text: &str) -> Result<(), String> {
         let text = text.trim();
         if text.is_empty() {
             return Ok(());
@@ -163,35 +163,37 @@ impl Fields {
         }
         let owned = || Some(text.to_owned());
         match target {
-            Target::Factor(factor) if factor.name == "transport" => self.set_transport(text)?,
-            Target::Factor(factor) => self.factors.set(factor.name, level(factor, text, self.in_base_units)?),
-            Target::Machine => self.set_machine(text),
-            Target::Touches => self.touches = Some(switch(text)?),
-            Target::Session | Target::Reported(_) => {}
-            Target::Group => self.group = owned(),
-            Target::Cell => self.cell = owned(),
-            Target::Kind => self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?,
-            Target::TwinOf => self.twin_of = owned(),
-            Target::Stage => {
+            ColumnTarget::Factor(factor) if factor.name == "transport" => self.set_transport(text)?,
+            ColumnTarget::Factor(factor) => self.factors.set(factor.name, level(factor, text, self.in_base_units)?),
+            ColumnTarget::Machine => self.set_machine(text),
+            ColumnTarget::Touches => self.touches = Some(switch(text)?),
+            ColumnTarget::Session | ColumnTarget::Reported(_) => {}
+            ColumnTarget::Group => self.group = owned(),
+            ColumnTarget::Cell => self.cell = owned(),
+            ColumnTarget::Kind => {
+                self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?
+            }
+            ColumnTarget::TwinOf => self.twin_of = owned(),
+            ColumnTarget::Stage => {
                 self.stage = Some(Stage::from_name(text).ok_or_else(|| format!("`{text}` is no stage"))?);
             }
-            Target::Block => self.block = Some(count(text)?),
-            Target::Position => {
+            ColumnTarget::Block => self.block = Some(count(text)?),
+            ColumnTarget::Position => {
                 self.position = Some(u32::try_from(count(text)?).map_err(|_| format!("`{text}` is too large"))?);
             }
-            Target::BlockComplete => self.block_complete = Some(switch(text)?),
-            Target::Outcome => self.outcome = owned(),
-            Target::Reason => self.reason = owned(),
-            Target::Started => self.started_unix_ns = count(text)?,
-            Target::Bytes => self.bytes = Some(count(text)?),
-            Target::Completed => self.calls = Some(count(text)?),
-            Target::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
-            Target::Rate(unit) => self.rate = Some(printed(text, unit)?),
-            Target::CallRate => self.call_rate = Some(number(text)?),
-            Target::Warmup => self.warmup_ns = count(text)?,
-            Target::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
-            Target::Counter(end, index) => self.ends[end as usize][index] = Some(count(text)?),
-            Target::Machines(index) => self.machine[index] = Some(count(text)?),
+            ColumnTarget::BlockComplete => self.block_complete = Some(switch(text)?),
+            ColumnTarget::Outcome => self.outcome = owned(),
+            ColumnTarget::Reason => self.reason = owned(),
+            ColumnTarget::Started => self.started_unix_ns = count(text)?,
+            ColumnTarget::Bytes => self.bytes = Some(count(text)?),
+            ColumnTarget::Completed => self.calls = Some(count(text)?),
+            ColumnTarget::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
+            ColumnTarget::Rate(unit) => self.rate = Some(printed(text, unit)?),
+            ColumnTarget::CallRate => self.call_rate = Some(number(text)?),
+            ColumnTarget::Warmup => self.warmup_ns = count(text)?,
+            ColumnTarget::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
+            ColumnTarget::Counter(end, index) => self.ends[end as usize][index] = Some(count(text)?),
+            ColumnTarget::Machines(index) => self.machine[index] = Some(count(text)?),
         }
         Ok(())
     }

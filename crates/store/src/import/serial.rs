@@ -1,16 +1,16 @@
-//! Whether a table's cells were each measured in one go, one after another.
+//! Tests whether the trials of each cell were measured in one go, one cell after another.
 //!
-//! Then whatever changed with time (a CPU that warmed up, a neighbour that went to sleep) changed with the choice as
-//! well, and no statistics can tell the two apart. Looks at the order alone, never at a result.
+//! In that case, effects of time (a CPU that warmed up, a neighbour that became idle) and effects of the options cannot
+//! be separated. Uses only the order, never a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One measured row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
-    /// When it began, Unix nanoseconds; 0 where the table does not say.
+    /// Its start, Unix nanoseconds; 0 if the table has none.
     pub started_unix_ns: u64,
-    /// Its block; 0 where the table does not say.
+    /// Its block; 0 if the table has none.
     pub block: u64,
     /// Index of its group.
     pub group: usize,
@@ -18,8 +18,8 @@ pub(super) struct Visit {
     pub cell: usize,
 }
 
-/// Groups of several cells in which no cell was returned to. Rows that say nothing of their time stand in the order
-/// of measurement, as published tables do.
+/// Groups of several cells in which no cell was measured again later. Rows without a time are taken in the order of the
+/// table, as in published tables.
 pub(super) fn in_one_go(mut visits: Vec<Visit>) -> BTreeSet<usize> {
     visits.sort_by_key(|visit| (visit.started_unix_ns, visit.block));
     let mut orders: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -34,11 +34,11 @@ pub(super) fn in_one_go(mut visits: Vec<Visit>) -> BTreeSet<usize> {
     orders.into_iter().filter_map(|(group, mut order)| serial(&mut order).then_some(group)).collect()
 }
 
-/// What has to be said of such groups.
+/// The warning for such groups.
 pub(super) fn note(groups: &[String]) -> String {
     format!(
         "{}: every choice was measured in one go, one after another, as the table has them: a drift of the machine \
-         cannot be told from the choice",
+         cannot be separated from the choice",
         groups.join(", ")
     )
 }
@@ -55,21 +55,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_returned_to_tells_drift_from_choice() {
+    fn repeated_cells_separate_drift_from_effects() {
         check(&[(0, 1), (0, 2), (0, 3)], true);
         check(&[(0, 1), (0, 1), (0, 2), (0, 2)], true);
         check(&[(0, 1), (0, 2), (0, 1), (0, 2)], false);
-        // Sorted by cell, but the blocks tell that it was measured in another order.
+        // Sorted by cell, but the blocks show another order of measurement.
         check(&[(0, 1), (1, 1), (0, 2), (1, 2)], false);
     }
 
     #[test]
-    fn one_cell_is_compared_with_nothing() {
+    fn a_single_cell_is_not_compared() {
         check(&[(0, 1), (0, 1)], false);
     }
 
     #[test]
-    fn the_time_decides_where_it_is_told() {
+    fn the_time_decides_if_known() {
         let visit = |started_unix_ns, cell| Visit { started_unix_ns, block: 0, group: 0, cell };
         assert!(in_one_go(vec![visit(1, 0), visit(3, 0), visit(2, 1), visit(4, 1)]).is_empty());
         assert_eq!(in_one_go(vec![visit(1, 0), visit(3, 1), visit(2, 0), visit(4, 1)]), BTreeSet::from([0]));

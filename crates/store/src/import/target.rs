@@ -1,46 +1,46 @@
-//! What a column of a table can stand for, and the names by which a column is recognised.
+//! Possible meanings of a column, and the names by which a column is recognised.
 //!
-//! A name with a unit is preferred to a guess: `MB/s` may be a million bytes or a million bits, so a
-//! heading in it is not recognised but mapped by the user.
+//! Only a name with an unambiguous unit is recognised: `MB/s` may be a million bytes or a million bits, so the user
+//! must map such a column.
 
 use bytegauge_model::{FACTORS, Factor, Side, factor, renamed, suggest};
 
 use crate::counters;
 
-/// What a column stands for.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
+pub(super) enum ColumnTarget {
     /// A factor's level.
     Factor(&'static Factor),
-    /// Where it was measured: a condition beyond the table of factors.
+    /// The place of measurement: a condition that is not in the table of factors.
     Machine,
     /// Whether both ends touched every byte: work, fill and profile in one.
     Touches,
-    /// The number of the session it was exported from, or what follows from other columns: says nothing here.
+    /// The number of the exported session, or a value that follows from other columns; ignored.
     Session,
     /// Calls per second at the client.
     CallRate,
-    /// What only a client's report can hold, which no table brings.
+    /// A value of a client's report, which no table contains.
     Reported(&'static str),
     /// The group's name.
     Group,
     /// The cell's name.
     Cell,
-    /// Candidate, twin or floor.
+    /// Candidate, A/A control or floor.
     Kind,
-    /// The cell that a twin repeats.
+    /// The cell that an A/A control repeats.
     TwinOf,
-    /// What the trial was for.
+    /// The purpose of the trial.
     Stage,
     /// The block, or the repetition.
     Block,
-    /// The place in the block.
+    /// The position in the block.
     Position,
-    /// Whether the block is whole.
+    /// Whether the block is complete.
     BlockComplete,
     /// Measured, skipped or failed.
     Outcome,
-    /// Why not measured.
+    /// The reason if it was not measured.
     Reason,
     /// When the trial began, nanoseconds of Unix time.
     Started,
@@ -48,9 +48,9 @@ pub(super) enum Target {
     Bytes,
     /// Calls completed at the client.
     Completed,
-    /// Length of the trial, in a unit of so many nanoseconds.
+    /// Length of the trial, in a unit of this number of nanoseconds.
     Wall(f64),
-    /// Throughput, in a unit of so many bytes per second.
+    /// Throughput, in a unit of this number of bytes per second.
     Rate(f64),
     /// Warm-up, nanoseconds.
     Warmup,
@@ -62,15 +62,15 @@ pub(super) enum Target {
     Machines(usize),
 }
 
-impl Target {
-    /// What it says something about: two columns of one key would contradict each other.
+impl ColumnTarget {
+    /// The value that it sets: two columns with the same key would contradict each other.
     pub(super) fn key(&self) -> String {
         match self {
-            Target::Factor(factor) => factor.name.into(),
-            Target::Wall(_) => "wall_ns".into(),
-            Target::Rate(_) => "throughput_bytes_per_second".into(),
-            Target::CallRate => "calls_per_second".into(),
-            Target::Reported(name) => (*name).into(),
+            ColumnTarget::Factor(factor) => factor.name.into(),
+            ColumnTarget::Wall(_) => "wall_ns".into(),
+            ColumnTarget::Rate(_) => "throughput_bytes_per_second".into(),
+            ColumnTarget::CallRate => "calls_per_second".into(),
+            ColumnTarget::Reported(name) => (*name).into(),
             other => format!("{other:?}"),
         }
     }
@@ -78,50 +78,50 @@ impl Target {
 
 const KIB: f64 = 1024.0;
 
-/// Our names, beside those of factors and counters.
-const NAMES: &[(&str, Target)] = &[
-    ("machine", Target::Machine),
-    ("touches_data", Target::Touches),
-    ("session", Target::Session),
-    ("group", Target::Group),
-    ("cell", Target::Cell),
-    ("kind", Target::Kind),
-    ("twin_of", Target::TwinOf),
-    ("stage", Target::Stage),
-    ("block", Target::Block),
-    ("position", Target::Position),
-    ("block_complete", Target::BlockComplete),
-    ("outcome", Target::Outcome),
-    ("reason", Target::Reason),
-    ("started_unix_ns", Target::Started),
-    ("bytes", Target::Bytes),
-    ("completed_calls", Target::Completed),
-    ("calls_per_second", Target::CallRate),
-    ("failed_calls", Target::Reported("failed_calls")),
-    ("competing_calls", Target::Reported("competing_calls")),
-    ("wall_ns", Target::Wall(1.0)),
-    ("duration_ns", Target::Wall(1.0)),
-    ("duration_us", Target::Wall(1e3)),
-    ("duration_ms", Target::Wall(1e6)),
-    ("duration_sec", Target::Wall(1e9)),
-    ("throughput_bytes_per_second", Target::Rate(1.0)),
-    ("throughput_kib_s", Target::Rate(KIB)),
-    ("throughput_mib_s", Target::Rate(KIB * KIB)),
-    ("throughput_gib_s", Target::Rate(KIB * KIB * KIB)),
-    ("throughput_megabytes_s", Target::Rate(1e6)),
-    ("throughput_gigabytes_s", Target::Rate(1e9)),
-    ("throughput_mbit_s", Target::Rate(1e6 / 8.0)),
-    ("throughput_gbit_s", Target::Rate(1e9 / 8.0)),
-    ("warmup_ns", Target::Warmup),
-    ("source_cpu", Target::Cpu(Side::Source)),
-    ("sink_cpu", Target::Cpu(Side::Sink)),
-    ("machine_wall_ns", Target::Machines(0)),
-    ("machine_busy_ns", Target::Machines(1)),
-    ("machine_softirq_ns", Target::Machines(2)),
-    ("machine_steal_ns", Target::Machines(3)),
+/// Column names, in addition to those of factors and counters.
+const NAMES: &[(&str, ColumnTarget)] = &[
+    ("machine", ColumnTarget::Machine),
+    ("touches_data", ColumnTarget::Touches),
+    ("session", ColumnTarget::Session),
+    ("group", ColumnTarget::Group),
+    ("cell", ColumnTarget::Cell),
+    ("kind", ColumnTarget::Kind),
+    ("twin_of", ColumnTarget::TwinOf),
+    ("stage", ColumnTarget::Stage),
+    ("block", ColumnTarget::Block),
+    ("position", ColumnTarget::Position),
+    ("block_complete", ColumnTarget::BlockComplete),
+    ("outcome", ColumnTarget::Outcome),
+    ("reason", ColumnTarget::Reason),
+    ("started_unix_ns", ColumnTarget::Started),
+    ("bytes", ColumnTarget::Bytes),
+    ("completed_calls", ColumnTarget::Completed),
+    ("calls_per_second", ColumnTarget::CallRate),
+    ("failed_calls", ColumnTarget::Reported("failed_calls")),
+    ("competing_calls", ColumnTarget::Reported("competing_calls")),
+    ("wall_ns", ColumnTarget::Wall(1.0)),
+    ("duration_ns", ColumnTarget::Wall(1.0)),
+    ("duration_us", ColumnTarget::Wall(1e3)),
+    ("duration_ms", ColumnTarget::Wall(1e6)),
+    ("duration_sec", ColumnTarget::Wall(1e9)),
+    ("throughput_bytes_per_second", ColumnTarget::Rate(1.0)),
+    ("throughput_kib_s", ColumnTarget::Rate(KIB)),
+    ("throughput_mib_s", ColumnTarget::Rate(KIB * KIB)),
+    ("throughput_gib_s", ColumnTarget::Rate(KIB * KIB * KIB)),
+    ("throughput_megabytes_s", ColumnTarget::Rate(1e6)),
+    ("throughput_gigabytes_s", ColumnTarget::Rate(1e9)),
+    ("throughput_mbit_s", ColumnTarget::Rate(1e6 / 8.0)),
+    ("throughput_gbit_s", ColumnTarget::Rate(1e9 / 8.0)),
+    ("warmup_ns", ColumnTarget::Warmup),
+    ("source_cpu", ColumnTarget::Cpu(Side::Source)),
+    ("sink_cpu", ColumnTarget::Cpu(Side::Sink)),
+    ("machine_wall_ns", ColumnTarget::Machines(0)),
+    ("machine_busy_ns", ColumnTarget::Machines(1)),
+    ("machine_softirq_ns", ColumnTarget::Machines(2)),
+    ("machine_steal_ns", ColumnTarget::Machines(3)),
 ];
 
-/// What others call it, and what we call it.
+/// Names that other programs use, with the name in bytegauge.
 const ALIASES: &[(&str, &str)] = &[
     ("connection_type", "transport"),
     ("read_buffer_bytes", "read_size"),
@@ -159,32 +159,32 @@ const ALIASES: &[(&str, &str)] = &[
     ("throughput_mbits_s", "throughput_mbit_s"),
 ];
 
-/// The target of one of our names; the error is a hint at what was meant.
-pub(super) fn ours(name: &str) -> Result<Target, String> {
+/// The target of a name of bytegauge; the error is a hint at the likely name.
+pub(super) fn ours(name: &str) -> Result<ColumnTarget, String> {
     let plain = plain(name);
     named(&plain).ok_or_else(|| suggest::hint(name, names().iter().map(String::as_str)))
 }
 
-/// The target that a heading of a table gives away.
-pub(super) fn recognise(heading: &str) -> Option<Target> {
+/// The target that a heading implies.
+pub(super) fn recognise(heading: &str) -> Option<ColumnTarget> {
     let plain = plain(heading);
     let name = ALIASES.iter().find(|(theirs, _)| *theirs == plain).map_or(plain.as_str(), |(_, ours)| ours);
     named(name)
 }
 
 /// One of an end's counters by name.
-fn counter(name: &str) -> Option<Target> {
+fn counter(name: &str) -> Option<ColumnTarget> {
     let (end, name) = match name.split_once('_')? {
         ("source", name) => (Side::Source, name),
         ("sink", name) => (Side::Sink, name),
         _ => return None,
     };
-    counters::NAMES.iter().position(|counter| *counter == name).map(|index| Target::Counter(end, index))
+    counters::NAMES.iter().position(|counter| *counter == name).map(|index| ColumnTarget::Counter(end, index))
 }
 
-fn named(name: &str) -> Option<Target> {
+fn named(name: &str) -> Option<ColumnTarget> {
     let fixed = NAMES.iter().find(|(ours, _)| *ours == name).map(|(_, target)| *target);
-    let of_factor = || factor::find(renamed::factor(name)).map(Target::Factor);
+    let of_factor = || factor::find(renamed::factor(name)).map(ColumnTarget::Factor);
     fixed.or_else(of_factor).or_else(|| counter(name))
 }
 
@@ -219,7 +219,7 @@ mod tests {
         let check = |heading: &str, expected: &str| {
             assert_eq!(
                 recognise(heading).map_or("none".into(), |target| match target {
-                    Target::Rate(unit) => format!("{unit} B/s"),
+                    ColumnTarget::Rate(unit) => format!("{unit} B/s"),
                     other => other.key(),
                 }),
                 expected,

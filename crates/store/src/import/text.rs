@@ -68,7 +68,7 @@ fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<D
 }
 
 /// The heading as a level of the transport.
-fn transport(heading: Option<&str>) -> Result<(target::Target, &str), String> {
+fn transport(heading: Option<&str>) -> Result<(target::ColumnTarget, &str), String> {
     const ADVICE: &str = "give all rows one with --map transport==unix (or tcp, /dev/zero, …)";
     let heading = heading.ok_or_else(|| format!("no heading above it names its transport; {ADVICE}"))?;
     if observation::transport(heading).is_none() {

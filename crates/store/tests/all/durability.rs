@@ -1,4 +1,4 @@
-//! What was committed survives a kill -9 and a log with a torn tail.
+//! Committed trials survive kill -9 and a log with a torn tail.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const VICTIM: &str = "BYTEGAUGE_TEST_VICTIM_STORE";
 
 #[test]
-fn a_killed_process_loses_at_most_the_trial_in_flight() {
+fn a_killed_process_loses_at_most_one_trial() {
     if let Some(path) = std::env::var_os(VICTIM) {
         record_until_killed(Path::new(&path));
         return;
@@ -22,12 +22,12 @@ fn a_killed_process_loses_at_most_the_trial_in_flight() {
     for round in 0..8_usize {
         let path = folder.path().join(format!("{round}.db"));
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "durability::a_killed_process_loses_at_most_the_trial_in_flight", "--nocapture"])
+            .args(["--exact", "durability::a_killed_process_loses_at_most_one_trial", "--nocapture"])
             .env(VICTIM, &path)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Each line is a commit that has returned; the kill falls somewhere in the ones after it.
+        // Each line is a commit that has returned; the kill comes during a later one.
         let stop_at = 1 + round * 37;
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut committed = 0;
@@ -51,14 +51,14 @@ fn a_killed_process_loses_at_most_the_trial_in_flight() {
 
 fn record_until_killed(path: &Path) {
     let (mut store, session) = begin(path);
-    // Bounded, so that a child whose parent died does not stay.
+    // Bounded, so that a child ends if its parent died.
     for n in 0..50_000 {
         store.record_trial(session, &plain_trial(n)).unwrap();
         println!("\n{n} committed");
     }
 }
 
-/// How a tail may be torn.
+/// Kinds of damage to the tail.
 #[derive(Clone, Copy, Debug)]
 enum Tear {
     Cut,
@@ -74,7 +74,7 @@ proptest! {
         let path = folder.path().join("results.db");
         let (store, session) = begin(&path);
         drop(store);
-        // Closed once, so that the session is in the file; the trials are in the log alone.
+        // Closed once, so that the session is in the file; the trials are only in the log.
         let mut store = Store::open(&path).unwrap();
         for n in 0..20 {
             store.record_trial(session, &plain_trial(n)).unwrap();
@@ -94,7 +94,7 @@ proptest! {
         for (n, trial) in trials.iter().enumerate() {
             prop_assert_eq!(trial, &plain_trial(n as u64));
         }
-        // A frame or two belong to each trial: what lies whole before the tear is kept.
+        // Each trial has one or two frames; all complete ones before the damage are kept.
         prop_assert!(trials.len() + 2 >= (20.0 * share * 0.8) as usize, "{} trials at {}", trials.len(), share);
         copy.record_trial(session, &plain_trial(99)).unwrap();
     }

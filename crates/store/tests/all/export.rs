@@ -1,4 +1,4 @@
-//! What is exported can be imported again: the JSON lines without any loss, the CSV without a mapping.
+//! Exports can be imported again: JSON lines without any loss, CSV without a mapping.
 
 use crate::support::*;
 use bytegauge_model::*;
@@ -47,12 +47,13 @@ proptest! {
         let imported = import(&mut store, &first);
         prop_assert_eq!((imported.trials, imported.cells), (trials.len(), 2));
         prop_assert_eq!(without_id(&jsonl(&store, imported.session), imported.session), without_id(&first, id));
-        // Measured elsewhere as far as this store knows: nothing to resume.
+        // The new session counts as imported, so it cannot be resumed.
         prop_assert_eq!(store.latest_unfinished(None).unwrap(), Some(id));
     }
 }
 
-/// A session as the harness leaves it: every factor has a level, blocks are whole or not, a twin, a floor.
+/// A session as the harness stores it: every factor has a level; complete and incomplete blocks, an A/A control, a
+/// floor.
 fn whole_session(store: &mut Store) -> SessionId {
     let id = store.create_session(&new_session()).unwrap();
     let mut factors = Spec::default();
@@ -110,7 +111,7 @@ fn our_csv_needs_no_mapping() {
     let shape =
         |id| store.blocks(id).unwrap().into_iter().map(|b| (b.index, b.group, b.stage, b.complete)).collect::<Vec<_>>();
     assert_eq!(shape(new), shape(id));
-    // What the kernel said of the flows is in the JSON lines only.
+    // The kernel's reports on flows are only in the JSON lines.
     let bare = |mut trial: Trial| {
         for end in trial.ends.0.values_mut() {
             end.flows.clear();

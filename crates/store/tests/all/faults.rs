@@ -1,4 +1,4 @@
-//! Files that are missing, foreign, damaged or not ours to write: a clear message, and the next step.
+//! Files that are missing, damaged, read-only or of another program: a clear message with the next step.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn paths_that_cannot_be_written() {
 }
 
 #[test]
-fn files_of_others() {
+fn files_of_other_programs() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");
     fs::write(&text, "some notes that are no database, long enough to be mistaken for one\n".repeat(100)).unwrap();
@@ -45,7 +45,7 @@ fn files_of_others() {
         .unwrap()
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(tables, 1, "it must be left as it was");
+    assert_eq!(tables, 1, "the file must not change");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn truncated_at_any_page() {
 }
 
 #[test]
-fn a_value_that_makes_no_sense() {
+fn an_invalid_value_is_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.db");
     let (mut store, session) = begin(&path);
@@ -114,7 +114,7 @@ fn nothing_measured_yet() {
         assert!(matches!(error, StoreError::NoResults { .. }), "{error}");
         assert!(error.to_string().contains("run `bytegauge run buffer-size` first"), "{error}");
     }
-    assert!(!missing.exists(), "looking must not make a file");
+    assert!(!missing.exists(), "reading must not create a file");
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn names_that_are_not_there() {
         let message = result.unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     };
-    let nobody = SessionId(99);
-    check(store.session(nobody).map(|_| ()), "no session 99");
-    check(store.export_csv(nobody, false, Vec::new()), "`bytegauge sessions` lists them");
-    check(store.add_note(nobody, "x"), "no session 99");
+    let missing = SessionId(99);
+    check(store.session(missing).map(|_| ()), "no session 99");
+    check(store.export_csv(missing, false, Vec::new()), "`bytegauge sessions` lists them");
+    check(store.add_note(missing, "x"), "no session 99");
     check(store.record_trial(session, &Trial { cell: CellId("c9".into()), ..plain_trial(0) }), "no cell c9");
     check(store.add_cells(session, &[Cell { group: GroupId("g9".into()), ..cell("c2", 1) }]), "no group g9");
     check(store.set_group_fact(session, &GroupId("g9".into()), "a", &serde_json::json!(1)), "no group g9");

@@ -1,4 +1,4 @@
-//! Stores of their own, written, broken, exported, imported and read back.
+//! Tests of stores: write, damage, export, import and read them.
 #![forbid(unsafe_code)]
 // Tests print why they were skipped, and what they saw.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

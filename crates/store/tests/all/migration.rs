@@ -1,6 +1,6 @@
-//! A store of any earlier version opens as if it had been written today.
+//! A store of any earlier version opens like one of the present version.
 //!
-//! `fixtures/NAME.sql` is what a version wrote, `fixtures/NAME.jsonl` what it exported: both frozen.
+//! `fixtures/NAME.sql` was written by an earlier version, `fixtures/NAME.jsonl` exported by it. Both never change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use bytegauge_model::{EndReport, EndRole, SessionId, Workload};
 use bytegauge_store::{CellRow, ImportOptions, Store};
 use rusqlite::Connection;
 
-/// Every version with what it wrote: planted sessions, and small real ones of each workload.
+/// Every version with its fixtures: constructed sessions, and small real ones of each workload.
 const FIXTURES: [(i64, &[&str]); 3] = [
     (1, &["schema-1"]),
     (2, &["schema-2", "schema-2-stream", "schema-2-call", "schema-2-ring"]),
@@ -20,11 +20,11 @@ fn fixture(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{name}.{ending}"))
 }
 
-/// Writes a store as it was.
+/// Writes the store of a fixture.
 fn write(name: &str, path: &Path) {
     let sql = fs::read_to_string(fixture(name, "sql")).unwrap();
     let old = Connection::open(path).unwrap();
-    // Tables stand in the file by name, not by dependence.
+    // Tables are in the file in alphabetical order, not in the order of references.
     old.pragma_update(None, "foreign_keys", false).unwrap();
     old.execute_batch(&sql).unwrap();
 }
@@ -34,7 +34,7 @@ fn current_version(fresh: &Path) -> i64 {
     Connection::open(fresh).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// Every table and view with its columns, every index: what there is, however it came about.
+/// Every table and view with its columns, and every index.
 fn shape(path: &Path) -> Vec<(String, String, String)> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT s.type, s.name, coalesce(group_concat(c.name || ' ' || c.type || ' ' || c.\"notnull\"), '')
@@ -91,9 +91,9 @@ fn ends_get_their_roles() {
         let series = store.series(SessionId(1), None).unwrap();
         assert!(!series.is_empty() && series.iter().all(|one| expected.contains(&one.end)), "{name}");
         let cells = store.cells(SessionId(1)).unwrap();
-        let said = |row: &CellRow| row.cell.factors == row.cell.factors.clone().said_of(workload);
-        assert!(!cells.is_empty() && cells.iter().all(said), "{name}");
-        // Whatever was measured before could not know of another age.
+        let matches = |row: &CellRow| row.cell.factors == row.cell.factors.clone().said_of(workload);
+        assert!(!cells.is_empty() && cells.iter().all(matches), "{name}");
+        // Earlier versions measured new connections only.
         assert!(store.groups(SessionId(1)).unwrap().iter().all(|group| group.facts["age"] == "fresh"), "{name}");
     };
     check("schema-2-stream", Workload::Stream, &[Source, Sink]);
@@ -101,7 +101,7 @@ fn ends_get_their_roles() {
     check("schema-2-ring", Workload::Ring, &[Ring]);
 }
 
-/// Without what is absent, however that is written.
+/// A value without nulls.
 fn lean(value: serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Object(fields) => {
@@ -113,7 +113,7 @@ fn lean(value: serde_json::Value) -> serde_json::Value {
 }
 
 #[test]
-fn nothing_that_was_counted_is_lost() {
+fn no_counter_is_lost() {
     let (_folder, store) = migrated("schema-2-call");
     let old: Vec<serde_json::Value> = fs::read_to_string(fixture("schema-2-call", "jsonl"))
         .unwrap()
@@ -132,8 +132,8 @@ fn nothing_that_was_counted_is_lost() {
                 end.flows.iter_mut().for_each(|flow| flow.series.clear());
                 end
             });
-            let said = |end: Option<&EndReport>| lean(serde_json::to_value(end).unwrap());
-            assert_eq!(said(trial.end(role)), said(before.as_ref()), "{name}");
+            let matches = |end: Option<&EndReport>| lean(serde_json::to_value(end).unwrap());
+            assert_eq!(matches(trial.end(role)), matches(before.as_ref()), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whatever is stored comes back as it was, to the last bit and in the order of measurement.
+//! Stored values are read back exactly, in the order of measurement.
 
 use crate::support::*;
 use bytegauge_model::*;
@@ -86,12 +86,12 @@ fn groups_cells_and_blocks_come_back_in_order() {
     assert_eq!(groups[0].group, group());
     assert_eq!(serde_json::Value::from(groups[0].facts.clone()), json!({"steady": true, "warmup_ns": 2_000_000}));
 
-    let twin = Cell { kind: CellKind::Twin, twin_of: Some(CellId("c0".into())), ..cell("c0t", 4096) };
-    store.add_cells(id, &[twin.clone(), cell("c0", 4096)]).unwrap();
+    let control = Cell { kind: CellKind::Twin, twin_of: Some(CellId("c0".into())), ..cell("c0t", 4096) };
+    store.add_cells(id, &[control.clone(), cell("c0", 4096)]).unwrap();
     let failed = Outcome::Failed("the sink died".into());
     store.set_cell_outcome(id, &CellId("c1".into()), &failed).unwrap();
     let cells: Vec<_> = store.cells(id).unwrap().into_iter().map(|row| (row.cell, row.outcome)).collect();
-    assert_eq!(cells, [(cell("c0", 4096), None), (cell("c1", 65_536), Some(failed)), (twin, None)]);
+    assert_eq!(cells, [(cell("c0", 4096), None), (cell("c1", 65_536), Some(failed)), (control, None)]);
 
     let broken = BlockRecord { complete: false, ..block(1) };
     for record in [&block(2), &broken, &block(0), &block(1)] {
@@ -121,7 +121,7 @@ fn sessions_are_listed_newest_first_and_resumed() {
     assert_eq!((resumed.status, resumed.finished_unix_ns), (SessionStatus::Running, None));
 }
 
-/// Prints what the whole of a large session costs to read; judges nothing, since machines differ.
+/// Prints the time to read a large session; asserts nothing, since machines differ.
 #[test]
 fn a_large_session_is_read_at_once() {
     let trials = if cfg!(debug_assertions) { 2_000 } else { 100_000 };

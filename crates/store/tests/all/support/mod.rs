@@ -1,4 +1,4 @@
-//! What the tests of the store share: a session with two cells, and every trial there can be.
+//! Shared by the tests of the store: a session with two cells, and generators for every kind of trial.
 
 use bytegauge_model::option::OPTIONS;
 use bytegauge_model::session::Surroundings;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-/// A session to begin with.
+/// A new session.
 pub fn new_session() -> NewSession {
     NewSession {
         plan_name: "buffer-size".into(),
@@ -65,7 +65,7 @@ pub fn block(index: u64) -> BlockRecord {
     }
 }
 
-/// A trial as the harness takes them: one flow, both ends, TCP.
+/// A trial like those of the harness: one flow, both ends, TCP.
 pub fn plain_trial(n: u64) -> Trial {
     let tcp = TcpReport {
         retransmits: Some(0),
@@ -218,7 +218,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
 }
 
 fn end() -> impl Strategy<Value = EndReport> {
-    // The counters equal the first flow's, as with one flow they do, or differ in one of them.
+    // With one flow the counters usually equal its counters; here they may also differ.
     (vec(flow(), 0..4), any::<bool>()).prop_map(|(flows, differs)| {
         let first = flows.first().cloned().unwrap_or_default();
         EndReport {
