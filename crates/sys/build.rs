@@ -1,11 +1,11 @@
-//! Builds the C loop over liburing, if the library's headers are here; without them everything else is built.
+//! Builds the C loop over liburing if the library's headers are installed; otherwise builds everything else.
 //!
-//! The library is a subject that is measured, as the distribution ships it, not something that this program runs
-//! on: so it is looked for by pkg-config, linked statically where an archive is there, and never demanded.
+//! The library is measured as the distribution ships it; this program does not depend on it. So pkg-config looks for
+//! it, it is linked statically where an archive exists, and it is never required.
 
 use std::path::{Path, PathBuf};
 
-/// Set to build as if liburing were not here.
+/// Set to build as if liburing were not installed.
 const WITHOUT: &str = "BYTEGAUGE_WITHOUT_LIBURING";
 
 fn main() {
@@ -17,13 +17,13 @@ fn main() {
     if std::env::var_os(WITHOUT).is_some() {
         return;
     }
-    // `io_uring_register_ring_fd` came with 2.2.
+    // `io_uring_register_ring_fd` was added in 2.2.
     let found = pkg_config::Config::new().atleast_version("2.2").cargo_metadata(false).probe("liburing");
     let Ok(library) = found else { return };
     let mut build = cc::Build::new();
     build.file("c/nops.c").includes(&library.include_paths).opt_level(3).warnings(true).extra_warnings(true);
     if build.try_compile("bytegauge_nops").is_err() {
-        println!("cargo:warning=liburing is here but the loop over it does not compile: built without it");
+        println!("cargo:warning=liburing is installed but the loop over it does not compile: built without it");
         return;
     }
     match archive() {
@@ -48,7 +48,7 @@ fn archive() -> Option<PathBuf> {
     folder.join("liburing.a").exists().then_some(folder)
 }
 
-/// A package that is installed later is noticed: its arrival changes one of the folders that pkg-config searches.
+/// A package that is installed later triggers a rebuild: it changes one of the folders that pkg-config searches.
 fn watch_for_its_arrival() {
     let path = pkg_config::get_variable("pkg-config", "pc_path").unwrap_or_default();
     for folder in path.split(':').filter(|folder| !folder.is_empty() && Path::new(folder).exists()) {

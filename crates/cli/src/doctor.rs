@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytegauge_model::Nanos;
 use bytegauge_report::render::wrap;
 use bytegauge_sys::descendants;
-use bytegauge_sys::environment::Environment;
+use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::uring::{self, Missing};
@@ -102,7 +102,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
             "--time: {length} is out of range: use {LOOK_MIN} to {LOOK_MAX}, such as 10s"
         )));
     }
-    let environment = Environment::read();
+    let environment = MachineEnvironment::read();
     let symptoms = symptoms(&environment, &facts(length));
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
@@ -114,7 +114,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// What should be mended first, in a line each of at most so many characters.
 pub fn worst(width: usize) -> Vec<String> {
-    let symptoms = symptoms(&Environment::read(), &facts(GLANCE));
+    let symptoms = symptoms(&MachineEnvironment::read(), &facts(GLANCE));
     let mend: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "mend").collect();
     let mut lines = Vec::new();
     for symptom in mend.iter().take(2) {
@@ -128,7 +128,7 @@ pub fn worst(width: usize) -> Vec<String> {
 }
 
 /// The findings in lines of at most so many characters; commands stand in one line, so that they can be copied.
-fn shown(environment: &Environment, symptoms: &[Symptom], width: usize) -> String {
+fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -> String {
     let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
     for symptom in symptoms {
@@ -188,7 +188,7 @@ fn busiest(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, elapsed_ns: 
     used.into_iter().take(BUSIEST).filter_map(|(pid, cpus)| Some((descendants::name(pid)?, pid, cpus))).collect()
 }
 
-fn symptoms(environment: &Environment, facts: &Facts) -> Vec<Symptom> {
+fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
     [
         governor(environment),
         steal(facts),
@@ -218,7 +218,7 @@ fn mend(name: &'static str, found: impl Into<String>, command: impl Into<String>
     Symptom { name, state: "mend", found: found.into(), command: Some(command.into()) }
 }
 
-fn governor(environment: &Environment) -> Option<Symptom> {
+fn governor(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "governor";
     Some(match environment.cpu.governor.as_deref() {
         Some("performance") => good(NAME, "performance"),
@@ -271,7 +271,7 @@ fn busy(facts: &Facts) -> Option<Symptom> {
     })
 }
 
-fn quota(environment: &Environment) -> Option<Symptom> {
+fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
     let limit = environment.cgroup_cpu.as_ref()?.limit_cpus?;
     Some(told(
         "control group",
@@ -279,7 +279,7 @@ fn quota(environment: &Environment) -> Option<Symptom> {
     ))
 }
 
-fn mitigations(environment: &Environment) -> Option<Symptom> {
+fn mitigations(environment: &MachineEnvironment) -> Option<Symptom> {
     let all = &environment.cpu.mitigations;
     let active = all.values().filter(|state| state.starts_with("Mitigation")).count();
     let open = all.values().filter(|state| state.starts_with("Vulnerable")).count();
@@ -306,7 +306,7 @@ fn files(facts: &Facts) -> Option<Symptom> {
     })
 }
 
-fn socket_buffers(environment: &Environment) -> Option<Symptom> {
+fn socket_buffers(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "sockets";
     let network = &environment.network;
     let (read, write) = (network.rmem_max_bytes?, network.wmem_max_bytes?);
@@ -334,7 +334,7 @@ fn backlog(facts: &Facts) -> Option<Symptom> {
     })
 }
 
-fn io_uring(environment: &Environment, facts: &Facts) -> Option<Symptom> {
+fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "io_uring";
     Some(match environment.io_uring_disabled? {
         0 if facts.is_ring_filtered => told(
@@ -348,7 +348,7 @@ fn io_uring(environment: &Environment, facts: &Facts) -> Option<Symptom> {
     })
 }
 
-fn clock(environment: &Environment) -> Option<Symptom> {
+fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "clock";
     let source = environment.cpu.clock_source.as_deref()?;
     // Those that the vDSO reads without a system call (vdso(7)); acpi_pm and hpet take one.
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn what_can_be_mended_has_a_command() {
-        let mut environment = Environment::default();
+        let mut environment = MachineEnvironment::default();
         environment.cpu.governor = Some("powersave".into());
         environment.network.rmem_max_bytes = Some(212_992);
         environment.network.wmem_max_bytes = Some(212_992);
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn what_is_well_is_left_alone() {
-        let mut environment = Environment::default();
+        let mut environment = MachineEnvironment::default();
         environment.cpu.governor = Some("performance".into());
         environment.network.rmem_max_bytes = Some(8 << 20);
         environment.network.wmem_max_bytes = Some(8 << 20);
@@ -443,8 +443,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_judged() {
-        let found = symptoms(&Environment::default(), &Facts::default());
+        let found = symptoms(&MachineEnvironment::default(), &Facts::default());
         assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor"]);
-        assert_eq!(state(governor(&Environment::default())), "told");
+        assert_eq!(state(governor(&MachineEnvironment::default())), "told");
     }
 }

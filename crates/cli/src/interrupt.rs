@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::process::unmade_advice;
+use bytegauge_sys::process::spawn_error_hint;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -23,7 +23,7 @@ const ONE_WISH: Duration = Duration::from_millis(200);
 /// # Errors
 /// When no signal can be listened for.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", unmade_advice(&error)));
+    let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", spawn_error_hint(&error)));
     let stop = Arc::new(AtomicBool::new(false));
     let mut wanted = vec![SIGINT, SIGTERM];
     // nohup(1) ignores it for us: a handler would undo that.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::process::unmade_advice;
+use bytegauge_sys::process::spawn_error_hint;
 
 use crate::exit::Failure;
 
@@ -115,7 +115,7 @@ impl PageServer {
             )),
             _ => Failure::failed(format!("cannot listen on {place}: {error}")),
         })?;
-        let failed = |error: io::Error| Failure::failed(format!("cannot serve: {error}{}", unmade_advice(&error)));
+        let failed = |error: io::Error| Failure::failed(format!("cannot serve: {error}{}", spawn_error_hint(&error)));
         let mut token = [0; 16];
         getrandom::fill(&mut token)
             .map_err(|error| Failure::failed(format!("the system gives no random bytes: {error}")))?;

@@ -10,7 +10,7 @@ use bytegauge_model::{Cell, CellId, CellKind, GroupId, Probe, SessionId, Spec, T
 use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_sys::environment::Environment;
+use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
@@ -283,7 +283,7 @@ impl<'a> Run<'a> {
             stop,
             topology: Topology::read().unwrap_or_default(),
             watch: Watch::open(),
-            boot_id: Environment::read().boot_id,
+            boot_id: MachineEnvironment::read().boot_id,
             cast: None,
             began_ns: monotonic_ns(),
             resumed: false,
@@ -486,7 +486,7 @@ fn pace(trial: &Trial) -> Option<f64> {
 /// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer
 /// is in the kernel's build, not in a counter.
 pub(crate) fn machine(links: &[Arc<Link>]) -> Value {
-    let mut facts = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
+    let mut facts = serde_json::to_value(MachineEnvironment::read()).unwrap_or(Value::Null);
     if let Value::Object(facts) = &mut facts {
         facts.insert("irq_time_accounting".into(), irq_time_accounting().into());
         let far: Map<String, Value> =

@@ -9,13 +9,13 @@ use std::os::fd::AsFd;
 
 use serde::Serialize;
 
-use bytegauge_sys::option::{self, Known, Value};
+use bytegauge_sys::option::{self, KernelOption, Value};
 use bytegauge_sys::{borrow, holders, listening};
 
 use crate::start_up::is_start_up;
 
 /// Options that are told, by the kernel's name.
-const OPTIONS: [Known; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
+const OPTIONS: [KernelOption; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
 
 /// What a descriptor leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on.
+//! The CPUs on which a thread may run.
 //!
 //! The mask belongs to the *thread*, not to the process, and a new thread inherits it from the
 //! thread that spawns it (sched_setaffinity(2)). So read [`allowed_cpus`] before the first pin,
@@ -10,24 +10,23 @@ use std::io;
 
 use crate::outcome;
 
-/// Bits of one word of an affinity mask.
+/// Bits in one word of an affinity mask.
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// CPUs that a mask of the first attempt holds: the size of glibc's `cpu_set_t`.
+/// CPUs in a mask of the first attempt: the size of glibc's `cpu_set_t`.
 const FIRST_CAPACITY: usize = 1024;
 
-/// CPUs that Linux could ever have: a stop for the doubling below, far over `CONFIG_NR_CPUS`.
+/// The end of the doubling below, far above the largest `CONFIG_NR_CPUS`.
 const LAST_CAPACITY: usize = 1 << 20;
 
 /// The CPUs that the calling thread may run on, ascending.
 ///
-/// Works on machines with more than 1024 CPUs: the kernel answers `EINVAL` while the mask is
-/// smaller than its own (sched_setaffinity(2), "Handling systems with large CPU affinity masks"),
-/// so the mask doubles until it fits.
+/// Works on machines with more than 1024 CPUs. The kernel returns `EINVAL` while the mask is smaller than its own
+/// (sched_setaffinity(2), "Handling systems with large CPU affinity masks"), so the mask doubles until it fits.
 ///
 /// # Errors
 ///
-/// Whatever sched_getaffinity(2) returns beyond that; in practice only a seccomp filter's error.
+/// Other errors of sched_getaffinity(2); in practice only that of a seccomp filter.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let mut capacity = FIRST_CAPACITY;
     loop {
@@ -49,10 +48,9 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 ///
 /// # Errors
 ///
-/// `InvalidInput` if the list is empty or names a CPU that does not exist or that the thread's
-/// cpuset withholds. The kernel itself drops such CPUs without a word as long as one is left
-/// (sched_setaffinity(2)); a placement that differs from the requested one would falsify a
-/// comparison, so the mask is read back. It stays narrowed when this fails.
+/// `InvalidInput` if the list is empty, or contains a CPU that does not exist or is outside the thread's cpuset. The
+/// kernel silently ignores such CPUs as long as one is left (sched_setaffinity(2)). A placement that differs from the
+/// requested one would invalidate a comparison, so the mask is read back. It stays narrowed after this error.
 pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     let Some(&highest) = cpus.iter().max() else {
         return Err(io::Error::new(
@@ -72,7 +70,7 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     if let Err(error) = outcome::of(returned) {
         return Err(if error.raw_os_error() == Some(libc::EINVAL) { withheld(cpus, &[]) } else { error });
     }
-    // A single CPU is all or nothing: no need to read it back, which keeps re-pinning cheap.
+    // A mask with a single CPU either takes effect completely or fails, so re-pinning needs no read.
     if cpus.len() > 1 {
         let effective = allowed_cpus()?;
         if cpus.iter().any(|cpu| !effective.contains(cpu)) {
@@ -101,7 +99,7 @@ fn cpus_of(mask: &[u64]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Runs in a thread of its own: the mask of the test runner's thread stays as it was.
+    /// Runs in a separate thread, so that the mask of the test runner's thread does not change.
     fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(work).join().expect("test thread"))
     }
@@ -113,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_runs_where_it_was_put() {
+    fn a_pinned_thread_runs_on_its_cpu() {
         for cpu in allowed_cpus().unwrap() {
             in_thread(|| {
                 pin_thread(&[cpu]).unwrap();
-                // SAFETY: takes no argument and touches no memory of ours.
+                // SAFETY: takes no argument and touches no memory.
                 assert_eq!(unsafe { libc::sched_getcpu() }, cpu as libc::c_int);
                 assert_eq!(allowed_cpus().unwrap(), [cpu]);
             });
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_an_error() {
+    fn a_missing_cpu_is_an_error() {
         in_thread(|| {
             let mut cpus = allowed_cpus().unwrap();
             assert!(pin_thread(&[100_000]).is_err());

@@ -23,7 +23,7 @@ impl Alarm {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: passes two integers and no memory.
         let fd = outcome::of(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: the kernel has just made this descriptor, and no other code knows it.
+        // SAFETY: the kernel has just made this descriptor, and no other code has it.
         Ok(Alarm { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 

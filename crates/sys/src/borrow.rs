@@ -1,7 +1,7 @@
-//! A descriptor of another process, as one of our own: its socket can be asked what it is, where it leads, and what its
-//! options are, without a word to its owner (pidfd_getfd(2), Linux 5.6).
+//! Duplicates descriptors of other processes, to read a socket's kind, addresses and options without its owner
+//! (pidfd_getfd(2), Linux 5.6).
 //!
-//! Whoever may trace a process may do so. Never reads from a socket, writes to it, or sets anything.
+//! Needs permission to trace the process. Never reads from a socket, writes to it, or sets an option.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,18 +15,18 @@ use crate::{children, outcome};
 ///
 /// # Errors
 ///
-/// `EPERM` if the process may not be traced, `EBADF` if it has no such descriptor, `ESRCH` if it is gone, `ENOSYS` on a
-/// kernel before 5.6.
+/// `EPERM` if the process may not be traced, `EBADF` if it has no such descriptor, `ESRCH` if it has ended, `ENOSYS` on
+/// a kernel before 5.6.
 pub fn descriptor(pid: u32, fd: i32) -> io::Result<OwnedFd> {
     let process = children::watch(pid)?;
     // SAFETY: passes three integers and no memory.
     let returned = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0 as libc::c_uint) };
     let fd = outcome::of(returned as libc::c_int)?;
-    // SAFETY: the kernel just made the descriptor for us alone.
+    // SAFETY: the kernel just made the descriptor for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What a socket is.
+/// Family and type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketKind {
     /// `AF_UNIX`, `AF_INET`, …
@@ -36,7 +36,7 @@ pub struct SocketKind {
 }
 
 impl SocketKind {
-    /// The transport's name here, where there is one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`.
+    /// The name of the transport, if bytegauge has one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`.
     #[must_use]
     pub fn transport(self) -> Option<&'static str> {
         Some(match (self.family, self.kind) {
@@ -51,18 +51,18 @@ impl SocketKind {
     }
 }
 
-/// What a socket is (socket(7), `SO_DOMAIN`, `SO_TYPE`).
+/// Reads family and type of a socket (socket(7), `SO_DOMAIN`, `SO_TYPE`).
 ///
 /// # Errors
 ///
-/// `ENOTSOCK` for what is none.
+/// `ENOTSOCK` if it is not a socket.
 pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
     let read = |number| sockopt::read_int(fd, Name(libc::SOL_SOCKET, number));
     Ok(SocketKind { family: read(libc::SO_DOMAIN)?, kind: read(libc::SO_TYPE)? })
 }
 
-/// The process at the other end of a Unix socket, as it was when they were joined (unix(7), `SO_PEERCRED`); `None` where
-/// nobody is known.
+/// The process at the other end of a Unix socket, at the time of connecting (unix(7), `SO_PEERCRED`); `None` if it is
+/// unknown.
 #[must_use]
 pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut bytes = [0; size_of::<libc::ucred>()];
@@ -72,7 +72,7 @@ pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
     u32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
-/// The own address of an internet socket, and its peer's; `None` each where there is none.
+/// The local and the peer address of an internet socket; `None` for each that does not exist.
 #[must_use]
 pub fn addresses(fd: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAddr>) {
     (address(fd, libc::getsockname), address(fd, libc::getpeername))
@@ -83,7 +83,7 @@ type Asks = unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::so
 fn address(fd: BorrowedFd<'_>, asks: Asks) -> Option<SocketAddr> {
     let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes at `storage`, which has so many, and the number to `len`.
+    // SAFETY: the kernel writes at most `len` bytes at `storage`, which has that size, and the number to `len`.
     outcome::of(unsafe { asks(fd.as_raw_fd(), storage.as_mut_ptr().cast(), &mut len) }).ok()?;
     // SAFETY: every field is a number, for which zeros are valid, and the kernel has written over some.
     let storage = unsafe { storage.assume_init() };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_knows_its_peer() {
+    fn a_unix_socket_has_its_peer() {
         let (one, _other) = UnixStream::pair().unwrap();
         assert_eq!(socket_kind(one.as_fd()).unwrap().transport(), Some("unix"));
         assert_eq!(unix_peer(one.as_fd()), Some(std::process::id()));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn missing_sockets_are_errors() {
         let error = descriptor(std::process::id(), 1 << 20).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
         let (reader, _writer) = io::pipe().unwrap();

@@ -1,13 +1,11 @@
-//! Byte buffers that begin on a page and are already in memory.
+//! Page-aligned byte buffers that are already in memory.
 //!
-//! A measured loop must not pay for page faults, and splice, O_DIRECT and registered buffers want
-//! page-aligned memory. Every page is written once when the buffer is made, so that its first use
-//! is not its first fault.
+//! A measured loop must not include page faults, and splice, O_DIRECT and registered buffers need page-aligned memory.
+//! Every page is written once when the buffer is created, so that its first use causes no fault.
 //!
-//! Alignment is 4096 and no madvise(2) is given: whether the kernel uses huge pages then follows
-//! the machine's setting (`/sys/kernel/mm/transparent_hugepage/enabled`), as it does for ordinary
-//! programs. The pages are not locked: they may still be swapped out, and a fork makes them
-//! fault again on the next write.
+//! The alignment is 4096, and madvise(2) is not called. So the use of huge pages depends on the machine's setting
+//! (`/sys/kernel/mm/transparent_hugepage/enabled`), as in other programs. The pages are not locked: they may be swapped
+//! out, and after a fork they fault again on the next write.
 //!
 //! Never grows and never moves.
 
@@ -17,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-/// A page on most machines; where pages are larger this still aligns to cache lines.
+/// The page size of most machines; larger pages still get cache line alignment.
 const ALIGN_BYTES: usize = 4096;
 
 /// A fixed-length, page-aligned, zeroed and prefaulted byte buffer.
@@ -26,7 +24,7 @@ pub struct AlignedBuffer {
     len_bytes: usize,
 }
 
-// SAFETY: the buffer owns its memory alone, and u8 may be sent to another thread.
+// SAFETY: the buffer owns its memory exclusively, and u8 may be sent to another thread.
 unsafe impl Send for AlignedBuffer {}
 // SAFETY: shared access only reads bytes; writing needs `&mut`.
 unsafe impl Sync for AlignedBuffer {}
@@ -47,9 +45,8 @@ impl AlignedBuffer {
             handle_alloc_error(layout);
         };
         for offset in (0..layout.size()).step_by(ALIGN_BYTES) {
-            // SAFETY: `offset` is inside the allocation. The write is volatile since the
-            // compiler may drop an ordinary write of zero to zeroed memory; the allocator may
-            // have handed out pages that the kernel has not backed yet.
+            // SAFETY: `offset` is inside the allocation. The write is volatile because the compiler may drop an
+            // ordinary write of zero to zeroed memory, and the kernel may not yet back the pages.
             unsafe { start.add(offset).write_volatile(0) };
         }
         Self { start, len_bytes }
@@ -122,8 +119,8 @@ mod tests {
             std::hint::black_box(&buffer);
             faults
         };
-        // A stray fault of the test's own stack is possible; a fault a page is not, unless another test forks just then,
-        // after which every page is copied when it is written.
+        // A single fault of the test's own stack is possible, but not one per page. An exception is a fork in another
+        // test: then every page is copied at its next write.
         let seen: Vec<u64> = (0..10).map(|_| faults()).collect();
         assert!(seen.iter().any(|faults| *faults < PAGES as u64 / 8), "{seen:?} faults");
     }

@@ -1,4 +1,4 @@
-//! External programs: how they are started, waited for and signalled.
+//! Starts, waits for and signals external programs.
 //!
 //! The process that runs them is a [`Supervisor`](crate::supervisor::Supervisor), which adopts orphans. So "all children of
 //! this process" means "everything that was started", and no process is looked up by name.
@@ -15,24 +15,24 @@ use std::time::Duration;
 use crate::process::die_with_parent;
 use crate::{descendants, outcome, supervisor};
 
-/// What a process and those of its children that it waited for have used.
+/// Resources used by a process and by its children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct ProcessUse {
     /// CPU time in user mode, nanoseconds.
     pub user_ns: u64,
     /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,
-    /// Times it gave up the CPU of its own accord.
+    /// Number of times it gave up the CPU voluntarily.
     pub voluntary_switches: u64,
-    /// Times it was made to give up the CPU.
+    /// Number of times it was preempted.
     pub involuntary_switches: u64,
 }
 
-impl Used {
-    /// The sum with another's.
+impl ProcessUse {
+    /// The sum with another.
     #[must_use]
-    pub fn plus(self, other: Used) -> Used {
-        Used {
+    pub fn plus(self, other: ProcessUse) -> ProcessUse {
+        ProcessUse {
             user_ns: self.user_ns + other.user_ns,
             system_ns: self.system_ns + other.system_ns,
             voluntary_switches: self.voluntary_switches + other.voluntary_switches,
@@ -43,32 +43,32 @@ impl Used {
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Waited {
+pub struct EndedChild {
     /// Its process number.
     pub pid: u32,
     /// How it ended.
     pub status: ExitStatus,
     /// What it has used.
-    pub used: Used,
+    pub used: ProcessUse,
 }
 
-/// What can be waited for.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug)]
-pub enum Reaped {
+pub enum WaitResult {
     /// A child has ended.
-    Ended(Waited),
-    /// Children are left, and none has ended.
+    Ended(EndedChild),
+    /// There are children, but none has ended.
     Alive,
     /// No child is left.
-    Nobody,
+    NoChild,
 }
 
-/// Makes the child that `command` will start the leader of a session of its own: it has a group to be signalled, and no
-/// terminal that it could ask or that could interrupt it (setsid(2)).
+/// Makes the child that `command` will start the leader of a new session (setsid(2)). It then has a process group that
+/// can be signalled, and no controlling terminal.
 ///
-/// The scheduler shares a CPU between sessions before it shares it between threads (sched(7), "The autogroup feature"). Whatever
-/// is compared must therefore run alike: 50 clients through a relay made 1.2 to 1.4 times the calls where it shared the session
-/// of its clients.
+/// The scheduler shares a CPU between sessions before it shares it between threads (sched(7), "The autogroup feature").
+/// So compared processes must all run in sessions of their own: 50 clients through a relay made 1.2 to 1.4 times the
+/// calls when it shared the session of its clients.
 pub fn lead_session(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call.
     unsafe { command.pre_exec(|| outcome::of(libc::setsid()).map(drop)) }
@@ -94,8 +94,8 @@ pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
     }
 }
 
-/// Lets the child that `command` will start keep a descriptor, under the number that is returned. It is the child's argument
-/// for [`passed`].
+/// Lets the child that `command` will start keep a descriptor, under the returned number. The child passes the number
+/// to [`passed`].
 pub fn pass(command: &mut Command, descriptor: OwnedFd) -> RawFd {
     let number = descriptor.as_raw_fd();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call on a descriptor
@@ -104,7 +104,8 @@ pub fn pass(command: &mut Command, descriptor: OwnedFd) -> RawFd {
     number
 }
 
-/// Takes over a descriptor that the parent [passed](pass). Programs that this process starts do not get it. Call it once.
+/// Takes over a descriptor that the parent [passed](pass). Programs that this process starts do not inherit it. Call it
+/// once.
 ///
 /// # Errors
 ///
@@ -115,7 +116,7 @@ pub fn passed(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: passes integers and no memory.
     outcome::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and it is above the standard descriptors: the parent put it there for the caller alone.
+    // SAFETY: it is open and above the standard descriptors: the parent passed it for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -133,7 +134,7 @@ pub fn close_standard_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// The CPUs as sched_setaffinity(2) takes them.
+/// The CPUs as a mask for sched_setaffinity(2).
 fn mask(cpus: &[usize]) -> Vec<u64> {
     let words = cpus.iter().max().map_or(0, |highest| highest / 64 + 1);
     let mut mask = vec![0; words];
@@ -152,22 +153,22 @@ pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: passes two integers and no memory.
     let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0 as libc::c_uint) };
     let fd = outcome::of(returned as libc::c_int)?;
-    // SAFETY: the kernel just made the descriptor for us alone.
+    // SAFETY: the kernel just made the descriptor for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Waits until one of the descriptors is readable or closed at its other end, at most for `patience`: which are. None
-/// when the time is over.
+/// Waits until one of the descriptors is readable or closed at its other end, at most for `patience`. Returns which of
+/// them are; all `false` after the timeout.
 ///
 /// # Errors
 ///
-/// Whatever poll(2) returns; an interrupted call has found nothing.
+/// Any error of poll(2); an interrupted call returns no descriptor.
 pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
     let asked = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut polled: Vec<libc::pollfd> = fds.iter().map(asked).collect();
-    // Rounded up, so that what is left of a millisecond is not asked for again and again.
+    // Rounded up, so that the last fraction of a millisecond does not cause busy polling.
     let ms = patience.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int;
-    // SAFETY: `polled` is an array of as many valid pollfd as is said, and lives through the call.
+    // SAFETY: `polled` is an array of `polled.len()` valid pollfd, and lives through the call.
     match outcome::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
         Err(error) => Err(error),
@@ -175,31 +176,31 @@ pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bo
     }
 }
 
-/// Takes leave of a child that has ended, of a certain one or of any, without waiting (wait4(2)).
+/// Reaps a child that has ended, a certain one or any, without waiting (wait4(2)).
 ///
 /// # Errors
 ///
 /// None is expected.
-pub fn reap(pid: Option<u32>) -> io::Result<Reaped> {
+pub fn reap(pid: Option<u32>) -> io::Result<WaitResult> {
     let wanted = pid.map_or(-1, |pid| pid as libc::pid_t);
     let mut status = 0;
     // SAFETY: a rusage of zeros is a valid value of numbers alone.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both places are valid for one value each, and live through the call.
     match outcome::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
-        Ok(0) => Ok(Reaped::Alive),
-        Ok(pid) => Ok(Reaped::Ended(Waited {
+        Ok(0) => Ok(WaitResult::Alive),
+        Ok(pid) => Ok(WaitResult::Ended(EndedChild {
             pid: pid as u32,
             status: ExitStatus::from_raw(status),
-            used: Used {
+            used: ProcessUse {
                 user_ns: nanoseconds(&usage.ru_utime),
                 system_ns: nanoseconds(&usage.ru_stime),
                 voluntary_switches: usage.ru_nvcsw as u64,
                 involuntary_switches: usage.ru_nivcsw as u64,
             },
         })),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Reaped::Nobody),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Reaped::Alive),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(WaitResult::NoChild),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(WaitResult::Alive),
         Err(error) => Err(error),
     }
 }
@@ -208,9 +209,9 @@ fn nanoseconds(time: &libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }
 
-/// Signals the group that a child leads, or the child alone where it leads none any more. Nobody there is no error.
+/// Signals the group that a child leads, or the child alone if it leads none. A missing process is not an error.
 pub fn signal_group(leader: u32, signal: i32) {
-    // SAFETY: passes two integers and no memory. The child was not reaped yet, so its number is nobody else's.
+    // SAFETY: passes two integers and no memory. The child was not reaped yet, so its number is not reused.
     unsafe {
         if libc::kill(-(leader as libc::pid_t), signal) != 0 {
             libc::kill(leader as libc::pid_t, signal);
@@ -218,7 +219,7 @@ pub fn signal_group(leader: u32, signal: i32) {
     }
 }
 
-/// Sends a signal to one process; false where there is none, or none that may be signalled.
+/// Sends a signal to one process; returns `false` if it does not exist or may not be signalled.
 pub fn signal(pid: u32, signal: i32) -> bool {
     // SAFETY: passes two integers and no memory.
     unsafe { libc::kill(pid as libc::pid_t, signal) == 0 }
@@ -229,7 +230,7 @@ pub fn kill(pid: u32) {
     signal(pid, KILL);
 }
 
-/// The children of the calling process that have not ended, adopted ones included, by `/proc`.
+/// The children of the calling process that have not ended, adopted ones included, from `/proc`.
 ///
 /// # Errors
 ///
@@ -240,13 +241,13 @@ pub fn children() -> io::Result<Vec<u32>> {
     Ok(all.into_iter().filter(|(_, stat)| stat.parent == own && stat.lives()).map(|(pid, _)| pid).collect())
 }
 
-/// The signal that asks to leave (signal(7)).
+/// The signal that asks a process to end (signal(7)).
 pub const TERM: i32 = libc::SIGTERM;
-/// The one that nobody can refuse.
+/// The signal that ends a process unconditionally.
 pub const KILL: i32 = libc::SIGKILL;
-/// The one that stops a process.
+/// The signal that stops a process.
 pub const STOP: i32 = libc::SIGSTOP;
-/// The one that lets a stopped process go on.
+/// The signal that continues a stopped process.
 pub const CONT: i32 = libc::SIGCONT;
 
 /// Signals by their names, as `kill -l` prints them.
@@ -288,22 +289,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_is_watched_and_what_it_used_is_known() {
+    fn an_ended_child_is_reported_with_its_usage() {
         let mut command = Command::new("sh");
         command.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3"]).stdin(Stdio::null());
         in_own_session(&mut command, &[]);
         let mut child = command.spawn().unwrap();
         let watched = watch(child.id()).unwrap();
         while !wait_any(&[watched.as_fd()], Duration::from_secs(10)).unwrap()[0] {}
-        let Reaped::Ended(ended) = reap(Some(child.id())).unwrap() else { panic!("it has ended") };
+        let WaitResult::Ended(ended) = reap(Some(child.id())).unwrap() else { panic!("it has ended") };
         assert_eq!((ended.pid, ended.status.code()), (child.id(), Some(3)));
         assert!(ended.used.user_ns + ended.used.system_ns > 0);
-        assert!(matches!(reap(Some(child.id())).unwrap(), Reaped::Nobody));
-        assert!(child.wait().is_err(), "nobody is left to wait for");
+        assert!(matches!(reap(Some(child.id())).unwrap(), WaitResult::NoChild));
+        assert!(child.wait().is_err(), "the child was already reaped");
     }
 
     #[test]
-    fn a_session_has_a_group_to_be_signalled_and_its_cpus() {
+    fn a_session_has_a_group_and_its_cpus() {
         let cpu = crate::affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 3600 & wait"]).stdin(Stdio::null());
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_said_when_the_time_is_over() {
+    fn waiting_ends_after_the_timeout() {
         let (reader, writer) = io::pipe().unwrap();
         assert_eq!(wait_any(&[reader.as_fd()], Duration::from_millis(1)).unwrap(), [false]);
         drop(writer);

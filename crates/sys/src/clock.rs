@@ -1,18 +1,17 @@
-//! The two clocks of a measurement, and sleeping until a moment of the first.
+//! The two clocks of a measurement, and sleeping until a moment.
 //!
-//! Intervals come from `CLOCK_MONOTONIC`: it never jumps, and through the vDSO a read costs some
-//! tens of nanoseconds and no system call (vdso(7)). Where the clock source has no vDSO path
-//! (`hpet`, `acpi_pm`, some `xen`) each read is a real system call; the environment snapshot
-//! records the clock source for that reason. `CLOCK_MONOTONIC` is slewed by NTP, by at most
-//! 0.05 %, and does not count time spent in suspend.
+//! Intervals come from `CLOCK_MONOTONIC`: it never jumps, and through the vDSO a read takes some tens of nanoseconds
+//! and no system call (vdso(7)). Clock sources without a vDSO path (`hpet`, `acpi_pm`, some `xen`) need a system call
+//! per read; the environment snapshot therefore records the clock source. NTP slews `CLOCK_MONOTONIC` by at most 0.05
+//! %, and it does not count time in suspend.
 //!
-//! The calendar clock only dates things. Never used for intervals.
+//! The calendar clock is used only for dates, never for intervals.
 
 use std::io;
 
 use crate::outcome;
 
-/// What one second is in nanoseconds.
+/// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, counted from an unspecified moment near boot.
@@ -22,7 +21,7 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970-01-01 00:00 UTC, from `CLOCK_REALTIME`. May jump; only for dating.
+/// Nanoseconds since 1970-01-01 00:00 UTC, from `CLOCK_REALTIME`. May jump; only for dates.
 #[must_use]
 pub fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
@@ -34,7 +33,7 @@ pub fn kernel_tick_ns() -> u64 {
     let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `resolution` is a valid place for a timespec, and lives through the call.
     let returned = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
-    // A clock that every kernel has, and a good pointer: nothing can be wrong.
+    // Every kernel has this clock, and the pointer is valid, so the call cannot fail.
     debug_assert!(returned == 0);
     resolution.tv_sec as u64 * NS_PER_S + resolution.tv_nsec as u64
 }
@@ -58,7 +57,7 @@ pub fn sleep_until_ns(deadline_ns: u64) -> bool {
     error == libc::EINTR
 }
 
-/// Sleeps until [`monotonic_ns`] reaches `deadline_ns`, however many signals arrive meanwhile.
+/// Sleeps until [`monotonic_ns`] reaches `deadline_ns`, ignoring signals.
 pub fn sleep_through_until_ns(deadline_ns: u64) {
     while sleep_until_ns(deadline_ns) {}
 }

@@ -1,11 +1,11 @@
-//! A control group of one's own below that of the calling process: what all processes of it have used, those included that have
-//! come and gone, whoever waited for them.
+//! A control group below that of the calling process. It accounts for all processes in it, including those that started
+//! and ended meanwhile.
 //!
-//! Of the second hierarchy, where every group counts CPU time, whether or not the CPU controller is on there
-//! (Documentation/admin-guide/cgroup-v2.rst, `cpu.stat`). Where that controller would make the new group compete with the old
-//! one, none is made: how a program is looked at must not change how it runs.
+//! Uses cgroup v2, where every group counts CPU time even without the CPU controller
+//! (Documentation/admin-guide/cgroup-v2.rst, `cpu.stat`). No group is created where that controller would make it
+//! compete with its parent: measuring a program must not change how it runs.
 //!
-//! Never limits anything.
+//! Never limits resources.
 
 use std::fs;
 use std::io;
@@ -17,14 +17,14 @@ use crate::descendants::TreeUse;
 use crate::environment::own_group;
 use crate::owner::{self, OwnerProcess};
 
-/// The start of every name. The [`OwnerProcess`] follows.
+/// The prefix of every name, followed by the [`OwnerProcess`].
 const NAME: &str = "bytegauge-";
 
-/// How long processes that have been waited for may take to leave, in steps.
+/// How long ended processes may stay in the group, in steps.
 const LEAVE_STEPS: u32 = 20;
 const LEAVE_STEP: Duration = Duration::from_millis(5);
 
-/// A group, which is removed with this value.
+/// A group, removed on drop.
 #[derive(Debug)]
 pub struct ControlGroup {
     folder: PathBuf,
@@ -32,12 +32,12 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Makes the group of the calling process, which has one at a time.
+    /// Creates the group of the calling process, which has at most one.
     ///
     /// # Errors
     ///
-    /// `NotFound` without a second hierarchy, `Unsupported` where the group would have CPU time of its own, `PermissionDenied`
-    /// or `ReadOnlyFilesystem` where nobody may make one.
+    /// `NotFound` without cgroup v2, `Unsupported` where the group would get its own share of CPU time,
+    /// `PermissionDenied` or `ReadOnlyFilesystem` without permission.
     pub fn make() -> io::Result<ControlGroup> {
         let above = own_group().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let controllers = fs::read_to_string(above.join("cgroup.subtree_control"))?;
@@ -45,13 +45,14 @@ impl ControlGroup {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let folder = above.join(format!("{NAME}{}", OwnerProcess::this()));
-        // The last one's processes may have left late.
+        // Processes of a previous group may have ended late.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder)?;
         Ok(ControlGroup { folder, above })
     }
 
-    /// Starts something within the group: the calling process goes there, and comes back. Whether both worked.
+    /// Runs `start` with the calling process in the group, so that programs it starts are in it. Returns whether
+    /// entering and leaving both worked.
     pub fn within<T>(&self, start: impl FnOnce() -> T) -> (T, bool) {
         let is_there = enter(&self.folder).is_ok();
         let started = start();
@@ -59,12 +60,13 @@ impl ControlGroup {
         (started, is_there && is_back)
     }
 
-    /// What its processes have used, and how many live. The kernel adds up what a running thread uses at every tick of its own,
-    /// and when it stops (`update_curr`, kernel/sched/fair.c): each that runs meanwhile may be a tick behind.
+    /// Resources used by its processes, and the number of live ones. The kernel updates a running thread's time at
+    /// every timer tick and when it stops (`update_curr`, kernel/sched/fair.c), so each running thread may be one tick
+    /// behind.
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell.
+    /// When the files of the group cannot be read.
     pub fn used(&self) -> io::Result<TreeUse> {
         let text = fs::read_to_string(self.folder.join("cpu.stat"))?;
         let processes = fs::read_to_string(self.folder.join("cgroup.procs"))?.lines().count() as u64;
@@ -74,7 +76,8 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // Who could not come back, or panicked within, tries once more: the next group would be made below this one.
+        // If leaving failed, or the closure panicked, try again: otherwise the next group would be created below this
+        // one.
         if own_group().is_some_and(|group| group == self.folder) {
             let _ = enter(&self.above);
         }
@@ -82,7 +85,7 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Removes a group. It is busy as long as a process is on its way out; the next start removes what stays.
+/// Removes a group. It is busy while a process is exiting; the next start removes remaining ones.
 fn remove(folder: &Path) -> bool {
     for _ in 0..LEAVE_STEPS {
         if fs::remove_dir(folder).is_ok() {
@@ -93,7 +96,7 @@ fn remove(folder: &Path) -> bool {
     false
 }
 
-/// Moves the calling process (cgroups(7): 0 stands for it).
+/// Moves the calling process (cgroups(7): 0 means the writer).
 fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), "0")
 }
@@ -131,13 +134,13 @@ mod tests {
         assert_eq!(parse("user_usec 3\n"), None);
     }
 
-    // In a process of its own, since the whole process moves: other tests start programs meanwhile.
+    // In a separate process, since the whole process moves and other tests start programs meanwhile.
     #[test]
-    #[ignore = "what the next test runs"]
-    fn a_group_of_one_s_own() {
+    #[ignore = "run by the next test"]
+    fn group_in_its_own_process() {
         let group = ControlGroup::make().unwrap();
         let before = own_group();
-        // It works, its parent waits for neither, and both are gone.
+        // It works, its parent does not wait for it, and both end.
         let script = "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done) & exec true";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -150,7 +153,7 @@ mod tests {
         let used = group.used().unwrap();
         assert!(used.cpu_ns > 0, "{used:?}");
         let folder = group.folder.clone();
-        // Of one who never came back nothing stays there either.
+        // A group is removed even if the process did not leave it.
         enter(&folder).unwrap();
         assert!(own_group() != before);
         drop(group);
@@ -185,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn who_has_come_and_gone_is_charged_where_a_group_can_be_made() {
+    fn ended_processes_are_accounted_for() {
         if let Err(error) = ControlGroup::make() {
             eprintln!("no control group can be made here: {error}");
             return;
         }
         let own = std::env::current_exe().unwrap();
-        let name = "control_group::tests::a_group_of_one_s_own";
+        let name = "control_group::tests::group_in_its_own_process";
         let output = Command::new(own).args(["--exact", name, "--ignored"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
     }
 }

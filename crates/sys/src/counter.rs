@@ -1,10 +1,10 @@
-//! Counters that are read by name before and after a run: the kernel's of a network namespace (`/proc/net/snmp`,
-//! `/proc/net/netstat`, `/proc/net/snmp6`), and the perf events of a thread and the programs that it starts (perf_event_open(2)).
+//! Counters by name: the kernel's counters of a network namespace (`/proc/net/snmp`, `/proc/net/netstat`,
+//! `/proc/net/snmp6`), and perf events of a thread and of the programs it starts (perf_event_open(2)).
 //!
-//! Both are spelt as their usual tools spell them, nstat(8) with a point between protocol and name
-//! (`TcpExt.TCPBacklogDrop`), perf-list(1) as it is (`page-faults`, `instructions:u`).
+//! The names are those of the usual tools: nstat(8), with a dot between protocol and name (`TcpExt.TCPBacklogDrop`),
+//! and perf-list(1) (`page-faults`, `instructions:u`).
 //!
-//! Never samples: an event is only counted, so that nothing interrupts who is measured.
+//! Never samples: events are only counted, so the measured program is not interrupted.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,29 +18,29 @@ use crate::snmp::two_lines;
 /// Why a counter cannot be read.
 #[derive(Debug, Error)]
 pub enum CounterError {
-    /// Neither a count of this kernel nor an event that is known.
+    /// The name is neither a kernel counter nor a known event.
     #[error(
         "`{name}` is counted nowhere: use a count of the kernel as nstat names it, with a point (TcpExt.TCPBacklogDrop, \
          Tcp.RetransSegs, Udp.RcvbufErrors, Udp6.RcvbufErrors), or an event of the program ({known})",
         known = names()
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The machine has no such event.
+    /// The machine does not have the event.
     #[error(
         "this machine does not count {0}: virtual machines often hide what their CPUs count; page-faults, \
          context-switches and cpu-migrations are counted everywhere"
     )]
     Absent(String),
-    /// Who runs this may not count.
+    /// The user has no permission to count.
     #[error(
         "{0} may not be counted by this user: run as root, set kernel.perf_event_paranoid to 1 (sysctl -w), or count what \
          happens in user mode alone ({0}:u)"
     )]
     Denied(String),
-    /// Anything else.
+    /// Any other error.
     #[error("reading the counter {name}: {source}")]
     Io {
         /// The counter.
@@ -72,11 +72,11 @@ fn names() -> String {
     EVENTS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// `struct perf_event_attr` as it was first, 64 bytes (`PERF_ATTR_SIZE_VER0`): every kernel since takes it, and nothing
-/// newer is asked for.
+/// The first version of `struct perf_event_attr`, 64 bytes (`PERF_ATTR_SIZE_VER0`). Every kernel accepts it, and newer
+/// fields are not needed.
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
+struct PerfEventAttr {
     kind: u32,
     size: u32,
     config: u64,
@@ -89,7 +89,8 @@ struct Attributes {
     config1: u64,
 }
 
-/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`: a CPU with more events than registers takes turns.
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`: with more events than registers, a CPU
+/// multiplexes them.
 const TIMES: u64 = 1 | 2;
 // Bits of `flags`, in the order of the header.
 const INHERIT: u64 = 1 << 1;
@@ -98,54 +99,56 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// A counter that is open.
+/// An open counter.
 #[derive(Debug)]
 pub struct Counter {
     name: String,
-    source: Source,
+    source: CounterSource,
 }
 
 #[derive(Debug)]
-enum Source {
-    /// Of the network namespace.
+enum CounterSource {
+    /// A counter of the network namespace.
     Kernel { protocol: String, count: String },
-    /// Of what this thread starts.
+    /// A perf event.
     Event(File),
 }
 
 impl Counter {
-    /// Opens a counter. An event counts what the calling thread does from now on, and the programs that it starts with all
-    /// that they start: of a thread that waits for them meanwhile, hardly more than its fork(2). (To begin with their
-    /// execve(2), `enable_on_exec`, loses them: a thread and its child of which one runs after the other on one CPU exchange
-    /// their counters, and what the thread started after that was not counted in 13 of 60 runs, Linux 6.18.) A count of
-    /// the kernel is of everybody in this network namespace.
+    /// Opens a counter. An event counts what the calling thread does from now on, and the programs that it starts with
+    /// their descendants. For a thread that waits for them, its own part is little more than fork(2).
+    ///
+    /// Starting at execve(2) (`enable_on_exec`) loses events: when a thread and its child alternate on one CPU, they
+    /// exchange their counters, and programs started later were not counted in 13 of 60 runs (Linux 6.18).
+    ///
+    /// A kernel counter covers all processes in this network namespace.
     ///
     /// # Errors
     ///
-    /// An unknown name, an event that the machine has not or that the user may not count.
+    /// An unknown name, an event that the machine does not have, or missing permission.
     pub fn open(name: &str) -> Result<Counter, CounterError> {
         let source = match name.split_once('.') {
-            Some((protocol, count)) => Source::Kernel { protocol: protocol.into(), count: count.into() },
-            None => Source::Event(event(name)?),
+            Some((protocol, count)) => CounterSource::Kernel { protocol: protocol.into(), count: count.into() },
+            None => CounterSource::Event(event(name)?),
         };
         let counter = Counter { name: name.into(), source };
         counter.read()?;
         Ok(counter)
     }
 
-    /// What has been counted so far.
+    /// The present count.
     ///
     /// # Errors
     ///
-    /// A file that is hidden, or does not know the name.
+    /// A hidden file, or a name that it does not contain.
     pub fn read(&self) -> Result<u64, CounterError> {
         let failed = |source| CounterError::Io { name: self.name.clone(), source };
         match &self.source {
-            Source::Kernel { protocol, count } => {
+            CounterSource::Kernel { protocol, count } => {
                 let found = of_kernel(protocol, count).map_err(failed)?;
                 found.ok_or_else(|| CounterError::Unknown { name: self.name.clone() })
             }
-            Source::Event(file) => of_event(file).map_err(failed),
+            CounterSource::Event(file) => of_event(file).map_err(failed),
         }
     }
 }
@@ -156,13 +159,13 @@ fn event(name: &str) -> Result<File, CounterError> {
         return Err(CounterError::Unknown { name: name.into() });
     };
     let hidden = if user_only { EXCLUDE_KERNEL } else { 0 };
-    let attributes = Attributes {
+    let attributes = PerfEventAttr {
         kind: *kind,
-        size: size_of::<Attributes>() as u32,
+        size: size_of::<PerfEventAttr>() as u32,
         config: *config,
         read_format: TIMES,
         flags: INHERIT | EXCLUDE_HYPERVISOR | hidden,
-        ..Attributes::default()
+        ..PerfEventAttr::default()
     };
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
     // SAFETY: the kernel reads `size` bytes of the attributes, which live through the call; the rest are integers.
@@ -174,22 +177,22 @@ fn event(name: &str) -> Result<File, CounterError> {
         Some(libc::EACCES | libc::EPERM) => CounterError::Denied(plain.into()),
         _ => CounterError::Io { name: name.into(), source },
     })?;
-    // SAFETY: the kernel just made the descriptor for us alone.
+    // SAFETY: the kernel just made the descriptor for the caller alone.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     debug_assert!(fd.as_raw_fd() >= 0);
     Ok(File::from(fd))
 }
 
-/// The count with those of children, living and gone; where it had its register for a part of the time only, so much
-/// more.
+/// The count, including living and ended children. If the event had a register for only a part of the time, the count
+/// is scaled up.
 fn of_event(mut file: &File) -> io::Result<u64> {
     let mut words = [0u8; 24];
     file.read_exact(&mut words)?;
     let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[at * 8 + byte]));
-    Ok(whole(word(0), word(1), word(2)))
+    Ok(scaled(word(0), word(1), word(2)))
 }
 
-fn whole(count: u64, enabled_ns: u64, running_ns: u64) -> u64 {
+fn scaled(count: u64, enabled_ns: u64, running_ns: u64) -> u64 {
     if running_ns == 0 || running_ns >= enabled_ns {
         return count;
     }
@@ -203,7 +206,7 @@ fn of_kernel(protocol: &str, count: &str) -> io::Result<Option<u64>> {
             return Ok(Some(found));
         }
     }
-    // Missing on a machine without IPv6. One line a count.
+    // Missing on a machine without IPv6. One line per counter.
     let v6 = fs::read_to_string("/proc/net/snmp6").unwrap_or_default();
     let mut pairs = v6.lines().filter_map(|line| line.split_once(char::is_whitespace));
     let found = pairs.find(|(name, _)| name.strip_prefix(protocol) == Some(count));
@@ -218,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_counts_are_known_by_protocol_and_name() {
+    fn kernel_counters_are_found_by_name() {
         let counter = Counter::open("Udp.OutDatagrams").unwrap();
         let before = counter.read().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -230,17 +233,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_names_those_that_there_are() {
+    fn an_unknown_name_lists_valid_names() {
         for name in ["cylces", "TcpExt.TCPBacklogDorp", "", ".", "Udp."] {
-            let said = Counter::open(name).unwrap_err().to_string();
-            assert!(said.contains("is counted nowhere") && said.contains("page-faults"), "{said}");
+            let message = Counter::open(name).unwrap_err().to_string();
+            assert!(message.contains("is counted nowhere") && message.contains("page-faults"), "{message}");
         }
     }
 
     #[test]
-    fn an_event_counts_what_is_started_and_all_that_it_starts() {
+    fn an_event_counts_all_descendants() {
         let counter = match Counter::open("page-faults") {
-            // Where counting is forbidden, it is said what to do.
+            // Without permission the error names a fix.
             Err(CounterError::Denied(name)) => return assert_eq!(name, "page-faults"),
             opened => opened.unwrap(),
         };
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_took_turns_is_made_whole() {
-        assert_eq!((whole(10, 100, 100), whole(10, 100, 50), whole(0, 0, 0)), (10, 20, 0));
+    fn a_multiplexed_event_is_scaled() {
+        assert_eq!((scaled(10, 100, 100), scaled(10, 100, 50), scaled(0, 0, 0)), (10, 20, 0));
     }
 }

@@ -5,7 +5,7 @@
 
 /// The numbers of a list, in the order written. `None` if the text is not a list.
 ///
-/// An empty text is an empty list: sysfs prints one for a node without CPUs.
+/// An empty text is an empty list: sysfs has one for a node without CPUs.
 pub(crate) fn parse(text: &str) -> Option<Vec<usize>> {
     let text = text.trim();
     let mut numbers = Vec::new();

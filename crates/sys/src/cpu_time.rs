@@ -1,16 +1,15 @@
-//! What a thread or the process has cost so far: CPU time, switches, faults.
+//! CPU time, context switches and page faults of a thread or the process.
 //!
-//! Two sources are combined since each lacks something. `CLOCK_THREAD_CPUTIME_ID` is exact to the
-//! nanosecond but knows only the sum. getrusage(2) splits user from system, but unless the kernel
-//! was built with `CONFIG_VIRT_CPU_ACCOUNTING_*` the split is a ratio of timer ticks scaled to the
-//! exact sum (kernel/sched/cputime.c, `cputime_adjust`): trust `total_ns` over any span, and the
-//! split only over many ticks (4 ms each at `CONFIG_HZ=250`).
+//! Two sources are combined. `CLOCK_THREAD_CPUTIME_ID` is exact to the nanosecond but has only the sum. getrusage(2)
+//! splits user from system time, but unless the kernel was built with `CONFIG_VIRT_CPU_ACCOUNTING_*` the split is a
+//! ratio of timer ticks scaled to the exact sum (kernel/sched/cputime.c, `cputime_adjust`). So `total_ns` is exact over
+//! any span, and the split only over many ticks (4 ms each at `CONFIG_HZ=250`).
 //!
-//! Softirq time is billed to whatever thread it interrupts unless the kernel accounts it
-//! separately, see [`crate::machine::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL)
-//! belong to the process, not to the thread that submitted.
+//! Softirq time is billed to the interrupted thread unless the kernel accounts it separately, see
+//! [`crate::machine::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL) belong to the process, not to the
+//! submitting thread.
 //!
-//! Never divides: the caller knows the elapsed time and the work.
+//! Never divides: the caller has the elapsed time and the amount of work.
 
 use std::ops::AddAssign;
 
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 
-/// Costs accumulated since the thread or process began, or between two readings ([`since`]).
+/// Resources used since the thread or process began, or between two readings ([`since`]).
 ///
 /// [`since`]: Usage::since
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +47,9 @@ pub type ThreadUsage = Usage;
 pub type ProcessUsage = Usage;
 
 impl Usage {
-    /// What was added after `earlier`, a reading of the same thread or process.
+    /// The resources used after `earlier`, a reading of the same thread or process.
     ///
-    /// Saturates at zero: `cputime_adjust` keeps each part monotonic, but nothing promises it.
+    /// Saturates at zero: `cputime_adjust` keeps each part monotonic, but this is not guaranteed.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl Usage {
         }
     }
 
-    /// `share` times as much of everything.
+    /// Every value times `share`.
     #[must_use]
     pub fn times(&self, share: f64) -> Self {
         let part = |whole: u64| (whole as f64 * share).round() as u64;
@@ -81,7 +80,7 @@ impl Usage {
 }
 
 impl AddAssign for Usage {
-    /// Adds what another thread cost.
+    /// Adds the usage of another thread.
     fn add_assign(&mut self, other: Self) {
         self.user_ns += other.user_ns;
         self.system_ns += other.system_ns;
@@ -93,7 +92,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// What the calling thread has cost since it began (`RUSAGE_THREAD`, Linux 2.6.26).
+/// The usage of the calling thread since it began (`RUSAGE_THREAD`, Linux 2.6.26).
 #[must_use]
 pub fn thread_usage() -> ThreadUsage {
     usage(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
@@ -104,7 +103,7 @@ pub fn thread_usage() -> ThreadUsage {
 pub struct ThreadClock(libc::clockid_t);
 
 impl ThreadClock {
-    /// That of the calling thread.
+    /// The clock of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> ThreadClock {
         let mut clock = 0;
@@ -114,14 +113,14 @@ impl ThreadClock {
         ThreadClock(clock)
     }
 
-    /// CPU time that the thread has used, ns; `None` once it is gone.
+    /// CPU time that the thread has used, ns; `None` after it has ended.
     #[must_use]
     pub fn read_ns(self) -> Option<u64> {
         clock::try_clock_ns(self.0).ok()
     }
 }
 
-/// What the calling process has cost since it began, ended threads included (`RUSAGE_SELF`).
+/// The usage of the calling process since it began, ended threads included (`RUSAGE_SELF`).
 #[must_use]
 pub fn process_usage() -> ProcessUsage {
     usage(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn work_costs_its_own_thread_and_the_process() {
+    fn work_counts_for_its_thread_and_the_process() {
         let (thread, process) = (thread_usage(), process_usage());
         burn(3_000_000);
         let thread = thread_usage().since(&thread);
@@ -185,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_read_by_another_one_while_it_sleeps_and_no_more_once_it_is_gone() {
-        let (tell, told) = std::sync::mpsc::channel();
+    fn a_threads_clock_is_readable_until_it_ends() {
+        let (send, receive) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             burn(2_000_000);
-            tell.send((ThreadClock::of_this_thread(), thread_usage().total_ns)).unwrap();
+            send.send((ThreadClock::of_this_thread(), thread_usage().total_ns)).unwrap();
             let _ = ended.recv();
         });
-        let (clock, own_ns) = told.recv().unwrap();
+        let (clock, own_ns) = receive.recv().unwrap();
         let read_ns = clock.read_ns().unwrap();
         assert!(read_ns >= own_ns && own_ns >= 2_000_000, "{read_ns} {own_ns}");
         drop(end);
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn waiting_is_a_voluntary_switch() {
-        // Who loses the CPU until its moment is over need not wait for it any more.
+        // A thread that is preempted until the deadline need not wait.
         let waits = |ns: u64| {
             let before = thread_usage();
             clock::sleep_through_until_ns(clock::monotonic_ns() + ns);
@@ -220,7 +219,7 @@ mod tests {
             *byte = 1;
         }
         std::hint::black_box(&memory);
-        // At least one, since a huge page may serve all of it.
+        // At least one, since a huge page may cover all of it.
         assert!(thread_usage().since(&before).minor_faults >= 1);
     }
 

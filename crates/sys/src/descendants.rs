@@ -1,10 +1,10 @@
-//! What a tree of processes has used: every descendant of the calling process, children that were adopted included; or others
-//! with all their descendants.
+//! Resources used by a process tree: all descendants of the calling process, adopted children included, or other
+//! processes with their descendants.
 //!
-//! Of a process that lives the clock of its CPU time is exact; what its children had used that it waited for comes in
-//! ticks (proc_pid_stat(5)). A moment is read by one walk through `/proc`: a difference of two is what was used between.
+//! For a live process the CPU clock is exact; the time of children that it has waited for comes in ticks
+//! (proc_pid_stat(5)). One reading walks through `/proc` once; the difference of two readings is the use between them.
 //!
-//! Never signals anybody.
+//! Never sends a signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::machine::tick_ns;
 use crate::process;
 
-/// What descendants have used until now.
+/// Resources used by descendants until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeUse {
     /// Processes that live.
@@ -29,8 +29,8 @@ pub struct TreeUse {
 }
 
 impl TreeUse {
-    /// What was used since an earlier moment. Processes that have gone since took their share of it with them, unless
-    /// they were waited for within the tree.
+    /// The use since an earlier moment. The use of processes that have ended since is missing, unless they were waited
+    /// for within the tree.
     #[must_use]
     pub fn since(&self, earlier: &TreeUse) -> TreeUse {
         TreeUse {
@@ -42,7 +42,7 @@ impl TreeUse {
     }
 }
 
-/// Reads what all descendants of the calling process have used.
+/// Reads the use of all descendants of the calling process.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn used() -> io::Result<TreeUse> {
     Ok(sum(all.iter().filter(|(_, stat)| above(&all, stat.parent).any(|pid| own.contains(&pid)))))
 }
 
-/// Reads what processes and all their descendants have used.
+/// Reads the use of processes and all their descendants.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub fn used_by(roots: &BTreeSet<u32>) -> io::Result<TreeUse> {
     Ok(sum(all.iter().filter(|(pid, _)| above(&all, **pid).any(|pid| roots.contains(&pid)))))
 }
 
-/// The calling process and all above it.
+/// The calling process and all its ancestors.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn ancestry() -> io::Result<BTreeSet<u32>> {
     Ok(above(&all, std::process::id()).collect())
 }
 
-/// Those of some processes that are below none of the others: their trees hold all of them.
+/// The processes that are not below another one of the set: their trees contain all of them.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn heads(of: &BTreeSet<u32>) -> io::Result<BTreeSet<u32>> {
     Ok(of.iter().copied().filter(|pid| !above(&all, *pid).skip(1).any(|parent| of.contains(&parent))).collect())
 }
 
-/// A process, its parent, and so on. A chain of parents is no longer than there are processes.
+/// A process, its parent, and so on. A chain of parents is at most as long as the number of processes.
 fn above(all: &BTreeMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32> {
     iter::successors(Some(pid), |pid| Some(all.get(pid)?.parent)).take(all.len() + 1)
 }
@@ -91,7 +91,7 @@ fn sum<'a>(processes: impl Iterator<Item = (&'a u32, &'a Stat)>) -> TreeUse {
     let mut sum = TreeUse::default();
     for (pid, stat) in processes {
         let ticks = |range: Range<usize>| stat.ticks[range].iter().sum::<u64>() * tick_ns();
-        // One that has ended meanwhile, or waits to be waited for, has its ticks.
+        // For a process that has ended meanwhile, or is a zombie, only its ticks are known.
         sum.cpu_ns += process::cpu_time_ns(*pid).unwrap_or_else(|_| ticks(0..2)) + ticks(2..4);
         sum.user_ns += ticks(0..1) + ticks(2..3);
         sum.system_ns += ticks(1..2) + ticks(3..4);
@@ -100,7 +100,7 @@ fn sum<'a>(processes: impl Iterator<Item = (&'a u32, &'a Stat)>) -> TreeUse {
     sum
 }
 
-/// A process and all its descendants that have not ended, by `/proc`.
+/// A process and all its descendants that have not ended, from `/proc`.
 ///
 /// # Errors
 ///
@@ -119,15 +119,16 @@ pub fn tree(root: u32) -> io::Result<BTreeSet<u32>> {
     }
 }
 
-/// CPU time in user mode that all threads of a process have used, ended ones included, ns, in ticks
-/// (proc_pid_stat(5)); `None` where it is gone.
+/// CPU time in user mode of all threads of a process, ended ones included, ns, in ticks (proc_pid_stat(5)); `None` if
+/// the process does not exist.
 #[must_use]
 pub fn user_ns(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(Stat::parse(&text)?.ticks[0] * tick_ns())
 }
 
-/// CPU time that every process of the machine which lives has used by itself, ns, in ticks (proc_pid_stat(5)), by number.
+/// CPU time of every live process of the machine, without its children, ns, in ticks (proc_pid_stat(5)), by process
+/// number.
 ///
 /// # Errors
 ///
@@ -137,26 +138,26 @@ pub fn used_by_each() -> io::Result<BTreeMap<u32, u64>> {
     Ok(processes()?.into_iter().map(|(pid, stat)| (pid, own(stat))).collect())
 }
 
-/// What a process is called, at most 15 bytes (proc_pid_comm(5)); `None` where it is gone.
+/// The name of a process, at most 15 bytes (proc_pid_comm(5)); `None` if it does not exist.
 #[must_use]
 pub fn name(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().replace(char::is_control, "?"))
 }
 
-/// Whether a process stands still, by a signal or for a tracer (proc_pid_stat(5), `T` and `t`); `None` where it is gone.
+/// Whether a process is stopped, by a signal or a tracer (proc_pid_stat(5), `T` and `t`); `None` if it does not exist.
 #[must_use]
 pub fn is_stopped(pid: u32) -> Option<bool> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Stat::parse(&text).filter(Stat::lives).map(|stat| matches!(stat.state, 'T' | 't'))
 }
 
-/// What is needed of `/proc/PID/stat`.
+/// The needed fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
     state: char,
     pub(crate) parent: u32,
-    /// `utime`, `stime`, and both of the children that were waited for.
+    /// `utime`, `stime`, and the same of the children that were waited for.
     ticks: [u64; 4],
 }
 
@@ -167,7 +168,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name in brackets may hold anything; what follows it does not.
+        // The name in brackets may contain any character; the fields after it do not contain brackets.
         let mut rest = text.rsplit(')').next()?.split_whitespace();
         let state = rest.next()?.chars().next()?;
         let parent = rest.next()?.parse().ok()?;
@@ -182,7 +183,7 @@ pub(crate) fn processes() -> io::Result<BTreeMap<u32, Stat>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // One that is gone by now is none.
+        // A process that has ended meanwhile does not count.
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         found.extend(Stat::parse(&text).map(|stat| (pid, stat)));
     }
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_whatever_the_name_holds() {
+    fn a_line_is_read_with_any_name() {
         let text = "7 (a) R 9 (x)) S 3 7 7 0 -1 4194304 1 2 3 4 50 60 70 80 20 0 1 0 5 6 7";
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.state, stat.parent, stat.ticks), ('S', 3, [50, 60, 70, 80]));
@@ -205,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn grandchildren_count_and_so_do_those_that_were_waited_for() {
-        // A child works, is waited for, and another one waits.
+    fn grandchildren_and_reaped_children_count() {
+        // One child works and is waited for, another one waits.
         let script = "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'; sleep 3600 & echo ready; wait";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -223,7 +224,7 @@ mod tests {
         crate::children::signal_group(child.id(), 9);
         child.wait().unwrap();
         assert_eq!((line.trim(), sleeps), ("ready", 1));
-        // Other tests may have children of their own meanwhile, so that no more is known.
+        // Other tests may have children meanwhile, so only lower bounds are known.
         assert!(now.processes >= 2 && now.cpu_ns > 0 && now.since(&before).processes == now.processes);
         assert_eq!(heads.unwrap(), BTreeSet::from([std::process::id()]));
         assert!(alone.processes == 2 && alone.cpu_ns > 0 && with_ours.processes > alone.processes);

@@ -1,10 +1,10 @@
-//! epoll(7): which of many descriptors are ready.
+//! epoll(7): reports which of several descriptors are ready.
 //!
-//! A descriptor is registered with a token of 64 bits that its events carry. Events that were fetched with
-//! others may be stale by the time they are looked at (the descriptor was closed meanwhile, and its number or
-//! its slot used again), so a token should hold a generation beside an index.
+//! A descriptor is registered with a 64-bit token, which its events carry. An event of a batch may be stale when it is
+//! processed: the descriptor may have been closed and its number or slot reused. So a token should contain a generation
+//! in addition to an index.
 //!
-//! Never allocates after [`Events::with_room`] and never retries: `EINTR` is the caller's to judge.
+//! Never allocates after [`Events::with_room`] and never retries: the caller decides about `EINTR`.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::outcome;
 
-/// Readiness: what is asked for, and what an event reports.
+/// Readiness, requested or reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ready(pub(crate) u32);
 
 impl Ready {
-    /// Nothing. Errors and hang-ups are reported all the same (epoll_ctl(2)).
+    /// Nothing. Errors and hang-ups are reported in any case (epoll_ctl(2)).
     pub const NONE: Ready = Ready(0);
     /// Bytes, the end of the stream, or a connection to accept.
     pub const READ: Ready = Ready(libc::EPOLLIN as u32);
@@ -29,21 +29,21 @@ impl Ready {
     pub const PEER_SHUT: Ready = Ready(libc::EPOLLRDHUP as u32);
     /// Both directions are shut, or the connection was reset.
     pub const HANG_UP: Ready = Ready(libc::EPOLLHUP as u32);
-    /// An error waits in `SO_ERROR`.
+    /// An error is in `SO_ERROR`.
     pub const ERROR: Ready = Ready(libc::EPOLLERR as u32);
-    /// Ask: report changes, not states.
+    /// Request changes instead of states.
     pub const EDGE: Ready = Ready(libc::EPOLLET as u32);
-    /// Ask: wake one or few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
+    /// Request to wake one or a few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
     /// registration cannot be modified.
     pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);
 
-    /// Both, where an operator may not stand.
+    /// The union, for constants, where operators are not allowed.
     #[must_use]
     pub const fn and(self, other: Ready) -> Ready {
         Ready(self.0 | other.0)
     }
 
-    /// Whether any of `others` is in it.
+    /// Whether it contains any of `others`.
     #[inline]
     #[must_use]
     pub fn any(self, others: Ready) -> bool {
@@ -75,20 +75,20 @@ pub struct Events {
 }
 
 impl Events {
-    /// Room for `most` events at a time, at least one.
+    /// Room for `most` events, at least one.
     #[must_use]
     pub fn with_room(most: usize) -> Events {
         Events { raw: vec![libc::epoll_event { events: 0, u64: 0 }; most.max(1)], len: 0 }
     }
 
-    /// How many events the last wait brought.
+    /// Number of events of the last wait.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the last wait brought none.
+    /// Whether the last wait had no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -98,7 +98,7 @@ impl Events {
     ///
     /// # Panics
     ///
-    /// If the last wait brought fewer.
+    /// If the last wait had fewer events.
     #[inline]
     #[must_use]
     pub fn at(&self, index: usize) -> (u64, Ready) {
@@ -128,7 +128,7 @@ impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: passes a flag only.
         let fd = outcome::of(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor, and no other code has it.
         Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -142,7 +142,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, fd, ready, token)
     }
 
-    /// Changes what a registered descriptor is asked for.
+    /// Changes the requested readiness of a registered descriptor.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd, ready, token)
     }
 
-    /// Takes a descriptor out of the set without closing it.
+    /// Removes a descriptor without closing it.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_DEL, fd, Ready::NONE, 0)
     }
 
-    /// Waits until something is ready, for at most so many nanoseconds, and returns how many events came.
-    /// A timeout of 0 only looks, and [`NO_TIMEOUT`] waits without limit.
+    /// Waits until something is ready, for at most `timeout_ns` nanoseconds, and returns the number of events. A
+    /// timeout of 0 returns at once, and [`NO_TIMEOUT`] waits without limit.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Epoll {
             self.wait_ms(events, timeout_ns)?
         } else {
             match self.wait_exactly(events, timeout_ns) {
-                // A filter that does not know the newer call may refuse it either way (seccomp(2)).
+                // A filter that does not list the newer call may refuse it with either error (seccomp(2)).
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
                     self.wait_ms(events, timeout_ns)?
@@ -200,10 +200,10 @@ impl Epoll {
         })
     }
 
-    /// epoll_pwait2(2), Linux 5.11, called directly since not every C library has it.
+    /// epoll_pwait2(2), Linux 5.11, called directly since some C libraries do not have it.
     fn wait_exactly(&self, events: &mut Events, timeout_ns: u64) -> io::Result<usize> {
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
-        // The kernel's own layout (__kernel_timespec): two 64-bit words, whatever the C library thinks.
+        // The kernel's layout (__kernel_timespec): two 64-bit words, independent of the C library.
         let timeout = [(timeout_ns / 1_000_000_000) as i64, (timeout_ns % 1_000_000_000) as i64];
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; the timeout lives
         // through the call; a null mask leaves the signal mask alone.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_wait_agree() {
+    fn both_wait_calls_agree() {
         check(|epoll, events, ns| epoll.wait(events, ns).unwrap());
         check(|epoll, events, ns| {
             events.len = epoll.wait_ms(events, ns).unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_or_asks_for_nothing_is_silent() {
+    fn removed_descriptors_are_not_reported() {
         let (left, right) = UnixStream::pair().unwrap();
         let epoll = Epoll::new().unwrap();
         let mut events = Events::with_room(4);

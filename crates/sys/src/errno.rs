@@ -1,6 +1,6 @@
-//! Error numbers by their names (errno(3)), for whoever has to tell apart what [`std::io::ErrorKind`] does not.
+//! Names of error numbers (errno(3)), to distinguish errors that [`std::io::ErrorKind`] does not.
 //!
-//! Never a number written by hand: some differ between architectures.
+//! Numbers differ between architectures, so they come from libc.
 
 pub use libc::{
     EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, ECONNABORTED, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, EINPROGRESS,

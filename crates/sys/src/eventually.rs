@@ -1,8 +1,8 @@
-//! What a test has to wait for, although its own part is done.
+//! Waits in tests for effects of other threads or the kernel.
 //!
-//! A descriptor that was closed stays open for a moment where another test of the process starts a program just then: the
-//! child has a copy of all of them until it becomes that program. And what crosses the loopback may be left to a kernel's
-//! thread, which waits for a CPU as any other.
+//! A closed descriptor stays open briefly if another test of the process starts a program at that moment: the child has
+//! copies of all descriptors until it executes the program. Packets over the loopback may be processed by a kernel
+//! thread, which waits for a CPU like any other.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Far longer than any machine is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something is the case.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();

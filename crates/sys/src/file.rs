@@ -1,7 +1,7 @@
-//! Files as a source of bytes: how much of one is in the page cache.
+//! The share of a file that is in the page cache.
 //!
-//! Reading a cached file measures memory, reading an uncached one measures a disk. A report must
-//! say which of the two it was.
+//! Reading a cached file measures memory, reading an uncached one measures a disk, so a report must show which of the
+//! two it was.
 //!
 //! Never reads or writes a file's content.
 
@@ -18,10 +18,10 @@ use crate::outcome;
 ///
 /// # Errors
 ///
-/// `PermissionDenied` unless the caller owns the file or may write it: since that knowledge leaks
-/// what others do, the kernel refuses it (cachestat), or claims that all is cached (mincore, since
-/// Linux 5.2: mm/mincore.c, `can_do_mincore`). `InvalidInput` for what is neither a regular file
-/// nor a block device: cachestat itself answers 0 for a pipe, which would read as "not cached".
+/// `PermissionDenied` unless the caller owns the file or may write it. The cache state reveals activity of other users,
+/// so the kernel refuses it (cachestat), or reports everything as cached (mincore, since Linux 5.2: mm/mincore.c,
+/// `can_do_mincore`). `InvalidInput` for anything except a regular file or a block device: cachestat returns 0 for a
+/// pipe, which would mean "not cached".
 pub fn cached_fraction(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<f64> {
     if !has_page_cache(fd)? {
         return Err(io::Error::new(
@@ -45,7 +45,7 @@ fn has_page_cache(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(kind.is_file() || kind.is_block_device())
 }
 
-/// `EOPNOTSUPP` comes from file systems that cachestat leaves out, such as hugetlbfs.
+/// `EOPNOTSUPP` comes from file systems that cachestat does not support, such as hugetlbfs.
 fn cachestat_is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP))
 }
@@ -94,13 +94,13 @@ fn cached_pages_by_cachestat(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u
 }
 
 fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64> {
-    /// Pages asked about at once: 1 GiB of file for a vector of 256 KiB.
+    /// Pages per call: 1 GiB of file for a vector of 256 KiB.
     const WINDOW_PAGES: usize = 1 << 18;
 
     if !may_write(fd) {
         return Err(not_permitted());
     }
-    let mapping = Mapping::new(fd, len_bytes as usize)?;
+    let mapping = FileMapping::new(fd, len_bytes as usize)?;
     let page_bytes = page_bytes() as usize;
     let mut resident = vec![0u8; WINDOW_PAGES];
     let mut cached = 0;
@@ -116,21 +116,21 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
     Ok(cached)
 }
 
-/// Whether mincore would tell the truth: it checks for writing or for ownership, and an owner may
-/// grant himself writing, so this errs on the side of refusing.
+/// Whether mincore returns true values: it requires write permission or ownership. An owner may grant itself write
+/// permission, so this check is stricter than necessary.
 fn may_write(fd: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}\0", fd.as_raw_fd());
     // SAFETY: `path` is NUL-terminated and lives through the call.
     unsafe { libc::access(path.as_ptr().cast(), libc::W_OK) == 0 }
 }
 
-/// A mapping that is never read: only asked about.
-struct Mapping {
+/// A mapping that is queried but never read.
+struct FileMapping {
     start: *mut libc::c_void,
     len_bytes: usize,
 }
 
-impl Mapping {
+impl FileMapping {
     fn new(fd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
         let start = unsafe {
@@ -140,7 +140,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for FileMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is our own, is unmapped once, and nothing refers into it.
         unsafe { libc::munmap(self.start, self.len_bytes) };
@@ -148,15 +148,14 @@ impl Drop for Mapping {
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: takes an int and touches no memory of ours.
+    // SAFETY: takes an int and touches no memory.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).expect("a page has a size")
 }
 
-/// Makes the next read begin at the front again (lseek(2)).
+/// Sets the read position to the start of the file (lseek(2)).
 ///
-/// The position belongs to the open file description: flows that share one by duplicating a
-/// descriptor move each other's. Open the file once per flow.
+/// The position belongs to the open file description: duplicates of a descriptor share it. Open the file once per flow.
 ///
 /// # Errors
 ///
@@ -174,16 +173,16 @@ mod tests {
 
     use super::*;
 
-    /// A file that lives in the page cache alone, so that residence is certain.
+    /// A file that exists only in the page cache.
     fn in_memory() -> File {
         // SAFETY: the name is NUL-terminated and static; flags are valid.
         let fd = outcome::of(unsafe { libc::memfd_create(c"cached".as_ptr(), libc::MFD_CLOEXEC) });
-        // SAFETY: the descriptor is fresh and owned by nobody else.
+        // SAFETY: the descriptor is new, and no other code has it.
         unsafe { File::from_raw_fd(fd.unwrap()) }
     }
 
     #[test]
-    fn what_was_written_is_cached_and_holes_are_not() {
+    fn written_pages_are_cached_and_holes_are_not() {
         let page = page_bytes();
         let mut file = in_memory();
         file.write_all(&vec![1; 3 * page as usize]).unwrap();
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_page_cache_is_refused() {
+    fn pipes_and_devices_are_refused() {
         let zero = File::open("/dev/zero").unwrap();
         let (reader, _writer) = crate::pipe::anonymous().unwrap();
         for fd in [zero.as_fd(), reader.as_fd()] {

@@ -1,13 +1,13 @@
-//! Which processes hold a socket or a pipe, by what `/proc` says of their descriptors; and which socket is the other end of
-//! a connection within this machine.
+//! Finds the processes that hold a socket or a pipe, from their descriptors in `/proc`, and the socket at the other end
+//! of a local connection.
 //!
-//! Knows the network namespace of the calling process alone, and processes whose descriptors it may see.
+//! Sees only the network namespace of the calling process, and processes whose descriptors it may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-/// The holders of each of these, as `/proc/PID/fd` names them (`pipe:[7]`, `socket:[7]`), by process number.
+/// The holders of each link, as in `/proc/PID/fd` (`pipe:[7]`, `socket:[7]`), by process number.
 #[must_use]
 pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
@@ -22,18 +22,17 @@ pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
     found
 }
 
-/// What a process calls itself; empty where it is gone.
+/// The name of a process; empty if it does not exist.
 #[must_use]
 pub fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// The socket at the other end of a TCP connection over IPv4, as `/proc/PID/fd` names it, where that end is on this
-/// machine.
+/// The socket at the other end of a TCP connection over IPv4, as in `/proc/PID/fd`, if that end is on this machine.
 #[must_use]
 pub fn other_end(own: SocketAddr, peer: SocketAddr) -> Option<String> {
     let (own, peer) = (v4(own)?, v4(peer)?);
-    // A socket of an IPv6 listener is in the other table, whoever talks to it.
+    // Connections of an IPv6 listener are in the second table, even for IPv4 peers.
     ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| {
         let table = fs::read_to_string(table).ok()?;
         table.lines().skip(1).find_map(|row| {
@@ -44,7 +43,7 @@ pub fn other_end(own: SocketAddr, peer: SocketAddr) -> Option<String> {
     })
 }
 
-/// An address of IPv4, whether or not it is written as one of IPv6.
+/// An IPv4 address, possibly written as an IPv4-mapped IPv6 address.
 fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
     match address {
         SocketAddr::V4(address) => Some(address),
@@ -52,7 +51,8 @@ fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
     }
 }
 
-/// An address of `/proc/net/tcp`: words as they lie in memory, the port (proc_pid_net(5)); of IPv6 those of IPv4 alone.
+/// An address of `/proc/net/tcp`: words in memory order, and the port (proc_pid_net(5)); for IPv6 only mapped IPv4
+/// addresses.
 fn address(text: &str) -> Option<SocketAddrV4> {
     let (words, port) = text.split_once(':')?;
     let last = u32::from_str_radix(words.get(words.len().checked_sub(8)?..)?, 16).ok()?;

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// The most that is read of one kind of file.
+/// The size limit of one kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputLimit {
     /// The kind of file.
     pub what: &'static str,
-    /// Its size at most, bytes.
+    /// The largest size, bytes.
     pub max_bytes: u64,
 }
 
@@ -38,11 +38,11 @@ pub enum InputError {
     /// It cannot be opened or read.
     #[error(transparent)]
     Unreadable(#[from] io::Error),
-    /// It holds more than is read.
+    /// It exceeds the limit.
     #[error("it holds more than {} KiB, the most that a {} may have", .0.max_bytes >> 10, .0.what)]
     TooLarge(InputLimit),
-    /// It holds bytes that are no UTF-8.
-    #[error("it is no UTF-8 text")]
+    /// It is not UTF-8.
+    #[error("it is not UTF-8 text")]
     NotText,
 }
 
@@ -50,7 +50,7 @@ impl InputLimit {
     /// The text of a file. Pipes and devices are read like files, as far as the limit goes.
     ///
     /// # Errors
-    /// When it cannot be read, holds more than the limit, or no text.
+    /// When it cannot be read, holds more than the limit, or is not text.
     pub fn read(self, path: &Path) -> Result<String, InputError> {
         String::from_utf8(self.read_bytes(path)?).map_err(|_| InputError::NotText)
     }

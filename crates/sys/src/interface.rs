@@ -1,6 +1,6 @@
 //! Network interfaces of the caller's network namespace.
 //!
-//! Asked by ioctl, not read from sysfs, whose files show the namespace of whoever mounted it.
+//! Uses ioctl instead of sysfs, whose files show the namespace of the process that mounted it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,11 +12,11 @@ use crate::outcome;
 /// The name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
 
-/// The largest packet that an interface takes, bytes with its IP header (`SIOCGIFMTU`, netdevice(7)).
+/// The largest packet of an interface, bytes with its IP header (`SIOCGIFMTU`, netdevice(7)).
 ///
 /// # Errors
 ///
-/// `ENODEV` without such an interface, `EINVAL` for a name that none can have.
+/// `ENODEV` if the interface does not exist, `EINVAL` for an invalid name.
 pub fn mtu(name: &str) -> io::Result<u64> {
     let mut request = named(name)?;
     ask(libc::SIOCGIFMTU as _, &mut request)?;
@@ -25,27 +25,27 @@ pub fn mtu(name: &str) -> io::Result<u64> {
     Ok(u64::try_from(mtu).unwrap_or(0))
 }
 
-/// How an interface is set up that a process makes for itself.
+/// Settings of a point-to-point interface that a process creates.
 #[derive(Clone, Copy, Debug)]
 pub struct PointToPoint {
     /// Its name.
     pub name: &'static str,
     /// Its address.
     pub address: Ipv4Addr,
-    /// The only address behind it.
+    /// The only address that it reaches.
     pub peer: Ipv4Addr,
     /// The largest packet, bytes with its IP header.
     pub mtu: u64,
-    /// Packets that it holds until they are taken, in the kernel's own queue and in the device's each.
+    /// Packets that it queues, in the kernel's queue and in the device's queue each.
     pub queue_packets: u32,
 }
 
 impl PointToPoint {
-    /// Gives the interface its addresses and takes it, and the loopback, into service.
+    /// Sets the addresses and brings the interface and the loopback up.
     ///
     /// # Errors
     ///
-    /// `EPERM` for whoever may not administer the network.
+    /// `EPERM` without permission to administer the network.
     pub fn bring_up(&self) -> io::Result<()> {
         let set = |code: libc::c_ulong, fill: &dyn Fn(&mut libc::ifreq)| {
             let mut request = named(self.name)?;
@@ -53,7 +53,7 @@ impl PointToPoint {
             ask(code, &mut request)
         };
         set(libc::SIOCSIFMTU as _, &|of| of.ifr_ifru.ifru_mtu = self.mtu as libc::c_int)?;
-        // Before it is in service: its queue is made as it comes.
+        // The queue must be set before the interface is up, which creates it.
         set_queue(self.name, self.queue_packets)?;
         set(libc::SIOCSIFADDR as _, &|of| of.ifr_ifru.ifru_addr = socket_address(self.address))?;
         set(libc::SIOCSIFDSTADDR as _, &|of| of.ifr_ifru.ifru_dstaddr = socket_address(self.peer))?;
@@ -66,8 +66,8 @@ impl PointToPoint {
     }
 }
 
-/// Sets how many packets an interface holds (`IFLA_TXQLEN`, rtnetlink(7)): what does the same by ioctl is left to the machine's root,
-/// this to whoever may administer the network.
+/// Sets the number of packets that an interface queues (`IFLA_TXQLEN`, rtnetlink(7)). The equivalent ioctl needs root
+/// on the machine; this needs only permission to administer the network namespace.
 fn set_queue(name: &str, packets: u32) -> io::Result<()> {
     // struct ifinfomsg without a type, an index or flags: the interface is found by its name.
     let mut message = vec![0; 16];
@@ -79,7 +79,8 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
         message.extend(value);
         message.resize(message.len().next_multiple_of(4), 0);
     }
-    // struct nlmsghdr: the length of all, what it is, that it is to be answered, a number and a sender that nobody needs.
+    // struct nlmsghdr: the total length, the type, a request for acknowledgement, and an unused sequence number and
+    // port.
     let mut asked = (16 + message.len() as u32).to_ne_bytes().to_vec();
     asked.extend(libc::RTM_SETLINK.to_ne_bytes());
     asked.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
@@ -89,10 +90,10 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
     let socket = outcome::of(unsafe {
         libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
     })?;
-    // SAFETY: the descriptor was made just now and is nobody else's.
+    // SAFETY: the descriptor is new, and no other code has it.
     let mut socket = File::from(unsafe { OwnedFd::from_raw_fd(socket) });
     socket.write_all(&asked)?;
-    // A header and the negated errno (struct nlmsgerr), 0 where all is well; then what was asked.
+    // A header and the negated errno (struct nlmsgerr), 0 on success; then the request.
     let mut answer = [0; 256];
     let length = socket.read(&mut answer)?;
     let errno = answer[..length].get(16..20).and_then(|bytes| Some(-i32::from_ne_bytes(bytes.try_into().ok()?)));
@@ -107,7 +108,7 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
 pub(crate) fn named(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: a struct of integers, arrays and a union of them, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays the end of the name.
+    // The last byte stays the NUL at the end of the name.
     let room = request.ifr_name.len() - 1;
     if name.is_empty() || name.len() > room {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -119,15 +120,15 @@ pub(crate) fn named(name: &str) -> io::Result<libc::ifreq> {
 }
 
 fn ask(code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // Any socket will do.
+    // Any socket can be used.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    // SAFETY: the request holds a name that ends, and the kernel reads and writes nothing else.
+    // SAFETY: the request contains a NUL-terminated name, and the kernel reads and writes nothing else.
     outcome::of(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
 }
 
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     let mut generic = libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: [0; 14] };
-    // Behind the port, in the order of the network (struct sockaddr_in, ip(7)).
+    // After the port, in network byte order (struct sockaddr_in, ip(7)).
     for (place, byte) in generic.sa_data[2..].iter_mut().zip(address.octets()) {
         *place = byte as libc::c_char;
     }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_has_one_and_strangers_have_none() {
+    fn loopback_has_an_mtu_and_unknown_names_none() {
         assert!(mtu(LOOPBACK).unwrap() >= 68);
         assert_eq!(mtu("no-such-device").unwrap_err().raw_os_error(), Some(libc::ENODEV));
         for name in ["", "a-name-that-is-too-long"] {

@@ -1,25 +1,22 @@
-//! Wakes a thread that is blocked in a system call.
+//! Interrupts a thread that is blocked in a system call.
 //!
-//! A trial whose peer has died would block for ever in read(2) or write(2). The watchdog sets a
-//! flag and sends the thread a signal whose handler does nothing: the call returns `EINTR`, or a
-//! short count if it had already moved bytes (signal(7), "Interruption of system calls"), and the
-//! thread then looks at the flag.
+//! A trial whose peer has died would block forever in read(2) or write(2). The watchdog sets a flag and sends the
+//! thread a signal whose handler does nothing. The call then returns `EINTR`, or a short count if it had already moved
+//! bytes (signal(7), "Interruption of system calls"), and the thread checks the flag.
 //!
-//! One signal is not enough: if it arrives between the look at the flag and the call, nothing is
-//! interrupted. So **set the flag first, then call [`interrupt`] every few milliseconds until the
-//! thread has answered**.
+//! One signal is not enough: if it arrives between the check of the flag and the call, nothing is interrupted. So **set
+//! the flag first, then call [`interrupt`] every few milliseconds until the thread has reacted**.
 //!
-//! The signal is a real-time one, since programs and libraries have uses for the others, and the
-//! handler is installed without `SA_RESTART`, or the kernel would resume the call by itself.
-//! Never ends a thread and never interprets anything.
+//! The signal is a real-time one, since programs and libraries use the others. The handler is installed without
+//! `SA_RESTART`; otherwise the kernel would resume the call. Never ends a thread.
 
 use std::io;
 use std::sync::OnceLock;
 
 use crate::outcome;
 
-/// Takes a free real-time signal and gives it a handler that does nothing. Works once a process;
-/// later calls only confirm it. [`ThreadHandle::current`] does this by itself.
+/// Reserves a free real-time signal and installs a handler that does nothing. Later calls have no effect.
+/// [`ThreadHandle::current`] calls it.
 ///
 /// # Errors
 ///
@@ -45,7 +42,7 @@ impl ThreadHandle {
     pub fn current() -> io::Result<Self> {
         let signal = signal()?;
         unblock(signal)?;
-        // SAFETY: neither call takes arguments, fails, or touches memory of ours.
+        // SAFETY: neither call takes arguments, fails, or touches memory.
         let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
         Ok(Self { process, thread, signal })
     }
@@ -57,11 +54,11 @@ impl ThreadHandle {
     }
 }
 
-/// Makes a system call in which the thread is blocked return early. `false` if the thread has
-/// ended. Read the module's header: once is not enough.
+/// Makes a system call in which the thread is blocked return early. Returns `false` if the thread has ended. A single
+/// call is not enough, see the module's header.
 ///
-/// If the thread has ended and a newer thread of this process got its id, that one sees a stray
-/// `EINTR`, so stop calling once the thread is joined.
+/// If the thread has ended and a newer thread of this process got its id, the newer one sees an `EINTR`. So stop
+/// calling once the thread is joined.
 ///
 /// # Errors
 ///
@@ -96,7 +93,7 @@ fn claim_signal() -> Option<libc::c_int> {
 
 fn is_free(signal: libc::c_int) -> bool {
     let mut present = empty_action();
-    // SAFETY: a null new action only asks; `present` is a valid place for the answer.
+    // SAFETY: a null new action only queries; `present` is a valid place for the result.
     let returned = unsafe { libc::sigaction(signal, std::ptr::null(), &mut present) };
     returned == 0 && present.sa_sigaction == libc::SIG_DFL
 }
@@ -104,7 +101,7 @@ fn is_free(signal: libc::c_int) -> bool {
 fn handle(signal: libc::c_int) -> io::Result<()> {
     extern "C" fn ignore(_signal: libc::c_int) {}
     let mut action = empty_action();
-    // The whole point: sa_flags stays without SA_RESTART.
+    // sa_flags must stay without SA_RESTART.
     action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: `action` is valid and lives through the call; its handler has the signature that
     // flags without SA_SIGINFO demand, is async-signal-safe and leaves errno alone.
@@ -140,7 +137,7 @@ mod tests {
     use super::*;
     use crate::{clock, io as calls, pipe};
 
-    /// Runs `blocked` in a thread, interrupts it until it returns, and hands over its result.
+    /// Runs `blocked` in a thread, interrupts it until it returns, and returns its result.
     fn check<T: Send + 'static>(blocked: impl FnOnce() -> T + Send + 'static) -> T {
         let (send, receive) = mpsc::channel();
         let worker = thread::spawn(move || {
@@ -179,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends() {
-        // An hour: the test hangs if interrupting does not work.
+        // One hour: the test hangs if interrupting does not work.
         let deadline_ns = clock::monotonic_ns() + 3_600_000_000_000;
         assert!(check(move || clock::sleep_until_ns(deadline_ns)));
     }
@@ -187,7 +184,7 @@ mod tests {
     #[test]
     fn an_ended_thread_is_reported() {
         let handle = thread::spawn(|| ThreadHandle::current().unwrap()).join().unwrap();
-        // The kernel thread may outlive the join by a moment, so ask until it is gone.
+        // The kernel thread may outlive the join briefly, so repeat until it has ended.
         while interrupt(&handle).unwrap() {
             thread::yield_now();
         }

@@ -1,8 +1,8 @@
-//! The plain system calls of a measured loop, without a layer in between.
+//! The system calls of a measured loop, without a layer in between.
 //!
-//! They differ from `std::io` on purpose. An interrupted call is returned as interrupted: the
-//! watchdog ends a stalled trial that way ([`crate::interrupt`]). A short count is returned as a
-//! short count: a meter adds what moved, not what was asked for.
+//! They differ from `std::io` on purpose. An interrupted call is returned as interrupted: the watchdog uses this to end
+//! a stalled trial ([`crate::interrupt`]). A short count is returned as a short count: a meter adds the bytes that
+//! moved.
 //!
 //! Never loops, never allocates, never copies.
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::outcome;
 
-/// read(2): the number of bytes placed at the front of `buffer`, 0 at the end of the stream.
+/// read(2): returns the number of bytes read into `buffer`, 0 at the end of the stream.
 ///
 /// # Errors
 ///
@@ -24,10 +24,10 @@ pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     outcome::of_syscall(unsafe { libc::syscall(libc::SYS_read, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) })
 }
 
-/// write(2): the number of bytes taken from the front of `bytes`, possibly fewer than all.
+/// write(2): returns the number of bytes taken from `bytes`, possibly fewer than all.
 ///
-/// On a socket whose peer is gone this raises `SIGPIPE` as well; Rust's runtime ignores that
-/// signal before `main`, so the error arrives instead.
+/// On a socket whose peer has closed, this raises `SIGPIPE` as well. Rust's runtime ignores that signal before `main`,
+/// so the error is returned.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     outcome::of_syscall(unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
-/// readv(2): as [`read`], into one buffer after the other.
+/// readv(2): like [`read`], into several buffers.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn read_vectored(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> io::
     outcome::of_syscall(unsafe { libc::syscall(libc::SYS_readv, fd.as_raw_fd(), buffers.as_mut_ptr(), count) })
 }
 
-/// writev(2): as [`write()`], from one buffer after the other.
+/// writev(2): like [`write()`], from several buffers.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn write_vectored(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result
     outcome::of_syscall(unsafe { libc::syscall(libc::SYS_writev, fd.as_raw_fd(), buffers.as_ptr(), count) })
 }
 
-/// Most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).
+/// The most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).
 pub(crate) const IOV_MAX: usize = 1024;
 
 /// shutdown(2): ends one or both directions of a connected socket; the descriptor stays open.
@@ -85,12 +85,12 @@ pub fn shutdown(fd: BorrowedFd<'_>, how: Shutdown) -> io::Result<()> {
 
 /// Sets or clears `O_NONBLOCK`.
 ///
-/// The flag belongs to the open file description (fcntl(2)), so every duplicate of the descriptor
-/// changes with it, in other processes too.
+/// The flag belongs to the open file description (fcntl(2)), so it changes for every duplicate of the descriptor, in
+/// other processes too.
 ///
 /// # Errors
 ///
-/// Whatever fcntl(2) returns; none is expected of an open descriptor.
+/// Any error of fcntl(2); none is expected for an open descriptor.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument and no memory is passed.
     let flags = outcome::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;

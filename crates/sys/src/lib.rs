@@ -1,11 +1,10 @@
-//! Everything that needs Linux itself: clocks, accounting, placement, sockets' insides, probes.
+//! Interfaces to Linux: clocks, accounting, CPU placement, sockets, processes and machine facts.
 //!
-//! This is the only crate of the workspace that may hold `unsafe`: the others forbid it, so a
-//! reviewer of memory safety reads this crate and no other. Each module wraps one idea of the
-//! kernel, returns what the kernel said, and names the source of every fact it relies on.
+//! The only crate of the workspace that may contain `unsafe`; all others forbid it. So a review of memory safety needs
+//! only this crate. Each module wraps one part of the kernel, returns the kernel's results, and gives the source of
+//! every fact that it relies on.
 //!
-//! Never: policy. Nothing here decides what to measure, judges a machine, retries on its own or
-//! prints.
+//! Contains no policy: it never decides what to measure, evaluates a machine, retries on its own or prints.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

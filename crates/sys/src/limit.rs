@@ -1,7 +1,7 @@
-//! The process's limits that a measurement runs into: open files, locked memory and the size of a file.
+//! The process's resource limits that matter for measurements: open files, locked memory and file size.
 //!
-//! Raising the soft limit to the hard one needs no privilege (getrlimit(2)). Lift it once at the
-//! start: a child inherits it, and a child that uses select(2) breaks above 1024 descriptors.
+//! Raising the soft limit to the hard one needs no privilege (getrlimit(2)). Do it once at the start: a child inherits
+//! it, and a child that uses select(2) fails above 1024 descriptors.
 //!
 //! Never lowers a limit and never touches a hard one.
 
@@ -14,9 +14,9 @@ use crate::outcome;
 /// One resource limit. [`Limit::UNLIMITED`] in either field means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What is enforced now.
+    /// The limit in force.
     pub soft: u64,
-    /// What `soft` may be raised to without privilege.
+    /// The value to which `soft` may be raised without privilege.
     pub hard: u64,
 }
 
@@ -29,16 +29,16 @@ impl Limit {
 ///
 /// # Errors
 ///
-/// Whatever getrlimit(2) returns; none is expected.
+/// Any error of getrlimit(2); none is expected.
 pub fn open_files() -> io::Result<Limit> {
     limit(libc::RLIMIT_NOFILE)
 }
 
-/// Raises the soft limit of descriptors to the hard one and returns what is in force then.
+/// Raises the soft limit of descriptors to the hard one and returns the resulting limit.
 ///
 /// # Errors
 ///
-/// Whatever getrlimit(2) or setrlimit(2) returns; in practice only a seccomp filter's error.
+/// Any error of getrlimit(2) or setrlimit(2); in practice only that of a seccomp filter.
 pub fn raise_open_files() -> io::Result<Limit> {
     let before = open_files()?;
     if before.soft < before.hard {
@@ -57,16 +57,16 @@ pub fn raise_open_files() -> io::Result<Limit> {
 ///
 /// # Errors
 ///
-/// Whatever getrlimit(2) returns; none is expected.
+/// Any error of getrlimit(2); none is expected.
 pub fn locked_memory_bytes() -> io::Result<Limit> {
     limit(libc::RLIMIT_MEMLOCK)
 }
 
-/// The bytes that a file may grow to when this process writes to it (`RLIMIT_FSIZE`).
+/// The largest size of a file that this process writes (`RLIMIT_FSIZE`).
 ///
 /// # Errors
 ///
-/// Whatever getrlimit(2) returns; none is expected.
+/// Any error of getrlimit(2); none is expected.
 pub fn file_size_bytes() -> io::Result<Limit> {
     limit(libc::RLIMIT_FSIZE)
 }

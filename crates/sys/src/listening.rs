@@ -1,7 +1,7 @@
-//! Who listens, by what the kernel tells of its sockets: without connecting, which a server that serves one connection
-//! would take for its only one.
+//! Finds listening sockets from the kernel's tables, without connecting. A server that serves a single connection would
+//! take a test connection for it.
 //!
-//! Knows the network namespace of the calling process alone.
+//! Sees only the network namespace of the calling process.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,20 +22,20 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// `__SO_ACCEPTCON` (include/linux/net.h): the socket listens.
 const ACCEPTS: u32 = 1 << 16;
 
-/// Whether anybody listens at a TCP port, over IPv4 or IPv6.
+/// Whether a socket listens at a TCP port, over IPv4 or IPv6.
 #[must_use]
 pub fn at_port(port: u16) -> bool {
     inode_at_port(port).is_some()
 }
 
-/// Whether anybody listens at the path of a Unix socket.
+/// Whether a socket listens at the path of a Unix socket.
 #[must_use]
 pub fn at_path(path: &Path) -> bool {
     let Ok(table) = fs::read("/proc/net/unix") else { return false };
     table.split(|byte| *byte == b'\n').skip(1).any(|row| is_listening_at(row, path))
 }
 
-/// The process that listens at a TCP port, and its name, where this user may know.
+/// The process that listens at a TCP port, and its name, if this user may see them.
 #[must_use]
 pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
     let socket = format!("socket:[{}]", inode_at_port(port)?);
@@ -50,8 +50,8 @@ pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
     None
 }
 
-/// The sockets that listen at a TCP address, or at its port on all addresses, as `/proc/PID/fd` names them: several, where each
-/// worker of a server has one of its own (`SO_REUSEPORT`).
+/// The sockets that listen at a TCP address, or at its port on all addresses, as in `/proc/PID/fd`. There are several
+/// if each worker of a server has its own (`SO_REUSEPORT`).
 #[must_use]
 pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
     let rows = TABLES.into_iter().flat_map(|table| listeners(Path::new(table)));
@@ -59,7 +59,8 @@ pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
     rows.filter_map(|row| listener_at(&row, address.port())).map(|inode| format!("socket:[{inode}]")).collect()
 }
 
-/// Whether a row's socket takes what is sent to an address: words as they lie in memory (proc_pid_net(5)), zeros for all.
+/// Whether the socket of a row accepts connections to an address: words in memory order (proc_pid_net(5)), zeros for
+/// all addresses.
 fn is_bound_to(row: &str, ip: IpAddr) -> bool {
     let words = |octets: &[u8]| -> String {
         let words = octets.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
@@ -82,9 +83,9 @@ fn inode_at_port(port: u16) -> Option<u64> {
     TABLES.into_iter().find_map(|table| listeners(Path::new(table)).find_map(|row| listener_at(&row, port)))
 }
 
-/// The rows of a table that stand before all connections, as those of sockets that listen do (`tcp_get_idx`,
-/// net/ipv4/tcp_ipv4.c; until Linux 4.4 with whoever knocks there). The rest is not asked for: a server has tens of thousands, and
-/// who waits for a listener asks again every few milliseconds.
+/// The rows of a table before all connections, which are those of listening sockets (`tcp_get_idx`,
+/// net/ipv4/tcp_ipv4.c; until Linux 4.4 with pending connections). The other rows are not read: a server has tens of
+/// thousands, and waiting for a listener repeats this every few milliseconds.
 fn listeners(table: &Path) -> impl Iterator<Item = String> {
     let rows = File::open(table).into_iter().flat_map(|table| BufReader::new(table).lines()).map_while(Result::ok);
     rows.skip(1).take_while(|row| matches!(row.split_whitespace().nth(3), Some(TCP_LISTEN | TCP_SYN_RECV)))
@@ -101,7 +102,7 @@ fn listener_at(row: &str, port: u16) -> Option<u64> {
 /// `Num: RefCount Protocol Flags Type St Inode Path` (proc_net_unix(5)).
 fn is_listening_at(row: &[u8], path: &Path) -> bool {
     let fields: Vec<&[u8]> = row.splitn(8, |byte| *byte == b' ').collect();
-    // The inode is padded, so that the path is what stands last, whatever it holds.
+    // The inode is padded with spaces, so the path is found at the end of the row, whatever it contains.
     let named = row.strip_suffix(path.as_os_str().as_bytes()).is_some_and(|before| before.ends_with(b" "));
     let flags = fields.get(3).and_then(|flags| u32::from_str_radix(std::str::from_utf8(flags).ok()?, 16).ok());
     named && flags.is_some_and(|flags| flags & ACCEPTS != 0)
@@ -117,19 +118,19 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn a_listener_is_seen_without_being_disturbed() {
+    fn a_listener_is_found_without_a_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(at_port(port));
         assert_eq!(owner_of_port(port).map(|(pid, _)| pid), Some(std::process::id()));
         listener.set_nonblocking(true).unwrap();
-        assert!(listener.accept().is_err(), "nobody has connected");
+        assert!(listener.accept().is_err(), "there is no connection");
         drop(listener);
-        eventually("nobody listens", || !at_port(port));
+        eventually("the port is free", || !at_port(port));
     }
 
     #[test]
-    fn a_listener_stands_before_all_connections_and_they_are_not_asked_for() {
+    fn connections_after_listeners_are_not_read() {
         let older = TcpListener::bind("127.0.0.1:0").unwrap();
         let _connections: Vec<TcpStream> =
             (0..20).map(|_| TcpStream::connect(older.local_addr().unwrap()).unwrap()).collect();
@@ -144,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_told_apart_by_their_addresses() {
+    fn sockets_are_found_by_their_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap();
         let at = |ip: &str| sockets_at((ip.parse::<IpAddr>().unwrap(), own.port()).into()).len();
         assert_eq!((at("127.0.0.1"), at("127.0.0.2"), at("::1")), (1, 0, 0));
         drop(listener);
-        eventually("nobody listens", || at("127.0.0.1") == 0);
+        eventually("the address is free", || at("127.0.0.1") == 0);
         let row = |local: &str| format!("0: {local}:1F90 00000000:0000 0A");
         let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
         let takes = |local: &str, ip: &str| is_bound_to(&row(local), ip.parse().unwrap());
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_listens_as_long_as_somebody_does() {
+    fn a_path_listens_while_its_socket_does() {
         let scratch = Scratch::new();
         let path = scratch.path().join("with space.sock");
         assert!(!at_path(&path));
@@ -170,6 +171,6 @@ mod tests {
         assert!(at_path(&path));
         let _connection = UnixStream::connect(&path).unwrap();
         drop(listener);
-        eventually("what was accepted does not listen", || !at_path(&path));
+        eventually("the path is free", || !at_path(&path));
     }
 }

@@ -1,5 +1,5 @@
-//! HeldNetwork namespaces of a user's own (user_namespaces(7), network_namespaces(7)): made without privileges, and entered by
-//! children before they become another program.
+//! Network namespaces without privileges (user_namespaces(7), network_namespaces(7)), and children that enter them
+//! before they execute a program.
 //!
 //! Never changes the namespaces of a process that has other threads: the kernel refuses it.
 
@@ -12,39 +12,39 @@ use std::sync::Arc;
 
 use crate::outcome;
 
-/// A network namespace, and the user namespace that owns it: who enters the second may enter the first.
+/// A network namespace, and the user namespace that owns it: access to the second permits entering the first.
 #[derive(Debug)]
 pub struct HeldNetwork {
     user: File,
     network: File,
 }
 
-/// Moves the calling process into a user namespace of its own, in which it is who it was and may do anything, and there into an
-/// empty network.
+/// Moves the calling process into a new user namespace with the same user and all capabilities, and there into a new
+/// network namespace.
 ///
 /// # Errors
-/// What unshare(2) says, or what writing the maps does: `EPERM` or `ENOSPC` where the system allows users no namespaces.
+/// The error of unshare(2) or of writing the maps: `EPERM` or `ENOSPC` where the system forbids user namespaces.
 pub fn leave_for_own_network() -> io::Result<()> {
     // SAFETY: these take no argument and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     // SAFETY: passes flags and no memory.
     outcome::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
-    // Without it nobody may map a group (user_namespaces(7)).
+    // A group may be mapped only after this (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
-/// Moves the calling process into a further empty network of its user namespace.
+/// Moves the calling process into another new network namespace of its user namespace.
 ///
 /// # Errors
-/// What unshare(2) says.
+/// The error of unshare(2).
 pub fn leave_for_another_network() -> io::Result<()> {
     // SAFETY: passes a flag and no memory.
     outcome::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Keeps the network that the caller is in, by a descriptor; whoever may look at this process may enter it there.
+/// Opens the network namespace of the caller. Processes that may access this process can enter it by the descriptor.
 ///
 /// # Errors
 /// Without `/proc`.
@@ -52,7 +52,7 @@ pub fn own_network() -> io::Result<File> {
     File::open("/proc/self/ns/net")
 }
 
-/// Changes a setting of the network that the caller is in (`/proc/sys/net`, which shows who looks his own).
+/// Changes a setting of the caller's network namespace (`/proc/sys/net` shows that of the reader).
 ///
 /// # Errors
 /// Where `/proc/sys` is read-only, or the kernel has no such setting.
@@ -61,17 +61,17 @@ pub fn set_network_option(name: &str, value: &str) -> io::Result<()> {
 }
 
 impl HeldNetwork {
-    /// The network that a process of the same user holds as a descriptor, and that process's user namespace.
+    /// The network namespace that a process of the same user holds as a descriptor, and that process's user namespace.
     ///
     /// # Errors
-    /// If the process is gone or is another user's.
+    /// If the process does not exist or belongs to another user.
     pub fn held_by(process: u32, descriptor: i32) -> io::Result<HeldNetwork> {
         let user = File::open(format!("/proc/{process}/ns/user"))?;
         Ok(HeldNetwork { user, network: File::open(format!("/proc/{process}/fd/{descriptor}"))? })
     }
 }
 
-/// Makes the child that `command` will start run in a network. It is the user that it was, without any privilege of his.
+/// Makes the child that `command` will start run in a network namespace, as the same user without privileges.
 pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
     let network = Arc::clone(network);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two bare system calls on

@@ -1,12 +1,11 @@
-//! Options of sockets and pipes: what is asked for, and what the kernel made of it.
+//! Options of sockets and pipes: requested and effective values.
 //!
-//! Linux accepts many values only in part. It doubles `SO_SNDBUF` and `SO_RCVBUF` to make room
-//! for its own structures and clamps them at `net.core.wmem_max` and `rmem_max` in silence
-//! (socket(7)); setting either switches TCP's autotuning of that buffer off (tcp(7)). So a report
-//! shows what [`read`] finds beside the request, read after the connection stands.
+//! Linux accepts many values only in part. It doubles `SO_SNDBUF` and `SO_RCVBUF` to make room for its own structures
+//! and silently clamps them at `net.core.wmem_max` and `rmem_max` (socket(7)). Setting either turns off TCP's
+//! autotuning of that buffer (tcp(7)). So a report shows both the request and the value from [`read`] after connecting.
 //!
-//! Sizes here are bytes as the kernel counts them: memory with overhead, not payload.
-//! Never corrects a request and never picks a default.
+//! Sizes are bytes as the kernel counts them: memory with overhead, not payload. Never corrects a request and never
+//! selects a default.
 
 use std::fmt;
 use std::fs;
@@ -19,14 +18,14 @@ use crate::sockopt::{self, Name};
 /// The longest name of a congestion control, its NUL included (`TCP_CA_NAME_MAX`, linux/tcp.h).
 const CONGESTION_NAME_MAX: usize = 16;
 
-/// An option of the kernel: where it lives, and how its value is passed.
+/// An option of the kernel: its location, and the form of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KernelOption {
     /// The kernel's name for it.
     pub name: &'static str,
     place: Name,
     form: Form,
-    /// What is said behind the number.
+    /// The unit after the number.
     suffix: &'static str,
 }
 
@@ -40,82 +39,85 @@ enum Form {
     Text,
     /// `struct linger`.
     Linger,
-    /// No socket's: fcntl(2) of a pipe.
+    /// Of a pipe: fcntl(2).
     Pipe,
 }
 
-const fn int(level: libc::c_int, number: libc::c_int, name: &'static str) -> Known {
-    Known { name, place: Name(level, number), form: Form::Int, suffix: "" }
+const fn int(level: libc::c_int, number: libc::c_int, name: &'static str) -> KernelOption {
+    KernelOption { name, place: Name(level, number), form: Form::Int, suffix: "" }
 }
 
-const fn flag(level: libc::c_int, number: libc::c_int, name: &'static str) -> Known {
-    Known { form: Form::Flag, ..int(level, number, name) }
+const fn flag(level: libc::c_int, number: libc::c_int, name: &'static str) -> KernelOption {
+    KernelOption { form: Form::Flag, ..int(level, number, name) }
 }
 
 /// `SO_SNDBUF`, bytes; doubled, then clamped at twice `net.core.wmem_max`.
-pub const SEND_BUFFER: Known = int(libc::SOL_SOCKET, libc::SO_SNDBUF, "SO_SNDBUF");
+pub const SEND_BUFFER: KernelOption = int(libc::SOL_SOCKET, libc::SO_SNDBUF, "SO_SNDBUF");
 /// `SO_RCVBUF`, bytes; doubled, then clamped at twice `net.core.rmem_max`. The window scale
 /// is settled in the handshake, so on TCP set it before connect or listen (tcp(7)).
-pub const RECEIVE_BUFFER: Known = int(libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF");
+pub const RECEIVE_BUFFER: KernelOption = int(libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF");
 /// `SO_SNDBUFFORCE`, bytes; doubled, not clamped. Needs `CAP_NET_ADMIN`.
-pub const SEND_BUFFER_FORCE: Known = int(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
+pub const SEND_BUFFER_FORCE: KernelOption = int(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, "SO_SNDBUFFORCE");
 /// `SO_RCVBUFFORCE`, bytes; doubled, not clamped. Needs `CAP_NET_ADMIN`.
-pub const RECEIVE_BUFFER_FORCE: Known = int(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
+pub const RECEIVE_BUFFER_FORCE: KernelOption = int(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, "SO_RCVBUFFORCE");
 /// `SO_RCVLOWAT`, bytes that must be queued before a reader wakes; 0 becomes 1. On TCP it is
 /// capped at half the receive buffer, or grows an unset one (net/ipv4/tcp.c,
 /// `tcp_set_rcvlowat`).
-pub const RECEIVE_LOW_WATER: Known = int(libc::SOL_SOCKET, libc::SO_RCVLOWAT, "SO_RCVLOWAT");
+pub const RECEIVE_LOW_WATER: KernelOption = int(libc::SOL_SOCKET, libc::SO_RCVLOWAT, "SO_RCVLOWAT");
 /// `SO_BUSY_POLL`, µs to poll the device before sleeping. Raising it needs `CAP_NET_ADMIN`.
-pub const BUSY_POLL: Known = Known { suffix: "us", ..int(libc::SOL_SOCKET, libc::SO_BUSY_POLL, "SO_BUSY_POLL") };
-/// `SO_INCOMING_CPU`: on which CPU the kernel last processed a segment of this connection (socket(7)).
-pub const INCOMING_CPU: Known = int(libc::SOL_SOCKET, libc::SO_INCOMING_CPU, "SO_INCOMING_CPU");
+pub const BUSY_POLL: KernelOption =
+    KernelOption { suffix: "us", ..int(libc::SOL_SOCKET, libc::SO_BUSY_POLL, "SO_BUSY_POLL") };
+/// `SO_INCOMING_CPU`: the CPU that last processed a segment of this connection (socket(7)).
+pub const INCOMING_CPU: KernelOption = int(libc::SOL_SOCKET, libc::SO_INCOMING_CPU, "SO_INCOMING_CPU");
 /// `SO_REUSEPORT`.
-pub const REUSE_PORT: Known = flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT");
-/// `SO_LINGER`, seconds that close may wait; 0 resets the connection on close, off lets it end by itself.
-pub const LINGER: Known =
-    Known { form: Form::Linger, suffix: "s", ..int(libc::SOL_SOCKET, libc::SO_LINGER, "SO_LINGER") };
+pub const REUSE_PORT: KernelOption = flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT");
+/// `SO_LINGER`, seconds that close may wait; 0 resets the connection on close, off closes it in the background.
+pub const LINGER: KernelOption =
+    KernelOption { form: Form::Linger, suffix: "s", ..int(libc::SOL_SOCKET, libc::SO_LINGER, "SO_LINGER") };
 /// `SO_RXQ_OVFL`: attach the count of dropped datagrams to each received one.
-pub const RECEIVE_OVERFLOW: Known = flag(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL");
-/// `IP_BIND_ADDRESS_NO_PORT`: bind to an address and leave the port to connect, which may take one that
-/// is in use towards another peer (ip(7)).
-pub const BIND_ADDRESS_NO_PORT: Known =
+pub const RECEIVE_OVERFLOW: KernelOption = flag(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL");
+/// `IP_BIND_ADDRESS_NO_PORT`: bind to an address without a port. connect then selects a port, possibly one that is in
+/// use towards another peer (ip(7)).
+pub const BIND_ADDRESS_NO_PORT: KernelOption =
     flag(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT");
 /// `TCP_NODELAY`: send small segments at once.
-pub const NO_DELAY: Known = flag(libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY");
+pub const NO_DELAY: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY");
 /// `TCP_CORK`: hold partial segments back, for at most 200 ms.
-pub const CORK: Known = flag(libc::IPPROTO_TCP, libc::TCP_CORK, "TCP_CORK");
-/// `TCP_QUICKACK`: acknowledge at once. Not lasting: the kernel may leave the mode again.
-pub const QUICK_ACK: Known = flag(libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK");
+pub const CORK: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_CORK, "TCP_CORK");
+/// `TCP_QUICKACK`: acknowledge at once. The kernel may leave this mode at any time.
+pub const QUICK_ACK: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK");
 /// `TCP_NOTSENT_LOWAT`, unsent bytes above which the socket stops being writable.
-pub const NOT_SENT_LOW_WATER: Known = int(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT");
-/// `TCP_USER_TIMEOUT`, ms that data, or a request to connect, may stay unanswered before the connection
-/// ends in `ETIMEDOUT`; 0 leaves it to the system (tcp(7)).
-pub const USER_TIMEOUT: Known =
-    Known { suffix: "ms", ..int(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT") };
-/// `TCP_DEFER_ACCEPT`, seconds that a connection may say nothing before it can be accepted all the same: until then it is its first
-/// bytes that make it so (tcp(7)).
-pub const DEFER_ACCEPT: Known =
-    Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT") };
-/// `SO_KEEPALIVE`: the kernel asks now and then whether a silent peer is still there.
-pub const KEEP_ALIVE: Known = flag(libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE");
-/// `TCP_KEEPIDLE`, seconds of silence before the first such question.
-pub const KEEP_IDLE: Known = Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, "TCP_KEEPIDLE") };
-/// `TCP_KEEPINTVL`, seconds between two of them.
-pub const KEEP_INTERVAL: Known = Known { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, "TCP_KEEPINTVL") };
-/// `TCP_KEEPCNT`: how many may stay unanswered before the connection ends in `ETIMEDOUT`.
-pub const KEEP_COUNT: Known = int(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, "TCP_KEEPCNT");
+pub const NOT_SENT_LOW_WATER: KernelOption = int(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT");
+/// `TCP_USER_TIMEOUT`, ms that data, or a connection request, may stay unacknowledged before the connection fails with
+/// `ETIMEDOUT`; 0 uses the system's default (tcp(7)).
+pub const USER_TIMEOUT: KernelOption =
+    KernelOption { suffix: "ms", ..int(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT") };
+/// `TCP_DEFER_ACCEPT`, seconds. A connection can be accepted when its first bytes arrive, or after this time without
+/// any (tcp(7)).
+pub const DEFER_ACCEPT: KernelOption =
+    KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT") };
+/// `SO_KEEPALIVE`: the kernel periodically probes a silent peer.
+pub const KEEP_ALIVE: KernelOption = flag(libc::SOL_SOCKET, libc::SO_KEEPALIVE, "SO_KEEPALIVE");
+/// `TCP_KEEPIDLE`, seconds of silence before the first probe.
+pub const KEEP_IDLE: KernelOption =
+    KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, "TCP_KEEPIDLE") };
+/// `TCP_KEEPINTVL`, seconds between two probes.
+pub const KEEP_INTERVAL: KernelOption =
+    KernelOption { suffix: "s", ..int(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, "TCP_KEEPINTVL") };
+/// `TCP_KEEPCNT`: number of unanswered probes before the connection fails with `ETIMEDOUT`.
+pub const KEEP_COUNT: KernelOption = int(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, "TCP_KEEPCNT");
 /// `TCP_CONGESTION`: the name of a congestion control, see [`available_congestion`].
-pub const CONGESTION: Known =
-    Known { form: Form::Text, ..int(libc::IPPROTO_TCP, libc::TCP_CONGESTION, "TCP_CONGESTION") };
+pub const CONGESTION: KernelOption =
+    KernelOption { form: Form::Text, ..int(libc::IPPROTO_TCP, libc::TCP_CONGESTION, "TCP_CONGESTION") };
 /// `UDP_SEGMENT`, bytes: the kernel cuts one send into datagrams of this size (udp(7)).
-pub const UDP_SEGMENT: Known = int(libc::IPPROTO_UDP, libc::UDP_SEGMENT, "UDP_SEGMENT");
+pub const UDP_SEGMENT: KernelOption = int(libc::IPPROTO_UDP, libc::UDP_SEGMENT, "UDP_SEGMENT");
 /// `UDP_GRO`: the kernel joins datagrams of one flow into one receive (udp(7)).
-pub const UDP_COALESCE: Known = flag(libc::IPPROTO_UDP, libc::UDP_GRO, "UDP_GRO");
+pub const UDP_COALESCE: KernelOption = flag(libc::IPPROTO_UDP, libc::UDP_GRO, "UDP_GRO");
 /// `F_SETPIPE_SZ`, bytes that a pipe holds; rounded up to a power of two of pages (fcntl(2)).
-pub const PIPE_SIZE: Known = Known { form: Form::Pipe, ..int(0, 0, "F_SETPIPE_SZ") };
+pub const PIPE_SIZE: KernelOption = KernelOption { form: Form::Pipe, ..int(0, 0, "F_SETPIPE_SZ") };
 
-/// The options that are found by their names.
-const NAMED: &[Known] = &[
+/// The options that can be found by name.
+const NAMED: &[KernelOption] = &[
     SEND_BUFFER,
     RECEIVE_BUFFER,
     RECEIVE_LOW_WATER,
@@ -130,13 +132,13 @@ const NAMED: &[Known] = &[
     PIPE_SIZE,
 ];
 
-/// The option of that name.
+/// Finds an option by its name.
 #[must_use]
-pub fn find(name: &str) -> Option<Known> {
+pub fn find(name: &str) -> Option<KernelOption> {
     NAMED.iter().find(|known| known.name == name).copied()
 }
 
-impl Known {
+impl KernelOption {
     /// The option with a value.
     #[must_use]
     pub fn to(self, value: impl Into<Value>) -> SocketOption {
@@ -173,18 +175,18 @@ impl From<&str> for Value {
     }
 }
 
-/// One option and the value that it shall have.
+/// An option and its requested value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOption {
-    /// Which.
-    pub known: Known,
+    /// The option.
+    pub known: KernelOption,
     /// The value.
     pub value: Value,
 }
 
 impl fmt::Display for SocketOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Known { name, suffix, .. } = self.known;
+        let KernelOption { name, suffix, .. } = self.known;
         match &self.value {
             Value::Number(number) => write!(f, "{name}={number}{suffix}"),
             Value::Switch(on) => write!(f, "{name}={on}"),
@@ -197,9 +199,9 @@ impl fmt::Display for SocketOption {
 #[derive(Debug, thiserror::Error)]
 #[error("{option}: {source}: {}", next_step(.option, .source))]
 pub struct OptionError {
-    /// What was asked for.
+    /// The request.
     pub option: SocketOption,
-    /// What the kernel answered.
+    /// The kernel's error.
     pub source: io::Error,
 }
 
@@ -227,14 +229,14 @@ fn next_step(option: &SocketOption, error: &io::Error) -> &'static str {
 ///
 /// # Errors
 ///
-/// [`OptionError`], whose message names the next step. A value that the kernel clamps is *not* an
-/// error: [`read`] it back.
+/// [`OptionError`], whose message contains the next step. A value that the kernel clamps is *not* an error: [`read`] it
+/// back.
 pub fn set(fd: BorrowedFd<'_>, option: &SocketOption) -> Result<(), OptionError> {
     set_raw(fd, option).map_err(|source| OptionError { option: option.clone(), source })
 }
 
 fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
-    let Known { place, form, .. } = option.known;
+    let KernelOption { place, form, .. } = option.known;
     match (form, &option.value) {
         (Form::Int, Value::Number(number)) => sockopt::write_int(fd, place, saturated(*number)),
         (Form::Flag, Value::Switch(on)) => sockopt::write_int(fd, place, (*on).into()),
@@ -248,7 +250,7 @@ fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
     }
 }
 
-/// The kernel takes an int. What lies beyond one is beyond every buffer, and clamped anyway.
+/// The kernel takes an int. A larger value exceeds every buffer and would be clamped anyway.
 fn saturated(value: u64) -> libc::c_int {
     libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX)
 }
@@ -260,12 +262,12 @@ fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> 
     sockopt::write_bytes(fd, place, &[on, seconds].concat())
 }
 
-/// What is in force on a socket or a pipe, in the kernel's units; of `SO_LINGER` the seconds, or off.
+/// The effective value on a socket or a pipe, in the kernel's units; for `SO_LINGER` the seconds, or off.
 ///
 /// # Errors
 ///
 /// `ENOPROTOOPT`, `EOPNOTSUPP` or `ENOTSOCK` where the descriptor has no such option.
-pub fn read(fd: BorrowedFd<'_>, known: Known) -> io::Result<Value> {
+pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     let whole = |value: libc::c_int| Value::Number(u64::try_from(value).unwrap_or(0));
     match known.form {
         Form::Int => sockopt::read_int(fd, known.place).map(whole),
@@ -291,8 +293,8 @@ fn read_linger(fd: BorrowedFd<'_>, place: Name) -> io::Result<Option<libc::c_int
     Ok((libc::c_int::from_ne_bytes([a, b, c, d]) != 0).then_some(libc::c_int::from_ne_bytes(seconds)))
 }
 
-/// The congestion controls that are loaded (`net.ipv4.tcp_available_congestion_control`).
-/// Naming another one makes the kernel try to load its module, if the caller is privileged.
+/// The congestion controls that are loaded (`net.ipv4.tcp_available_congestion_control`). For another one the kernel
+/// tries to load its module, if the caller is privileged.
 ///
 /// # Errors
 ///
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_on_tcp_is_read_back() {
+    fn options_set_on_tcp_are_read_back() {
         check(&NO_DELAY.to(true), true);
         check(&NO_DELAY.to(false), false);
         check(&CORK.to(true), true);
@@ -330,7 +332,7 @@ mod tests {
         check(&USER_TIMEOUT.to(1234), 1234);
         check(&LINGER.to(7), 7);
         check(&LINGER.to(false), false);
-        // Reno is built into every kernel and allowed to everyone.
+        // Reno is built into every kernel and allowed for every user.
         check(&CONGESTION.to("reno"), "reno");
     }
 

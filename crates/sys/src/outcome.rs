@@ -1,7 +1,7 @@
-//! Turns what a system call returned into a `Result`.
+//! Turns the return value of a system call into a `Result`.
 //!
-//! Never retries: an interrupted call is reported as interrupted, since only the caller knows
-//! whether the signal meant "stop".
+//! Never retries: an interrupted call is reported as interrupted, since only the caller can decide whether the signal
+//! was a stop request.
 
 use std::io;
 
@@ -13,9 +13,9 @@ pub(crate) fn of(returned: libc::c_int) -> io::Result<libc::c_int> {
 
 /// The count of a call that was made by syscall(2), which returns −1 and sets `errno` on failure.
 ///
-/// Measured loops make their calls so. Where a process has several threads, glibc's own functions execute two locked
-/// instructions more in each call that pthread_cancel(3) may end (`__pthread_enable_asynccancel`, nptl/cancellation.c): 3 % of a
-/// read of 64 B.
+/// Measured loops use this. In a process with several threads, glibc's own functions execute two more locked
+/// instructions in each call that pthread_cancel(3) may end (`__pthread_enable_asynccancel`, nptl/cancellation.c): 3 %
+/// of a read of 64 B.
 #[inline]
 pub(crate) fn of_syscall(returned: libc::c_long) -> io::Result<usize> {
     // Negative means failure; a count always fits usize.

@@ -40,7 +40,7 @@ impl fmt::Display for OwnerProcess {
     }
 }
 
-/// Text that names no owner.
+/// Text that does not contain an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoOwner;
 
@@ -98,7 +98,7 @@ impl OwnedFolder {
         }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,11 +1,10 @@
 //! Pipes, named and anonymous, and their capacity.
 //!
-//! A pipe's capacity counts *slots* of one page each, not bytes: a slot that holds a short write
-//! or a spliced fragment is as full as one that holds 4096 bytes (pipe(7)). So the sizes here are
-//! upper bounds for what fits.
+//! A pipe's capacity counts *slots* of one page each, not bytes: a slot with a short write or a spliced fragment is as
+//! full as one with 4096 bytes (pipe(7)). So the sizes here are upper bounds.
 //!
-//! Never opens a named pipe: opening one end blocks until the other end is opened, which the
-//! caller must arrange between two threads.
+//! Never opens a named pipe: opening one end blocks until the other end is opened, which the caller must arrange with
+//! two threads.
 
 use std::ffi::CString;
 use std::io;
@@ -39,7 +38,7 @@ pub fn make_fifo(path: &Path) -> io::Result<()> {
     outcome::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
 }
 
-/// Asks for a capacity and returns the effective one, in bytes.
+/// Requests a capacity and returns the effective one, in bytes.
 ///
 /// The kernel rounds up to a power of two of pages (fs/pipe.c, `round_pipe_size`).
 ///
@@ -103,7 +102,7 @@ mod tests {
     }
 
     fn page_size() -> usize {
-        // SAFETY: takes an int and touches no memory of ours.
+        // SAFETY: takes an int and touches no memory.
         unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
     }
 

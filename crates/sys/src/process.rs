@@ -1,9 +1,8 @@
-//! Processes around a trial: children that must not outlive us, and what a process has used.
+//! Child processes of a trial, and the CPU time of processes.
 //!
-//! Children of ours are killed with us by the kernel. External programs may have children of their own: see
-//! `supervisor`.
+//! The kernel kills the children when this process ends. External programs may have children: see `supervisor`.
 //!
-//! Waits for no child but in [`ended_within`].
+//! Waits for a child only in [`ended_within`].
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -13,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use crate::{clock, outcome};
 
-/// What to do about a thread or a process that could not be made, to be put behind the error: beyond its limits the
-/// system refuses with `EAGAIN` (pthread_create(3), fork(2)). Empty where the error has another reason.
-pub fn unmade_advice(error: &io::Error) -> &'static str {
+/// Advice about a thread or a process that could not be created, to append to the error. At its limits the system
+/// returns `EAGAIN` (pthread_create(3), fork(2)). Empty for other errors.
+pub fn spawn_error_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::WouldBlock => ": raise the limit on processes and threads (ulimit -u, TasksMax=)",
         _ => "",
@@ -31,8 +30,7 @@ pub(crate) fn set_death_signal(signal: libc::c_int) -> io::Result<()> {
     outcome::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
-/// Enters the kernel and comes back: what every system call costs, whatever it does (getppid(2), which no library answers
-/// by itself).
+/// Enters the kernel and returns: the minimum of every system call (getppid(2), which no library caches).
 pub fn system_call() {
     // SAFETY: takes no argument, touches no memory and cannot fail.
     unsafe { libc::syscall(libc::SYS_getppid) };
@@ -40,9 +38,9 @@ pub fn system_call() {
 
 /// Makes the child that `command` will start be killed when its parent ends.
 ///
-/// The kernel watches the *thread* that spawns: start such children from one that lives as long
-/// as they must, never from a short-lived worker (prctl(2), `PR_SET_PDEATHSIG`, caveats). The
-/// setting survives exec, except of a set-user-ID program or one with file capabilities.
+/// The kernel watches the *thread* that spawns: start such children from a thread that lives as long as they must,
+/// never from a short-lived worker (prctl(2), `PR_SET_PDEATHSIG`, caveats). The setting survives exec, except of a
+/// set-user-ID program or one with file capabilities.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes
@@ -51,13 +49,13 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     unsafe {
         command.pre_exec(move || {
             set_death_signal(libc::SIGKILL)?;
-            // The parent may have ended before the call above. Then no signal comes.
+            // If the parent ended before the call above, no signal comes.
             if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         })
     }
 }
 
-/// Waits for a child to end by itself, and looks as often as `every`; `None` if it had to be killed, or cannot be waited for.
+/// Waits for a child to end, polling at intervals of `every`; `None` if it had to be killed, or cannot be waited for.
 pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + patience;
     loop {
@@ -73,15 +71,15 @@ pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> O
     }
 }
 
-/// Lets the calling thread, and those that it starts from now on, run where nobody else wants the CPU (`SCHED_IDLE`,
-/// sched(7)). It needs no privilege, and weighs against others of its own control group.
+/// Makes the calling thread, and threads that it starts later, run only on otherwise idle CPUs (`SCHED_IDLE`,
+/// sched(7)). It needs no privilege, and competes with threads of its own control group only.
 ///
 /// # Errors
 ///
-/// Whatever sched_setscheduler(2) returns; in practice only a seccomp filter's error.
+/// Any error of sched_setscheduler(2); in practice only that of a seccomp filter.
 pub fn run_when_idle() -> io::Result<()> {
-    // The kernel's own struct sched_param. By number: musl's sched_setscheduler(3) refuses everything with ENOSYS, since
-    // Linux sets threads where POSIX means processes.
+    // The kernel's own struct sched_param, by number: musl's sched_setscheduler(3) always returns ENOSYS, since Linux
+    // sets threads where POSIX requires processes.
     let (calling_thread, priority): (libc::pid_t, libc::c_int) = (0, 0);
     // SAFETY: the kernel reads `priority`, which lives through the call, and keeps no pointer.
     let returned =
@@ -89,21 +87,23 @@ pub fn run_when_idle() -> io::Result<()> {
     outcome::of(returned as libc::c_int).map(drop)
 }
 
-/// A turn on a CPU of who runs often and shortly, nanoseconds: the shortest that the kernel takes (sched(7)).
+/// The time slice of a thread that runs often and briefly, nanoseconds: the shortest that the kernel accepts
+/// (sched(7)).
 const SHORT_TURN_NS: u64 = 100_000;
 
-/// Lets the calling thread run as soon as it can, ahead of who runs for long: with short turns, which needs no privilege (of them a
-/// kernel before 6.12 knows nothing), and with the best nice value where that is allowed (`CAP_SYS_NICE`), for whoever else is in its
-/// session (setsid(2)) as well: it is for a process that leads its own.
+/// Makes the calling thread run as soon as possible, ahead of long-running threads. It requests a short time slice,
+/// which needs no privilege (and has no effect before Linux 6.12), and the best nice value where allowed
+/// (`CAP_SYS_NICE`). The nice value applies to the whole session (setsid(2)), so use it in a process that leads its own
+/// session.
 ///
 /// # Errors
 ///
-/// Whatever sched_setattr(2) returns; in practice only a seccomp filter's error.
-pub fn run_at_once() -> io::Result<()> {
+/// Any error of sched_setattr(2); in practice only that of a seccomp filter.
+pub fn run_with_priority() -> io::Result<()> {
     const BEST_NICE: libc::c_int = -20;
     // SAFETY: passes two integers and no memory.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    // A nice value counts within a terminal session alone where sessions share the CPUs evenly (autogroup, sched(7)).
+    // With autogroup, a nice value counts only within a session (sched(7)).
     let _ = std::fs::write("/proc/self/autogroup", BEST_NICE.to_string());
     set_nice(BEST_NICE).or_else(|_| set_nice(nice))
 }
@@ -121,8 +121,8 @@ fn set_nice(nice: libc::c_int) -> io::Result<()> {
     outcome::of(returned as libc::c_int).map(drop)
 }
 
-/// CPU time that all threads of a process have used, ended ones included, in ns: what an external
-/// relay costs. Exact, unlike `/proc/<pid>/stat`, which counts ticks.
+/// CPU time of all threads of a process, ended ones included, in ns; for example of an external relay. Exact, unlike
+/// `/proc/<pid>/stat`, which counts ticks.
 ///
 /// # Errors
 ///
@@ -146,8 +146,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_when_idle_is_inherited_by_threads() {
-        // In a thread of its own: there is no way back for who has no privilege (RLIMIT_NICE).
+    fn idle_policy_is_inherited_by_threads() {
+        // In a separate thread: without privilege the policy cannot be restored (RLIMIT_NICE).
         let policy = || {
             // SAFETY: passes a number and no memory.
             unsafe { libc::sched_getscheduler(0) }
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_at_once_is_no_worse_off_than_before() {
-        // In a thread of its own, as the one above.
+    fn priority_is_no_lower_than_before() {
+        // In a separate thread, as above.
         let nice = || {
             // SAFETY: passes two integers and no memory.
             unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(ended_within(&mut child, Duration::from_secs(60), often).and_then(|status| status.code()), Some(3));
         let mut child = sleeper().spawn().unwrap();
         assert_eq!(ended_within(&mut child, Duration::ZERO, often), None);
-        // It has been waited for: nothing is left of it.
+        // The child has been waited for.
         assert!(child.try_wait().unwrap().is_some());
     }
 
@@ -196,7 +196,7 @@ mod tests {
     fn a_child_dies_with_the_thread_that_spawned_it() {
         let spawn = || die_with_parent(&mut sleeper()).spawn().unwrap();
         let mut child = thread::spawn(spawn).join().unwrap();
-        // The test hangs if the signal does not come.
+        // The test hangs if the signal does not arrive.
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
 

@@ -1,10 +1,10 @@
-//! How long a thread has waited for a CPU while it could have run.
+//! Time that a runnable thread has waited for a CPU.
 //!
-//! `/proc/thread-self/schedstat` holds three numbers: time on the CPU, time on a run queue, and the number
-//! of times it was put on a CPU (Documentation/scheduler/sched-stats.rst). The second tells a thread that
-//! was kept from running by others from one that had nothing to do; nothing else does.
+//! `/proc/thread-self/schedstat` has three numbers: time on the CPU, time on a run queue, and the number of time slices
+//! (Documentation/scheduler/sched-stats.rst). The second distinguishes a thread that was preempted from one without
+//! work; no other source does.
 //!
-//! The file is opened once and read in place, some 2 µs a time. Never judges.
+//! The file is opened once and read in place, about 2 µs per read.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// Opens the calling thread's file. It keeps naming this thread wherever it is read.
+    /// Opens the calling thread's file. It refers to this thread even when another thread reads it.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl RunDelay {
         Ok(Self { file: File::open("/proc/thread-self/schedstat")? })
     }
 
-    /// Time waited so far, nanoseconds. `None` if the file holds something else than documented.
+    /// Time waited so far, nanoseconds. `None` if the format is not as documented.
     #[must_use]
     pub fn ns(&self) -> Option<u64> {
         let mut text = [0; 96];

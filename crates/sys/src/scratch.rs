@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Removed on drop, so a failing test leaves nothing behind either.
+/// Removed on drop, also after a failing test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Scratch {
         self
     }
 
-    /// Makes an empty directory and those above it.
+    /// Creates an empty directory and its parents.
     pub(crate) fn dir(&self, name: &str) -> &Self {
         fs::create_dir_all(self.0.join(name)).expect("fixture directory");
         self

@@ -1,11 +1,12 @@
-//! One TCP port with several listeners: which of them is given the connections, and how one that was given to the wrong one is
-//! passed on.
+//! One TCP port with several listeners: selects the one that gets new connections, and passes connections between
+//! processes.
 //!
-//! Listeners that say `SO_REUSEPORT` are a group, in the order in which they began to listen; the kernel spreads connections over
-//! it, unless a program of the group's names one (socket(7), `SO_ATTACH_REUSEPORT_CBPF`, Linux 4.6). A descriptor goes from process
-//! to process over a Unix socket (unix(7), `SCM_RIGHTS`).
+//! Listeners with `SO_REUSEPORT` form a group, in the order in which they began to listen. The kernel distributes
+//! connections over the group, unless a program attached to it selects a listener (socket(7),
+//! `SO_ATTACH_REUSEPORT_CBPF`, Linux 4.6). A descriptor is passed between processes over a Unix socket (unix(7),
+//! `SCM_RIGHTS`).
 //!
-//! Never waits where it sends, and never retries.
+//! Sending never waits and never retries.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,24 +15,26 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use crate::outcome;
 use crate::sockopt::{self, Name};
 
-/// `BPF_RET | BPF_K` (linux/bpf_common.h): the answer is a constant.
+/// `BPF_RET | BPF_K` (linux/bpf_common.h): returns a constant.
 const RETURN: u16 = 0x06;
 
-/// Bytes of a control message with one descriptor, in words: more than its header of 16 bytes and the descriptor need (cmsg(3)).
-type Rights = [u64; 4];
+/// Size of a control message with one descriptor, in words: larger than its header of 16 bytes and the descriptor
+/// (cmsg(3)).
+type ControlWords = [u64; 4];
 
-/// Makes a socket that is bound, and does not listen yet, the first of a group in which every connection goes to the second one:
-/// to itself as long as there is no other. Where the program names a listener that is not there, the kernel chooses among those
-/// that are (net/core/sock_reuseport.c).
+/// Makes a bound socket that does not listen yet the first of a group in which every connection goes to the second one.
+/// While there is no second one, it gets the connections itself: if the program selects a missing listener, the kernel
+/// distributes over the existing ones (net/core/sock_reuseport.c).
 ///
 /// # Errors
 ///
-/// The kernel's, where it is older than 4.6 or a sandbox forbids it.
+/// The kernel's error, if it is older than 4.6 or a sandbox forbids the call.
 pub fn give_way(socket: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::write_int(socket, Name(libc::SOL_SOCKET, libc::SO_REUSEPORT), 1)?;
     let mut filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 1 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut filter };
-    // SAFETY: the kernel reads the structure and the one instruction that it names, which both live until the call returns.
+    // SAFETY: the kernel reads the structure and the instruction that it points to, which both live until the call
+    // returns.
     outcome::of(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -44,17 +47,18 @@ pub fn give_way(socket: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
-/// Sends a descriptor with a few bytes; whoever receives them has a duplicate of it.
+/// Sends a descriptor with a few bytes; the receiver gets a duplicate of it.
 ///
 /// # Errors
 ///
-/// `EAGAIN` if the other side has not taken the ones before, `ENOTSOCK` where `over` is no Unix socket.
+/// `EAGAIN` if the receiver's queue is full, `ENOTSOCK` if `over` is not a Unix socket.
 pub fn pass_on(over: BorrowedFd<'_>, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut rights: Rights = [0; 4];
+    let mut rights: ControlWords = [0; 4];
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let message = message(&mut part, &mut rights);
-    // SAFETY: `rights` is aligned for a header and has room for one with a descriptor, so that CMSG_FIRSTHDR points into it, and
-    // CMSG_DATA to room for an int behind it; the kernel only reads what the message names, which lives until the call returns.
+    // SAFETY: `rights` is aligned for a header and has room for one with a descriptor, so that CMSG_FIRSTHDR points
+    // into it, and CMSG_DATA to room for an int after it. The kernel only reads the memory of the message, which lives
+    // until the call returns.
     let sent = unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_SOCKET;
@@ -66,20 +70,21 @@ pub fn pass_on(over: BorrowedFd<'_>, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Re
     outcome::of_count(sent).map(drop)
 }
 
-/// Waits for what [`pass_on`] sent: the bytes, and the descriptor where there is one. Nothing of either: nobody sends any more.
+/// Receives a message of [`pass_on`]: its bytes, and the descriptor if there is one. Zero bytes without a descriptor:
+/// all senders have closed.
 ///
 /// # Errors
 ///
 /// The kernel's error untouched, `EINTR` included.
 pub fn take_on(over: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut rights: Rights = [0; 4];
+    let mut rights: ControlWords = [0; 4];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut message = message(&mut part, &mut rights);
-    // SAFETY: the kernel writes no more bytes than the message names room for, all of which is borrowed exclusively.
+    // SAFETY: the kernel writes only into the memory of the message, all of which is borrowed exclusively.
     let received = unsafe { libc::recvmsg(over.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let received = outcome::of_count(received)?;
-    // SAFETY: the kernel has filled in the control message that the header tells of, if any, within `rights`; a descriptor in it
-    // was made for us alone.
+    // SAFETY: the kernel has filled in the control message within `rights`, if the header indicates one; a descriptor
+    // in it was made for this process alone.
     let fd = unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         let is_one = !header.is_null()
@@ -91,7 +96,7 @@ pub fn take_on(over: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Opt
 }
 
 /// A message of some bytes and room for one descriptor.
-fn message(part: &mut libc::iovec, rights: &mut Rights) -> libc::msghdr {
+fn message(part: &mut libc::iovec, rights: &mut ControlWords) -> libc::msghdr {
     // SAFETY: the structure is plain data for which zeros are valid: no name, no parts, no flags.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = part;
@@ -111,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_goes_over_with_its_bytes_and_nothing_else_does() {
+    fn a_descriptor_arrives_with_its_bytes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut passed, mut other) = UnixStream::pair().unwrap();
         pass_on(ours.as_fd(), b"so far", passed.as_fd()).unwrap();
         pass_on(ours.as_fd(), b"x", other.as_fd()).unwrap();
         let mut bytes = [0; 64];
-        // One at a time, although there is room for both.
+        // One message per call, although there is room for both.
         let (read, fd) = take_on(theirs.as_fd(), &mut bytes).unwrap();
         assert_eq!(&bytes[..read], b"so far");
         let mut taken = UnixStream::from(fd.unwrap());
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sends_and_is_not_heard_does_not_wait() {
+    fn sending_to_a_full_queue_does_not_wait() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let full = (0..100_000).find_map(|_| pass_on(ours.as_fd(), b"x", ours.as_fd()).err());
         assert!(full.is_some());

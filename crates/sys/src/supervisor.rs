@@ -21,7 +21,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::children::{self, Reaped, Used};
+use crate::children::{self, ProcessUse, WaitResult};
 use crate::owner::OwnerProcess;
 use crate::process::set_death_signal;
 use crate::{descendants, outcome};
@@ -50,7 +50,7 @@ pub struct Swept {
     /// Processes that had to be killed.
     pub processes: u64,
     /// Resources used by all that were waited for.
-    pub used: Used,
+    pub used: ProcessUse,
 }
 
 impl Supervisor {
@@ -82,9 +82,9 @@ impl Supervisor {
         // Each round kills the present children; their own children are adopted then, and are killed in the next round.
         loop {
             match children::reap(None)? {
-                Reaped::Nobody => break,
-                Reaped::Ended(ended) => swept.used = swept.used.plus(ended.used),
-                Reaped::Alive => {
+                WaitResult::NoChild => break,
+                WaitResult::Ended(ended) => swept.used = swept.used.plus(ended.used),
+                WaitResult::Alive => {
                     let now = Instant::now();
                     if now >= until + KILL_TIME {
                         return Err(not_ended(&children::children()?));

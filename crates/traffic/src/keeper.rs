@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::children::{self, Reaped};
+use bytegauge_sys::children::{self, WaitResult};
 use bytegauge_sys::process::die_with_parent;
 use bytegauge_sys::supervisor::Supervisor;
 
@@ -182,8 +182,8 @@ pub fn keep(words: &[OsString]) -> io::Result<u8> {
         children::wait_any(&[ended.as_fd()], LEAVE)?;
     }
     let status = match children::reap(Some(pid))? {
-        Reaped::Ended(ended) => ended.status,
-        Reaped::Alive | Reaped::Nobody => ExitStatus::from_raw(children::KILL),
+        WaitResult::Ended(ended) => ended.status,
+        WaitResult::Alive | WaitResult::NoChild => ExitStatus::from_raw(children::KILL),
     };
     supervisor.sweep(Duration::ZERO)?;
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

@@ -1,6 +1,6 @@
 //! The machine of a comparison: by its CPU and kernel, never by its host name.
 
-use bytegauge_sys::environment::Environment;
+use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::topology::Topology;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub fn line(environment: &Value, topology: &Topology) -> String {
 
 /// The CPU and the kernel of this machine.
 pub fn of_host() -> String {
-    let environment = serde_json::to_value(Environment::read()).unwrap_or(Value::Null);
+    let environment = serde_json::to_value(MachineEnvironment::read()).unwrap_or(Value::Null);
     format!("{}, {}", cpu(&environment), kernel(&environment))
 }
 

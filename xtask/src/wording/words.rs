@@ -36,7 +36,8 @@ pub const BANNED: &[(&str, &str)] = &[
     ("go|goes|gone|went home", "is cancelled, stops"),
     ("see|sees|seen|saw off", "shuts down"),
     ("life imposes", "environment; the peer's setting"),
-    ("twin|twins", "A/A control"),
+    ("the|a|its|every|each|healthy twin", "A/A control; stored names stay: `twin_of`, `twin`"),
+    ("twins", "A/A controls"),
     ("leash|leashes", "transfer limit"),
     ("astray", "unclaimed"),
     ("stranger|strangers", "unauthenticated connection"),
@@ -59,7 +60,10 @@ pub const ALLOWED: &[(&str, &str)] = &[
 pub const OPENERS: &[&str] = &["What", "what", "Who", "who", "Whose", "whose", "Of"];
 
 /// Paths that are never checked, each with the reason.
-pub const SKIPPED: &[(&str, &str)] = &[("xtask/src/wording", "contains the banned phrases")];
+pub const SKIPPED: &[(&str, &str)] = &[
+    ("crates/store/src/schema.rs", "steps of the migration that were released never change, comments included"),
+    ("xtask/src/wording", "contains the banned phrases"),
+];
 
 /// Paths that still have to be cleaned. Remove a path when it passes, or replace it by the part that does not pass yet.
 pub const STILL_TO_CLEAN: &[&str] = &[
@@ -73,7 +77,8 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/plan",
     "crates/report",
     "crates/stats",
-    "crates/store",
+    "crates/store/src/cell.rs",
+    "crates/store/tests/all",
     "crates/sys",
     "crates/traffic",
     "crates/wire",

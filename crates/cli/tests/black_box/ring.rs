@@ -98,7 +98,7 @@ fn what_is_exported_can_be_imported() {
 fn a_planted_fault_fails_its_cell_alone() {
     for (fault, reason) in [
         ("untaken:50", "the completion queue overflowed"),
-        ("wrong-user-data:50", "which was never submitted so"),
+        ("wrong-user-data:50", "which does not match a submission"),
         ("overcount:1", "what was counted is not what moved"),
     ] {
         let bench = Bench::new();

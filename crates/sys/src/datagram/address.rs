@@ -1,16 +1,14 @@
-//! The address of a peer as the kernel writes and reads it: kept as it came, so that an answer goes
-//! back without being understood.
+//! The address of a peer in the kernel's format, stored unchanged, so that replies need no conversion.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for every kind of address that datagrams have here; a Unix path takes the most
-/// (`sockaddr_un`, unix(7)).
+/// The size of the largest address of a datagram: a Unix path (`sockaddr_un`, unix(7)).
 const ROOM: usize = 112;
 
 const FAMILY_LEN: usize = size_of::<libc::sa_family_t>();
 
-/// Where a datagram came from or goes to: an IP address and port, a Unix name, or nobody.
+/// The sender or receiver of a datagram: an IP address and port, a Unix name, or none.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct PeerAddress {
@@ -19,16 +17,16 @@ pub struct PeerAddress {
 }
 
 impl PeerAddress {
-    /// Nobody: the peer that the socket is connected to.
+    /// No address: the peer to which the socket is connected.
     pub const NONE: PeerAddress = PeerAddress { bytes: [0; ROOM], len: 0 };
 
-    /// Whether it names nobody. A Unix socket without a name cannot be answered.
+    /// Whether there is no address. A Unix socket without a name cannot be replied to.
     #[must_use]
     pub fn is_none(&self) -> bool {
         (self.len as usize) <= FAMILY_LEN
     }
 
-    /// The IP address and port, if it is such a one.
+    /// The IP address and port, if it is an IP address.
     #[must_use]
     pub fn ip(&self) -> Option<SocketAddr> {
         let bytes = self.bytes();
@@ -49,13 +47,13 @@ impl PeerAddress {
         }
     }
 
-    /// The address as the kernel reads it (`sockaddr`); empty for nobody.
+    /// The address as the kernel reads it (`sockaddr`); empty for none.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
 
-    /// An address as the kernel wrote it; what would not fit names nobody.
+    /// An address as the kernel wrote it; an address that does not fit becomes none.
     pub(crate) fn of_bytes(bytes: &[u8]) -> PeerAddress {
         let mut address = PeerAddress::NONE;
         if let Some(room) = address.bytes.get_mut(..bytes.len()) {
@@ -65,20 +63,20 @@ impl PeerAddress {
         address
     }
 
-    /// Where the kernel finds the address that is at `address`, or puts one of at most [`PeerAddress::ROOM`] bytes.
+    /// A pointer for the kernel to the address at `address`, with room for at most [`PeerAddress::ROOM`] bytes.
     pub(crate) fn raw(address: *mut PeerAddress) -> *mut libc::c_void {
         // The bytes come first (`repr(C)`).
         address.cast()
     }
 
-    /// How long an address may be.
+    /// The largest length of an address.
     pub(crate) const ROOM: u32 = ROOM as u32;
 
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// The kernel has put an address of so many bytes here.
+    /// Sets the length of the address that the kernel has written here.
     pub(crate) fn set_len(&mut self, len: u32) {
         self.len = len.min(Self::ROOM);
     }
@@ -86,8 +84,8 @@ impl PeerAddress {
 
 impl From<SocketAddr> for PeerAddress {
     fn from(address: SocketAddr) -> PeerAddress {
-        // struct sockaddr_in and sockaddr_in6 (ip(7), ipv6(7)): the family and a flow label's scope in the
-        // machine's order, port and address in the network's.
+        // struct sockaddr_in and sockaddr_in6 (ip(7), ipv6(7)): family and scope in host byte order, port and address
+        // in network byte order.
         let mut bytes = Vec::with_capacity(28);
         match address {
             SocketAddr::V4(v4) => {

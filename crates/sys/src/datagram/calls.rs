@@ -1,7 +1,7 @@
-//! The calls that move datagrams.
+//! The system calls that move datagrams.
 //!
-//! Under Miri, which runs no system call of this kind, the kernel's part is played: it reads and writes what the headers point
-//! to. So Miri judges the pointers.
+//! Miri does not run these system calls, so a stand-in plays the kernel: it reads and writes the memory that the
+//! headers point to. So Miri checks the pointers.
 
 #[cfg(not(miri))]
 pub(super) use libc::{recvmmsg, recvmsg, sendmmsg, sendmsg};
@@ -11,12 +11,12 @@ pub(super) use played::{recvmmsg, recvmsg, sendmmsg, sendmsg};
 
 #[cfg(miri)]
 mod played {
-    /// What every message holds that is received.
+    /// The content of every received message.
     const RECEIVED: &[u8] = b"a datagram";
 
-    /// Fills what a header points to.
+    /// Fills the memory that a header points to.
     pub(in crate::datagram) unsafe fn recvmsg(_fd: i32, header: *mut libc::msghdr, _flags: i32) -> isize {
-        // SAFETY: the caller's header points to what it says, as the kernel would have it.
+        // SAFETY: the caller's header points to memory as described in it, as the kernel requires.
         unsafe {
             let place = (*header).msg_iov;
             let len = RECEIVED.len().min((*place).iov_len);
@@ -40,7 +40,7 @@ mod played {
         _timeout: *mut libc::timespec,
     ) -> i32 {
         for index in 0..count as usize {
-            // SAFETY: as in `recvmsg`, for as many headers as the caller says.
+            // SAFETY: as in `recvmsg`, for each of the caller's headers.
             unsafe {
                 let header = headers.add(index);
                 (*header).msg_len = recvmsg(fd, &raw mut (*header).msg_hdr, flags) as u32;
@@ -49,7 +49,7 @@ mod played {
         count as i32
     }
 
-    /// Reads what a header points to. The sum of its bytes is the count that is returned, so that all are read.
+    /// Reads the memory that a header points to. Returns the sum of its bytes, so that all are read.
     pub(in crate::datagram) unsafe fn sendmsg(_fd: i32, header: *const libc::msghdr, _flags: i32) -> isize {
         // SAFETY: as in `recvmsg`; nothing is written.
         unsafe {
@@ -66,7 +66,7 @@ mod played {
 
     pub(in crate::datagram) unsafe fn sendmmsg(fd: i32, headers: *mut libc::mmsghdr, count: u32, flags: i32) -> i32 {
         for index in 0..count as usize {
-            // SAFETY: as in `recvmsg`, for as many headers as the caller says.
+            // SAFETY: as in `recvmsg`, for each of the caller's headers.
             unsafe {
                 let header = headers.add(index);
                 (*header).msg_len = sendmsg(fd, &raw const (*header).msg_hdr, flags) as u32;

@@ -1,11 +1,11 @@
-//! The control messages beside a datagram (cmsg(3)), read and written as plain bytes.
+//! The control messages of a datagram (cmsg(3)), read and written as plain bytes.
 
 use super::Arrived;
 
 /// Length, level and type of a control message (`struct cmsghdr` on 64-bit Linux).
 const HEADER: usize = 16;
 
-/// Room for the two messages that are asked for, drops and segment, of 24 bytes each.
+/// Room for the two requested messages, drops and segment, of 24 bytes each.
 const ROOM: usize = 64;
 
 /// A buffer for control messages.
@@ -17,9 +17,9 @@ impl Control {
     pub(crate) const EMPTY: Control = Control([0; ROOM]);
     pub(crate) const ROOM: usize = ROOM;
 
-    /// Where the kernel finds the control messages that are at `control`, or puts some.
+    /// A pointer for the kernel to the control messages at `control`.
     pub(crate) fn raw(control: *mut Control) -> *mut libc::c_void {
-        // Nothing else is in it (`repr(C)`).
+        // The struct has no other field (`repr(C)`).
         control.cast()
     }
 
@@ -28,7 +28,7 @@ impl Control {
         &self.0[..len.min(ROOM)]
     }
 
-    /// Asks for datagrams of `segment` bytes (`UDP_SEGMENT`). Returns how many bytes the messages take.
+    /// Requests datagrams of `segment` bytes (`UDP_SEGMENT`). Returns the number of bytes of the messages.
     pub(crate) fn write_segment(&mut self, segment: u16) -> usize {
         let len = HEADER + size_of::<u16>();
         self.0[..8].copy_from_slice(&len.to_ne_bytes());
@@ -39,7 +39,7 @@ impl Control {
     }
 }
 
-/// What control messages say of a message of `len` bytes that arrived with these flags.
+/// Reads the control messages of a message of `len` bytes that arrived with these flags.
 #[inline]
 pub(crate) fn read(mut messages: &[u8], len: usize, flags: libc::c_int) -> Arrived {
     let truncated = flags & libc::MSG_TRUNC != 0;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_cut_off_is_left_out() {
+    fn a_truncated_message_is_left_out() {
         let size = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
         for len in 0..20 {
             let arrived = read(&size[..len], 5, libc::MSG_TRUNC);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_claims_to_be_endless_ends() {
+    fn a_message_with_a_huge_length_ends() {
         let mut bytes = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
         bytes[..8].copy_from_slice(&usize::MAX.to_ne_bytes());
         assert_eq!(read(&bytes, 1, 0).segment, None);

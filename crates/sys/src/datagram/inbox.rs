@@ -1,31 +1,31 @@
-//! Receives datagrams: one a call (recvmsg(2)) or as many as there are (recvmmsg(2)).
+//! Receives datagrams: one per call (recvmsg(2)) or all available ones (recvmmsg(2)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::address::PeerAddress;
 use super::control::{self, Control};
-use super::slots::Slots;
+use super::slots::SharedSlots;
 use super::{Arrived, STAGGER, calls};
 use crate::outcome;
 
 /// Slots for messages, with everything that a receive fills in.
 ///
-/// What the headers point to stays where it is.
+/// The memory that the headers point to never moves.
 pub struct Inbox {
-    memory: Slots<u8>,
+    memory: SharedSlots<u8>,
     slot_len: usize,
     stride: usize,
-    sources: Slots<PeerAddress>,
-    controls: Slots<Control>,
+    sources: SharedSlots<PeerAddress>,
+    controls: SharedSlots<Control>,
     /// Pointed to by `headers`.
-    places: Slots<libc::iovec>,
-    headers: Slots<libc::mmsghdr>,
+    places: SharedSlots<libc::iovec>,
+    headers: SharedSlots<libc::mmsghdr>,
     filled: usize,
 }
 
-// SAFETY: the pointers inside lead to memory that the inbox owns alone, on the heap, where it stays when the
-// inbox moves.
+// SAFETY: the pointers lead to heap memory that the inbox owns exclusively, and that stays in place when the inbox
+// moves.
 unsafe impl Send for Inbox {}
 
 impl Inbox {
@@ -36,14 +36,14 @@ impl Inbox {
     /// Without a slot.
     #[must_use]
     pub fn new(slots: usize, slot_len: usize, sources: bool) -> Inbox {
-        assert!(slots > 0, "an inbox has a slot");
+        assert!(slots > 0, "an inbox needs a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
-        let memory = Slots::new(slots * stride, 0u8);
-        let addresses = Slots::new(if sources { slots } else { 0 }, PeerAddress::NONE);
-        let controls = Slots::new(slots, Control::EMPTY);
-        let mut places = Slots::new(slots, libc::iovec { iov_base: std::ptr::null_mut(), iov_len: slot_len });
+        let memory = SharedSlots::new(slots * stride, 0u8);
+        let addresses = SharedSlots::new(if sources { slots } else { 0 }, PeerAddress::NONE);
+        let controls = SharedSlots::new(slots, Control::EMPTY);
+        let mut places = SharedSlots::new(slots, libc::iovec { iov_base: std::ptr::null_mut(), iov_len: slot_len });
         let null = std::ptr::null_mut();
-        let mut headers = Slots::new(slots, super::header(null, 0, null.cast(), null, 0));
+        let mut headers = SharedSlots::new(slots, super::header(null, 0, null.cast(), null, 0));
         for slot in 0..slots {
             places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
             let name = if sources { PeerAddress::raw(addresses.at(slot)) } else { std::ptr::null_mut() };
@@ -52,13 +52,13 @@ impl Inbox {
         Inbox { memory, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
     }
 
-    /// How many messages one receive takes at most.
+    /// The most messages of one receive.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.headers.len()
     }
 
-    /// How many messages the last receive brought.
+    /// Number of messages of the last receive.
     #[must_use]
     pub fn filled(&self) -> usize {
         self.filled
@@ -83,8 +83,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Receives the messages that are there, waiting for the first one only (recvmmsg(2)), and returns how
-    /// many they are.
+    /// Receives all available messages, waiting only for the first one (recvmmsg(2)), and returns their number.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl Inbox {
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         self.reset(self.headers.len());
         let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
-        // SAFETY: as in `receive_one`, for as many headers as there are; a null timeout means none.
+        // SAFETY: as in `receive_one`, for each header; a null timeout means none.
         let count = outcome::of(unsafe {
             calls::recvmmsg(
                 fd.as_raw_fd(),
@@ -108,11 +107,11 @@ impl Inbox {
         Ok(self.filled)
     }
 
-    /// What the kernel said of a message of the last receive.
+    /// The kernel's report on a message of the last receive.
     ///
     /// # Panics
     ///
-    /// If the last receive did not bring so many.
+    /// If the last receive brought fewer messages.
     #[inline]
     #[must_use]
     pub fn arrived(&self, slot: usize) -> Arrived {
@@ -121,11 +120,11 @@ impl Inbox {
         control::read(messages, header.msg_len as usize, header.msg_hdr.msg_flags)
     }
 
-    /// The bytes of a message of the last receive, without what was cut off.
+    /// The bytes of a message of the last receive, without the part that was cut off.
     ///
     /// # Panics
     ///
-    /// If the last receive did not bring so many.
+    /// If the last receive brought fewer messages.
     #[inline]
     #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
@@ -133,11 +132,11 @@ impl Inbox {
         &mut self.memory.all_mut()[slot * self.stride..][..len]
     }
 
-    /// Who sent a message of the last receive; nobody unless sources are kept.
+    /// The sender of a message of the last receive; none unless sources are kept.
     ///
     /// # Panics
     ///
-    /// If the last receive did not bring so many.
+    /// If the last receive brought fewer messages.
     #[inline]
     #[must_use]
     pub fn source(&mut self, slot: usize) -> PeerAddress {
@@ -151,8 +150,8 @@ impl Inbox {
         }
     }
 
-    /// Sends one message of the last receive back to whoever sent it, from where it lies (sendmsg(2)). What its slot
-    /// cut off is not sent. Returns how many bytes were taken.
+    /// Sends one message of the last receive back to its sender, from its slot (sendmsg(2)). The part that was cut off
+    /// is not sent. Returns the number of bytes taken.
     ///
     /// # Errors
     ///
@@ -160,18 +159,18 @@ impl Inbox {
     ///
     /// # Panics
     ///
-    /// If the last receive did not bring so many.
+    /// If the last receive brought fewer messages.
     #[inline]
     pub fn send_back_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
-        self.turn_round(slot..slot + 1);
+        self.prepare_to_send(slot..slot + 1);
         let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec, no longer than the slot, and to the address that the kernel filled
         // in; both are owned by `self`, and the kernel only reads them.
         outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
     }
 
-    /// Sends the messages of the last receive from `first` up to `end` back to whoever sent them, from where they
-    /// lie (sendmmsg(2)). Returns how many were taken.
+    /// Sends the messages of the last receive from `first` up to `end` back to their senders, from their slots
+    /// (sendmmsg(2)). Returns the number of messages taken.
     ///
     /// # Errors
     ///
@@ -179,23 +178,23 @@ impl Inbox {
     ///
     /// # Panics
     ///
-    /// If the last receive did not bring so many.
+    /// If the last receive brought fewer messages.
     #[inline]
     pub fn send_back(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
-        self.turn_round(first..end);
+        self.prepare_to_send(first..end);
         assert!(first < end && end <= self.filled, "messages of the last receive");
         let headers = self.headers.at(first);
-        // SAFETY: as in `send_back_one`, for as many headers as there are. The kernel writes to their `msg_len`, which
-        // is set to what it was.
+        // SAFETY: as in `send_back_one`, for each header. The kernel writes to their `msg_len`, with the value that it
+        // had.
         let count = outcome::of(unsafe {
             calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;
         Ok(count as usize)
     }
 
-    /// Makes headers that were filled by a receive ones to send from: the bytes that came, and no control messages.
+    /// Prepares headers of a receive for sending: the bytes that arrived, and no control messages.
     #[inline]
-    fn turn_round(&mut self, slots: std::ops::Range<usize>) {
+    fn prepare_to_send(&mut self, slots: std::ops::Range<usize>) {
         for slot in slots {
             let header = &mut self.headers.all_mut()[..self.filled][slot];
             self.places.all_mut()[slot].iov_len = (header.msg_len as usize).min(self.slot_len);
@@ -203,7 +202,7 @@ impl Inbox {
         }
     }
 
-    /// The kernel overwrites what the headers say of room.
+    /// Restores the sizes in the headers, which the kernel overwrites.
     #[inline]
     fn reset(&mut self, slots: usize) {
         self.filled = 0;

@@ -1,5 +1,5 @@
-//! What the kernel writes through kept pointers is read by the program, and what the program writes is sent: under Miri, whose
-//! rules for pointers are stricter than what happens to work.
+//! Tests for Miri, whose rules for pointers are stricter than observed behaviour: the program reads what the kernel
+//! writes through stored pointers, and sends what it writes itself.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,7 +7,7 @@ use super::*;
 
 /// A descriptor that no call uses under Miri.
 fn fd() -> BorrowedFd<'static> {
-    // SAFETY: standard input is open as long as the process is, and nothing is done to it.
+    // SAFETY: standard input is open as long as the process is, and no call uses it.
     unsafe { BorrowedFd::borrow_raw(0) }
 }
 
@@ -40,12 +40,12 @@ fn an_outbox_is_written_and_sent_again_and_again() {
     for len in [50, 3] {
         for slot in 0..2 {
             outbox.bytes(slot).fill(3);
-            outbox.set(slot, To { len, peer: Some(&peer), segment: Some(10) });
+            outbox.set(slot, SlotTarget { len, peer: Some(&peer), segment: Some(10) });
             outbox.bytes(slot)[0] = 4;
         }
         assert_eq!(outbox.send_one(fd(), 1).unwrap(), len);
         assert_eq!(outbox.send(fd(), 0, 2).unwrap(), 2);
-        outbox.set(0, To { len, ..To::default() });
+        outbox.set(0, SlotTarget { len, ..SlotTarget::default() });
         assert_eq!(outbox.send(fd(), 0, 2).unwrap(), 2);
     }
 }

@@ -1,58 +1,58 @@
-//! Sends datagrams: one message a call (sendmsg(2)) or many (sendmmsg(2)).
+//! Sends datagrams: one message per call (sendmsg(2)) or many (sendmmsg(2)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::address::PeerAddress;
 use super::control::Control;
-use super::slots::Slots;
+use super::slots::SharedSlots;
 use super::{STAGGER, calls};
 use crate::outcome;
 
-/// What a slot is sent as.
+/// How to send a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct To<'a> {
-    /// Bytes of the slot that are sent.
+pub struct SlotTarget<'a> {
+    /// Number of bytes to send.
     pub len: usize,
-    /// To whom; `None`: to the peer that the socket is connected to.
+    /// The receiver; `None`: the peer to which the socket is connected.
     pub peer: Option<&'a PeerAddress>,
-    /// The kernel cuts it into datagrams of this length (`UDP_SEGMENT`), the last one perhaps shorter.
+    /// The kernel cuts it into datagrams of this length (`UDP_SEGMENT`), the last one possibly shorter.
     pub segment: Option<u16>,
 }
 
 /// Slots for messages, with everything that a send reads.
 ///
-/// What the headers point to stays where it is.
+/// The memory that the headers point to never moves.
 pub struct Outbox {
-    memory: Slots<u8>,
+    memory: SharedSlots<u8>,
     slot_len: usize,
     stride: usize,
-    peers: Slots<PeerAddress>,
-    controls: Slots<Control>,
-    places: Slots<libc::iovec>,
-    headers: Slots<libc::mmsghdr>,
+    peers: SharedSlots<PeerAddress>,
+    controls: SharedSlots<Control>,
+    places: SharedSlots<libc::iovec>,
+    headers: SharedSlots<libc::mmsghdr>,
 }
 
-// SAFETY: the pointers inside lead to memory that the outbox owns alone, on the heap, where it stays when the
-// outbox moves.
+// SAFETY: the pointers lead to heap memory that the outbox owns exclusively, and that stays in place when the outbox
+// moves.
 unsafe impl Send for Outbox {}
 
 impl Outbox {
-    /// `slots` slots of `slot_len` bytes, each to be sent whole to the connected peer until
-    /// [`Outbox::set`] says otherwise.
+    /// `slots` slots of `slot_len` bytes. Each is sent completely to the connected peer until [`Outbox::set`] changes
+    /// that.
     ///
     /// # Panics
     ///
     /// Without a slot.
     #[must_use]
     pub fn new(slots: usize, slot_len: usize) -> Outbox {
-        assert!(slots > 0, "an outbox has a slot");
+        assert!(slots > 0, "an outbox needs a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
         let null = std::ptr::null_mut();
-        let memory = Slots::new(slots * stride, 0u8);
-        let (peers, controls) = (Slots::new(slots, PeerAddress::NONE), Slots::new(slots, Control::EMPTY));
-        let mut places = Slots::new(slots, libc::iovec { iov_base: null, iov_len: slot_len });
-        let mut headers = Slots::new(slots, super::header(null, 0, null.cast(), null, 0));
+        let memory = SharedSlots::new(slots * stride, 0u8);
+        let (peers, controls) = (SharedSlots::new(slots, PeerAddress::NONE), SharedSlots::new(slots, Control::EMPTY));
+        let mut places = SharedSlots::new(slots, libc::iovec { iov_base: null, iov_len: slot_len });
+        let mut headers = SharedSlots::new(slots, super::header(null, 0, null.cast(), null, 0));
         for slot in 0..slots {
             places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
             headers.all_mut()[slot] = super::header(null, 0, places.at(slot), Control::raw(controls.at(slot)), 0);
@@ -60,7 +60,7 @@ impl Outbox {
         Outbox { memory, slot_len, stride, peers, controls, places, headers }
     }
 
-    /// How many messages one send gives at most.
+    /// The most messages of one send.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.headers.len()
@@ -73,14 +73,14 @@ impl Outbox {
         &mut self.memory.all_mut()[slot * self.stride..][..self.slot_len]
     }
 
-    /// Says how much of a slot is sent, to whom, and in which pieces.
+    /// Sets how much of a slot is sent, to which peer, and in which segments.
     ///
     /// # Panics
     ///
     /// If the slot is shorter than that.
     #[inline]
-    pub fn set(&mut self, slot: usize, to: To<'_>) {
-        assert!(to.len <= self.slot_len, "a slot as long as what is sent");
+    pub fn set(&mut self, slot: usize, to: SlotTarget<'_>) {
+        assert!(to.len <= self.slot_len, "the slot is shorter than the message");
         self.places.all_mut()[slot].iov_len = to.len;
         let header = &mut self.headers.all_mut()[slot].msg_hdr;
         match to.peer.filter(|peer| !peer.is_none()) {
@@ -98,12 +98,12 @@ impl Outbox {
             to.segment.map_or(0, |segment| self.controls.all_mut()[slot].write_segment(segment)) as _;
     }
 
-    /// Sends one slot (sendmsg(2)) and returns how many bytes were taken: of a datagram all of them.
+    /// Sends one slot (sendmsg(2)) and returns the number of bytes taken; a datagram is taken completely.
     ///
     /// # Errors
     ///
-    /// The kernel's error untouched: `EINTR` and `EAGAIN`; `EMSGSIZE` for more than a datagram holds;
-    /// `ENOBUFS` if a queue is full; `ECONNREFUSED` if nobody had a socket for an earlier one (udp(7)).
+    /// The kernel's error unchanged: `EINTR` and `EAGAIN`; `EMSGSIZE` if the datagram is too large; `ENOBUFS` if a
+    /// queue is full; `ECONNREFUSED` if an earlier datagram found no socket (udp(7)).
     #[inline]
     pub fn send_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
         let header = self.headers.at(slot);
@@ -112,7 +112,7 @@ impl Outbox {
         outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
     }
 
-    /// Sends the slots from `first` up to `end` (sendmmsg(2)) and returns how many messages were taken.
+    /// Sends the slots from `first` up to `end` (sendmmsg(2)) and returns the number of messages taken.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Outbox {
     pub fn send(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
         assert!(first < end && end <= self.slots(), "slots that exist");
         let headers = self.headers.at(first);
-        // SAFETY: as in `send_one`, for as many headers as there are. The kernel writes to their `msg_len`.
+        // SAFETY: as in `send_one`, for each header. The kernel writes to their `msg_len`.
         let count = outcome::of(unsafe {
             calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;

@@ -1,26 +1,26 @@
-//! Values for the kernel to read and write through pointers that are kept.
+//! Values that the kernel reads and writes through stored pointers.
 
 use std::ptr::NonNull;
 
 /// A fixed number of values of one kind, which stay where they are.
 ///
-/// They are reached through one raw pointer. A reference that is made of it is over before the kernel uses a pointer that
-/// was made of it, so neither makes the other invalid (Tree Borrows).
-pub(super) struct Slots<T> {
+/// All access uses one raw pointer. A reference made from it ends before the kernel uses a pointer made from it, so
+/// neither invalidates the other (Tree Borrows).
+pub(super) struct SharedSlots<T> {
     start: NonNull<[T]>,
 }
 
-impl<T: Copy> Slots<T> {
-    pub(super) fn new(len: usize, value: T) -> Slots<T> {
+impl<T: Copy> SharedSlots<T> {
+    pub(super) fn new(len: usize, value: T) -> SharedSlots<T> {
         let values = Box::into_raw(vec![value; len].into_boxed_slice());
-        Slots { start: NonNull::new(values).expect("a box is not null") }
+        SharedSlots { start: NonNull::new(values).expect("a box is not null") }
     }
 
     pub(super) fn len(&self) -> usize {
         self.start.len()
     }
 
-    /// Where a value is, for the kernel.
+    /// A pointer to a value, for the kernel.
     #[inline]
     pub(super) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.len(), "a slot that exists");
@@ -30,8 +30,8 @@ impl<T: Copy> Slots<T> {
 
     #[inline]
     pub(super) fn all(&self) -> &[T] {
-        // SAFETY: the values are initialised and of this object alone. What writes to them has borrowed it exclusively: a
-        // call of the kernel, or `all_mut`.
+        // SAFETY: the values are initialised and belong to this object. Each writer has borrowed it exclusively: a call
+        // of the kernel, or `all_mut`.
         unsafe { self.start.as_ref() }
     }
 
@@ -42,7 +42,7 @@ impl<T: Copy> Slots<T> {
     }
 }
 
-impl<T> Drop for Slots<T> {
+impl<T> Drop for SharedSlots<T> {
     fn drop(&mut self) {
         // SAFETY: made by `Box::into_raw` in `new`, and freed once.
         drop(unsafe { Box::from_raw(self.start.as_ptr()) });

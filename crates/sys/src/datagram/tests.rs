@@ -1,4 +1,4 @@
-//! Datagrams over loopback and Unix sockets: what was sent arrives, and the kernel's remarks with it.
+//! Tests of datagrams over loopback and Unix sockets, with the kernel's control messages.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ fn udp() -> (UdpSocket, UdpSocket) {
     (left, right)
 }
 
-/// Fills each slot with its own number and sends all of them.
+/// Fills each slot with its number and sends all of them.
 fn send_numbered(fd: &impl AsFd, slots: usize, len: usize) -> Outbox {
     let mut outbox = Outbox::new(slots, len);
     for slot in 0..slots {
@@ -28,7 +28,7 @@ fn a_batch_arrives_in_order_and_whole() {
     let check = |left: &dyn AsFd, right: &dyn AsFd| {
         send_numbered(&left.as_fd(), 5, 700);
         let mut inbox = Inbox::new(8, 1000, false);
-        // A receive takes what is there: the sender was done before.
+        // The sender has finished, so one receive takes all of them.
         assert_eq!(inbox.receive(right.as_fd()).unwrap(), 5);
         for slot in 0..5 {
             assert_eq!(inbox.arrived(slot), Arrived { len: 700, ..Arrived::default() });
@@ -44,12 +44,12 @@ fn a_batch_arrives_in_order_and_whole() {
 }
 
 #[test]
-fn one_at_a_time_arrives_too_and_empty_ones_count() {
+fn single_and_empty_messages_arrive() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 9);
     outbox.bytes(0).copy_from_slice(b"datagrams");
     assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 9);
-    outbox.set(0, To { len: 0, ..To::default() });
+    outbox.set(0, SlotTarget { len: 0, ..SlotTarget::default() });
     assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 0);
     let mut inbox = Inbox::new(1, 100, false);
     inbox.receive_one(right.as_fd()).unwrap();
@@ -59,7 +59,7 @@ fn one_at_a_time_arrives_too_and_empty_ones_count() {
 }
 
 #[test]
-fn a_short_slot_cuts_off_and_says_how_long_it_was() {
+fn a_short_slot_reports_the_full_length() {
     let (left, right) = udp();
     send_numbered(&left, 2, 700);
     let mut inbox = Inbox::new(2, 500, false);
@@ -84,7 +84,7 @@ fn answers_go_back_to_each_sender() {
         let source = inbox.source(slot);
         assert_eq!(source.ip(), Some(client.local_addr().unwrap()));
         outbox.bytes(slot)[0] = inbox.bytes(slot)[0] + 10;
-        outbox.set(slot, To { len: 1, peer: Some(&source), segment: None });
+        outbox.set(slot, SlotTarget { len: 1, peer: Some(&source), segment: None });
     }
     assert_eq!(outbox.send(server.as_fd(), 0, 3).unwrap(), 3);
     for (number, client) in clients.iter().enumerate() {
@@ -95,7 +95,7 @@ fn answers_go_back_to_each_sender() {
 }
 
 #[test]
-fn what_arrived_goes_back_from_where_it_lies() {
+fn received_messages_are_sent_back_in_place() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let clients: Vec<UdpSocket> = (0..4)
         .map(|number| {
@@ -105,7 +105,7 @@ fn what_arrived_goes_back_from_where_it_lies() {
             client
         })
         .collect();
-    // The last one is cut off, and goes back as far as it came.
+    // The last one is cut off, and only the received part is sent back.
     let mut inbox = Inbox::new(3, 6, true);
     assert_eq!(inbox.receive(server.as_fd()).unwrap(), 3);
     assert_eq!(inbox.send_back(server.as_fd(), 0, 3).unwrap(), 3);
@@ -125,12 +125,12 @@ fn a_send_is_cut_and_a_receive_is_joined() {
     option::set(right.as_fd(), &option::UDP_COALESCE.to(true)).unwrap();
     let mut outbox = Outbox::new(1, 2500);
     outbox.bytes(0).fill(7);
-    outbox.set(0, To { len: 2500, peer: None, segment: Some(1000) });
+    outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
     assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 2500);
     let mut inbox = Inbox::new(1, 65_535, false);
     inbox.receive_one(right.as_fd()).unwrap();
     let arrived = inbox.arrived(0);
-    // On loopback the packet crosses uncut, so that one receive brings all of it.
+    // On loopback the packet is not cut, so that one receive gets all of it.
     assert_eq!((arrived.len, arrived.segment, arrived.datagrams()), (2500, Some(1000), 3));
     assert_eq!(inbox.bytes(0), [7; 2500]);
 }
@@ -139,7 +139,7 @@ fn a_send_is_cut_and_a_receive_is_joined() {
 fn a_receiver_that_does_not_join_gets_each_datagram() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 2500);
-    outbox.set(0, To { len: 2500, peer: None, segment: Some(1000) });
+    outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
     outbox.send_one(left.as_fd(), 0).unwrap();
     let mut inbox = Inbox::new(8, 2000, false);
     assert_eq!(inbox.receive(right.as_fd()).unwrap(), 3);
@@ -148,7 +148,7 @@ fn a_receiver_that_does_not_join_gets_each_datagram() {
 }
 
 #[test]
-fn what_a_full_socket_dropped_is_told() {
+fn drops_of_a_full_socket_are_reported() {
     let (left, right) = udp();
     option::set(right.as_fd(), &option::RECEIVE_OVERFLOW.to(true)).unwrap();
     option::set(right.as_fd(), &option::RECEIVE_BUFFER.to(1)).unwrap();
@@ -163,7 +163,7 @@ fn what_a_full_socket_dropped_is_told() {
     let mut inbox = Inbox::new(200, 1000, false);
     let kept = inbox.receive(right.as_fd()).unwrap();
     assert_eq!(kept + dropped as usize, 200);
-    // The count travels with what is queued after the drops.
+    // The count arrives with messages queued after the drops.
     left.send(&[0; 1000]).unwrap();
     inbox.receive_one(right.as_fd()).unwrap();
     assert_eq!(inbox.arrived(0).dropped, Some(dropped));
@@ -174,7 +174,7 @@ fn more_than_a_datagram_holds_is_refused() {
     let (left, _right) = udp();
     let mut outbox = Outbox::new(1, UDP4_PAYLOAD_MAX + 1);
     assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
-    outbox.set(0, To { len: UDP4_PAYLOAD_MAX, ..To::default() });
+    outbox.set(0, SlotTarget { len: UDP4_PAYLOAD_MAX, ..SlotTarget::default() });
     assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), UDP4_PAYLOAD_MAX);
 }
 

@@ -1,28 +1,27 @@
-//! The CPU limit that a control group puts on this process, and how often it has struck.
+//! The CPU limit of the control group of this process, and how often it took effect.
 //!
-//! A container with a quota runs at full speed and then stands still for the rest of each period:
-//! averages look fine while latencies explode. So the count of throttled periods is worth more
-//! than the limit.
+//! A container with a quota runs at full speed and is then stopped for the rest of each period: averages look normal
+//! while latencies are huge. So the count of throttled periods is more important than the limit.
 //!
-//! A limit anywhere above binds too, so the whole visible way up to the mount is read. Sources:
-//! cgroups(7), Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst.
+//! A limit in any parent group applies too, so all visible parents up to the mount are read. Sources: cgroups(7),
+//! Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::root::Root;
+use super::root::RootFolder;
 
 /// The limit and its effect, over this process's group and all visible groups above it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CgroupCpu {
-    /// Which hierarchy holds the CPU controller: 1 or 2.
+    /// The version of the hierarchy with the CPU controller: 1 or 2.
     pub version: u8,
     /// The tightest limit, in CPUs (1.5 is one and a half). `None` if there is none.
     pub limit_cpus: Option<f64>,
     /// Periods in which a group ran out of its quota. `None` if no group counts them.
     pub nr_throttled: Option<u64>,
-    /// How long groups stood still for that, µs. `None` if no group counts it.
+    /// How long groups were stopped for that, µs. `None` if no group counts it.
     pub throttled_us: Option<u64>,
 }
 
@@ -30,29 +29,30 @@ impl CgroupCpu {
     /// Reads the groups of this process. `None` if no CPU controller is mounted or visible.
     #[must_use]
     pub fn read() -> Option<Self> {
-        Self::read_from(&Root::new(Path::new("/")))
+        Self::read_from(&RootFolder::new(Path::new("/")))
     }
 
     /// Reads the groups of another process, as far as they are visible from here.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        Self::read_of(&Root::new(Path::new("/")), &pid.to_string())
+        Self::read_of(&RootFolder::new(Path::new("/")), &pid.to_string())
     }
 
-    pub(super) fn read_from(root: &Root<'_>) -> Option<Self> {
+    pub(super) fn read_from(root: &RootFolder<'_>) -> Option<Self> {
         Self::read_of(root, "self")
     }
 
-    fn read_of(root: &Root<'_>, process: &str) -> Option<Self> {
-        let place = Place::find(&root.text(&format!("proc/{process}/cgroup"))?, &root.text("proc/self/mountinfo")?)?;
+    fn read_of(root: &RootFolder<'_>, process: &str) -> Option<Self> {
+        let place =
+            GroupLocation::find(&root.text(&format!("proc/{process}/cgroup"))?, &root.text("proc/self/mountinfo")?)?;
         let mut read = Self { version: place.version, limit_cpus: None, nr_throttled: None, throttled_us: None };
-        for dir in place.way_up() {
+        for dir in place.with_parents() {
             read.add(root, &dir);
         }
         Some(read)
     }
 
-    fn add(&mut self, root: &Root<'_>, dir: &str) {
+    fn add(&mut self, root: &RootFolder<'_>, dir: &str) {
         let limit = match self.version {
             1 => limit_v1(root, dir),
             _ => root.line(&format!("{dir}/cpu.max")).and_then(|line| limit_v2(&line)),
@@ -68,9 +68,9 @@ impl CgroupCpu {
     }
 }
 
-/// The directory of the group of this process in the second hierarchy; `None` where it is not to be seen.
+/// The directory of the group of this process in cgroup v2; `None` if it is not visible.
 pub(crate) fn own_group() -> Option<PathBuf> {
-    let root = Root::new(Path::new("/"));
+    let root = RootFolder::new(Path::new("/"));
     own_group_in(&root.text("proc/self/cgroup")?, &root.text("proc/self/mountinfo")?).map(PathBuf::from)
 }
 
@@ -88,16 +88,16 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Where the group of this process is to be found in the file system.
+/// The location of this process's group in the file system.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct GroupLocation {
     version: u8,
     mount: String,
     /// The group below the mount: empty, or with a leading slash.
     group: String,
 }
 
-impl Place {
+impl GroupLocation {
     fn find(cgroup: &str, mountinfo: &str) -> Option<Self> {
         // Machines with both hierarchies have the controller in the first, if it is listed there.
         let (version, path) =
@@ -107,14 +107,14 @@ impl Place {
             1 => mount.kind == "cgroup" && mount.options.split(',').any(|option| option == "cpu"),
             _ => mount.kind == "cgroup2",
         })?;
-        // A container may have mounted only its own part of the tree, or see a path that leads
-        // out of its namespace ("/../.."): then its part's front is all that can be seen.
+        // A container may have mounted only its own part of the tree, or see a path that leads out of its namespace
+        // ("/../.."): then only its own part is visible.
         let group = below(path, mount.root).unwrap_or("");
         Some(Self { version, mount: mount.point.to_owned(), group: group.trim_end_matches('/').to_owned() })
     }
 
     /// The group's directory and each one above it, up to the mount.
-    fn way_up(&self) -> Vec<String> {
+    fn with_parents(&self) -> Vec<String> {
         let mut dirs = Vec::new();
         let mut group = self.group.as_str();
         loop {
@@ -127,7 +127,7 @@ impl Place {
     }
 }
 
-/// The part of a path behind the root of its mount; `None` where it leads elsewhere.
+/// The part of a path below the root of its mount; `None` if it is elsewhere.
 fn below<'a>(path: &'a str, mount_root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(mount_root.trim_end_matches('/'))?;
     ((rest.is_empty() || rest.starts_with('/')) && !rest.contains("..")).then_some(rest)
@@ -164,7 +164,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-fn limit_v1(root: &Root<'_>, dir: &str) -> Option<f64> {
+fn limit_v1(root: &RootFolder<'_>, dir: &str) -> Option<f64> {
     // −1 means no limit, and does not parse.
     let quota_us: u64 = root.number(&format!("{dir}/cpu.cfs_quota_us"))?;
     let period_us: u64 = root.number(&format!("{dir}/cpu.cfs_period_us"))?;
@@ -187,7 +187,7 @@ fn parse_stat(text: &str) -> (Option<u64>, Option<u64>) {
     let field = |name: &str| -> Option<u64> {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.parse().ok()
     };
-    // The first hierarchy counts nanoseconds under another name.
+    // cgroup v1 counts nanoseconds under another name.
     let throttled_us = field("throttled_usec").or(field("throttled_time").map(|ns| ns / 1000));
     (field("nr_throttled"), throttled_us)
 }
@@ -204,9 +204,12 @@ mod tests {
 ";
 
     fn check(cgroup: &str, mounts: &str, expected: Option<(u8, &str, &str)>) {
-        let expected =
-            expected.map(|(version, mount, group)| Place { version, mount: mount.to_owned(), group: group.to_owned() });
-        assert_eq!(Place::find(cgroup, mounts), expected, "{cgroup}");
+        let expected = expected.map(|(version, mount, group)| GroupLocation {
+            version,
+            mount: mount.to_owned(),
+            group: group.to_owned(),
+        });
+        assert_eq!(GroupLocation::find(cgroup, mounts), expected, "{cgroup}");
     }
 
     #[test]
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_group_is_no_other_one() {
+    fn only_the_own_group_is_found() {
         let own = |cgroup: &str| own_group_in(cgroup, MOUNTS);
         assert_eq!(own("4:cpu:/a\n0::/a/b\n").as_deref(), Some("/sys/fs/cgroup/unified/a/b"));
         assert_eq!(own("0::/\n").as_deref(), Some("/sys/fs/cgroup/unified"));
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_on_the_way_up_counts() {
+    fn the_tightest_limit_of_all_parents_counts() {
         let scratch = Scratch::new();
         let dir = "sys/fs/cgroup/unified";
         scratch
@@ -249,14 +252,14 @@ mod tests {
             .file(&format!("{dir}/a/b/cpu.max"), "max 100000\n")
             .file(&format!("{dir}/a/b/cpu.stat"), "nr_throttled 1\nthrottled_usec 50\n");
         let expected = CgroupCpu { version: 2, limit_cpus: Some(1.5), nr_throttled: Some(4), throttled_us: Some(750) };
-        assert_eq!(CgroupCpu::read_from(&Root::new(scratch.path())), Some(expected));
+        assert_eq!(CgroupCpu::read_from(&RootFolder::new(scratch.path())), Some(expected));
         scratch.file("proc/77/cgroup", "0::/a\n");
         let other = CgroupCpu { nr_throttled: Some(3), throttled_us: Some(700), ..expected };
-        assert_eq!(CgroupCpu::read_of(&Root::new(scratch.path()), "77"), Some(other));
+        assert_eq!(CgroupCpu::read_of(&RootFolder::new(scratch.path()), "77"), Some(other));
     }
 
     #[test]
-    fn the_first_hierarchy_has_other_names_and_units() {
+    fn cgroup_v1_has_other_names_and_units() {
         let scratch = Scratch::new();
         let dir = "sys/fs/cgroup/cpu";
         scratch
@@ -268,6 +271,6 @@ mod tests {
             .file(&format!("{dir}/a/cpu.cfs_period_us"), "100000\n")
             .file(&format!("{dir}/a/cpu.stat"), "nr_periods 9\nnr_throttled 2\nthrottled_time 9000\n");
         let expected = CgroupCpu { version: 1, limit_cpus: Some(0.5), nr_throttled: Some(2), throttled_us: Some(9) };
-        assert_eq!(CgroupCpu::read_from(&Root::new(scratch.path())), Some(expected));
+        assert_eq!(CgroupCpu::read_from(&RootFolder::new(scratch.path())), Some(expected));
     }
 }

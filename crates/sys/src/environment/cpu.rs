@@ -1,4 +1,4 @@
-//! The processor: its name, its caches, its speed settings and what its bugs cost.
+//! The processor: its name, caches, frequency settings and mitigations.
 //!
 //! Sources: proc_cpuinfo(5), Documentation/ABI/testing/sysfs-devices-system-cpu and
 //! Documentation/admin-guide/pm/ of the kernel.
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::root::Root;
+use super::root::RootFolder;
 use crate::cpu_list;
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -15,28 +15,27 @@ const CPUS: &str = "sys/devices/system/cpu";
 /// Facts about the processor. `None` or empty where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// The maker's name for it; on ARM the numbers of implementer and part.
+    /// The manufacturer's name; on ARM the numbers of implementer and part.
     pub model: Option<String>,
     /// Revision of the microcode. x86 only.
     pub microcode: Option<String>,
-    /// How many CPUs (hardware threads) are online.
+    /// Number of CPUs (hardware threads) that are online.
     pub online: Option<usize>,
-    /// Which ones this process may use.
+    /// The CPUs that this process may use.
     pub allowed: Option<Vec<usize>>,
     /// The caches that the first allowed CPU uses, nearest first.
     pub caches: Vec<Cache>,
-    /// Whether cores run two or more hardware threads now.
+    /// Whether cores run two or more hardware threads at present.
     pub smt_active: Option<bool>,
-    /// For each known weakness of processors, what is done about it here.
+    /// The mitigation of each known vulnerability of processors.
     pub mitigations: BTreeMap<String, String>,
-    /// Who sets the frequency (`scaling_driver`).
+    /// The frequency driver (`scaling_driver`).
     pub frequency_driver: Option<String>,
-    /// By which policy (`scaling_governor`); several, if CPUs differ, joined with commas.
+    /// The frequency policy (`scaling_governor`); several, if CPUs differ, joined with commas.
     pub governor: Option<String>,
     /// Whether frequencies above the nominal one are allowed.
     pub turbo: Option<bool>,
-    /// Where time comes from; all but `tsc`, `arch_sys_counter` and `kvm-clock` make reading a
-    /// clock expensive.
+    /// The clock source. Reading a clock is slow with any except `tsc`, `arch_sys_counter` and `kvm-clock`.
     pub clock_source: Option<String>,
 }
 
@@ -51,12 +50,12 @@ pub struct Cache {
     pub size_bytes: u64,
     /// Size of a line, bytes.
     pub line_bytes: Option<u32>,
-    /// How many CPUs share it.
+    /// Number of CPUs that share it.
     pub shared_by: Option<usize>,
 }
 
 impl Cpu {
-    pub(super) fn read(root: &Root<'_>, allowed: Option<Vec<usize>>) -> Self {
+    pub(super) fn read(root: &RootFolder<'_>, allowed: Option<Vec<usize>>) -> Self {
         let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
         let first = allowed.as_ref().and_then(|cpus| cpus.first()).copied();
         let online = root.line(&format!("{CPUS}/online")).and_then(|line| cpu_list::parse(&line));
@@ -96,7 +95,7 @@ fn model(cpuinfo: &str) -> Option<String> {
     Some(format!("ARM implementer {implementer} part {part}"))
 }
 
-fn caches(root: &Root<'_>, cpu: usize) -> Vec<Cache> {
+fn caches(root: &RootFolder<'_>, cpu: usize) -> Vec<Cache> {
     let dir = format!("{CPUS}/cpu{cpu}/cache");
     let indices = root.names(&dir);
     let mut caches: Vec<Cache> = indices
@@ -108,7 +107,7 @@ fn caches(root: &Root<'_>, cpu: usize) -> Vec<Cache> {
     caches
 }
 
-fn cache(root: &Root<'_>, dir: &str) -> Option<Cache> {
+fn cache(root: &RootFolder<'_>, dir: &str) -> Option<Cache> {
     let shared = root.line(&format!("{dir}/shared_cpu_list"));
     Some(Cache {
         level: root.number(&format!("{dir}/level"))?,
@@ -125,7 +124,7 @@ fn cache_size(text: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn mitigations(root: &Root<'_>) -> BTreeMap<String, String> {
+fn mitigations(root: &RootFolder<'_>) -> BTreeMap<String, String> {
     let dir = format!("{CPUS}/vulnerabilities");
     let names = root.names(&dir).into_iter();
     names
@@ -136,14 +135,14 @@ fn mitigations(root: &Root<'_>) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn governor(root: &Root<'_>, online: &[usize]) -> Option<String> {
+fn governor(root: &RootFolder<'_>, online: &[usize]) -> Option<String> {
     let governors: BTreeSet<String> =
         online.iter().filter_map(|cpu| root.line(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor"))).collect();
     let governors: Vec<String> = governors.into_iter().collect();
     (!governors.is_empty()).then(|| governors.join(","))
 }
 
-fn turbo(root: &Root<'_>) -> Option<bool> {
+fn turbo(root: &RootFolder<'_>) -> Option<bool> {
     let off = root.number::<u8>(&format!("{CPUS}/intel_pstate/no_turbo"));
     let on = root.number::<u8>(&format!("{CPUS}/cpufreq/boost"));
     off.map(|off| off == 0).or(on.map(|on| on == 1))
@@ -155,7 +154,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn read(scratch: &Scratch) -> Cpu {
-        Cpu::read(&Root::new(scratch.path()), Some(vec![0, 1]))
+        Cpu::read(&RootFolder::new(scratch.path()), Some(vec![0, 1]))
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! A snapshot of everything about a machine that may explain a result.
+//! A snapshot of the facts about a machine that may explain a result.
 //!
-//! Stored with each session, so that two results can be compared honestly: a number without its
-//! kernel, its CPU's mitigations and its sysctls cannot be repeated.
+//! Stored with each session, so that results can be compared: a number without its kernel, its CPU's mitigations and
+//! its sysctls cannot be reproduced.
 //!
-//! Every field is optional: a container hides some files, an older kernel lacks others, and an
-//! unknown fact is never replaced by a guess. Never judges, never changes anything, and never
-//! records what names a machine or its owner (host name, addresses, command line).
+//! Every field is optional: a container hides some files, an older kernel lacks others, and an unknown fact is never
+//! replaced by a guess. Never evaluates or changes anything, and never records identifying facts of a machine or its
+//! owner (host name, addresses, command line).
 
 mod cgroup;
 mod cpu;
@@ -20,15 +20,15 @@ use serde::{Deserialize, Serialize};
 pub use cgroup::CgroupCpu;
 pub(crate) use cgroup::own_group;
 pub use cpu::{Cache, Cpu};
-pub use network::Network;
+pub use network::NetworkSettings;
 pub use pressure::{Pressure, Stall, Stalls};
 
 use crate::affinity;
-use root::Root;
+use root::RootFolder;
 
 /// The snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
+pub struct MachineEnvironment {
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel_release: Option<String>,
     /// Name and version of the distribution (`PRETTY_NAME`, os-release(5)).
@@ -38,9 +38,9 @@ pub struct Environment {
     pub boot_id: Option<String>,
     /// Memory that the kernel manages, bytes.
     pub memory_total_bytes: Option<u64>,
-    /// When huge pages back ordinary memory: `always`, `madvise` or `never`.
+    /// Use of huge pages for ordinary memory: `always`, `madvise` or `never`.
     pub transparent_huge_pages: Option<String>,
-    /// Who may use io_uring: 0 everyone, 1 a group, 2 nobody. Linux 6.6.
+    /// Permission to use io_uring: 0 all users, 1 a group, 2 none. Linux 6.6.
     pub io_uring_disabled: Option<u32>,
     /// Whether each session of processes (setsid(2)) has an equal share of a CPU, however many threads it has (sched(7), "The
     /// autogroup feature").
@@ -49,7 +49,7 @@ pub struct Environment {
     pub load_average: Option<[f64; 3]>,
     /// Whether the CPU reports a hypervisor. Known on x86 only.
     pub hypervisor: Option<bool>,
-    /// Product name of the machine, which virtual ones set to their monitor's name.
+    /// Product name of the machine; virtual machines have the name of their hypervisor.
     pub product_name: Option<String>,
     /// The processor.
     pub cpu: Cpu,
@@ -58,20 +58,20 @@ pub struct Environment {
     /// How long tasks have waited for resources.
     pub pressure: Pressure,
     /// Settings of the network stack.
-    pub network: Network,
+    pub network: NetworkSettings,
 }
 
-impl Environment {
+impl MachineEnvironment {
     /// Reads this machine. Read it before pinning: the allowed CPUs are those of the caller.
     #[must_use]
     pub fn read() -> Self {
         Self::read_from(Path::new("/"), affinity::allowed_cpus().ok())
     }
 
-    /// Reads a machine whose `proc`, `sys` and `etc` lie under `root`, as in a test's fixture.
+    /// Reads a machine from copies of `proc`, `sys` and `etc` below `root`, as in a test's fixture.
     #[must_use]
     pub fn read_from(root: &Path, cpus_allowed: Option<Vec<usize>>) -> Self {
-        let root = Root::new(root);
+        let root = RootFolder::new(root);
         Self {
             kernel_release: root.line("proc/sys/kernel/osrelease"),
             os_pretty_name: pretty_name(&root),
@@ -88,13 +88,13 @@ impl Environment {
             cpu: Cpu::read(&root, cpus_allowed),
             cgroup_cpu: CgroupCpu::read_from(&root),
             pressure: Pressure::read_from(&root),
-            network: Network::read(&root),
+            network: NetworkSettings::read(&root),
         }
     }
 }
 
-fn pretty_name(root: &Root<'_>) -> Option<String> {
-    // The second is the fallback that os-release(5) names.
+fn pretty_name(root: &RootFolder<'_>) -> Option<String> {
+    // The second path is the fallback that os-release(5) defines.
     let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
     let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim().trim_matches(['"', '\'']).to_owned())
@@ -107,7 +107,7 @@ fn memory(meminfo: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// sysfs marks the choice in force among all: `always [madvise] never`.
+/// sysfs marks the active option among all: `always [madvise] never`.
 fn chosen(line: &str) -> Option<String> {
     let (_, rest) = line.split_once('[')?;
     let (choice, _) = rest.split_once(']')?;
@@ -120,7 +120,7 @@ fn load(text: &str) -> Option<[f64; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// Only x86 lists CPU features under `flags`, and `hypervisor` among them when one runs below.
+/// Only x86 lists CPU features under `flags`, among them `hypervisor` in a virtual machine.
 fn hypervisor(cpuinfo: &str) -> Option<bool> {
     let flags = cpu::cpuinfo_field(cpuinfo, "flags")?;
     Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
@@ -145,7 +145,7 @@ mod tests {
             .file("proc/loadavg", "0.26 0.15 0.06 2/87 7092\n")
             .file("proc/cpuinfo", "flags\t\t: fpu hypervisor lm\n")
             .file("sys/class/dmi/id/product_name", "KVM\n");
-        let read = Environment::read_from(scratch.path(), Some(vec![1]));
+        let read = MachineEnvironment::read_from(scratch.path(), Some(vec![1]));
         assert_eq!(read.kernel_release.as_deref(), Some("6.18.1"));
         assert_eq!(read.os_pretty_name.as_deref(), Some("Example Linux 1"));
         assert_eq!(read.boot_id.as_deref(), Some("0f-1e"));
@@ -160,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_no_error() {
+    fn missing_files_are_not_an_error() {
         let scratch = Scratch::new();
-        let read = Environment::read_from(scratch.path(), None);
-        assert_eq!(read, Environment::default());
+        let read = MachineEnvironment::read_from(scratch.path(), None);
+        assert_eq!(read, MachineEnvironment::default());
     }
 
     #[test]
@@ -173,13 +173,13 @@ mod tests {
             .file("proc/sys/kernel/hostname", "my-host\n")
             .file("etc/hostname", "my-host\n")
             .file("proc/cmdline", "root=/dev/my-host\n");
-        let read = Environment::read_from(scratch.path(), None);
-        assert_eq!(read, Environment::default());
+        let read = MachineEnvironment::read_from(scratch.path(), None);
+        assert_eq!(read, MachineEnvironment::default());
     }
 
     #[test]
     fn this_machine_is_readable() {
-        let read = Environment::read();
+        let read = MachineEnvironment::read();
         assert!(read.kernel_release.is_some());
         assert!(read.cpu.allowed.is_some());
     }

@@ -5,11 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::root::Root;
+use super::root::RootFolder;
 
 /// Facts about the network stack. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
+pub struct NetworkSettings {
     /// `net.core.rmem_default`: receive buffer of sockets that are not TCP, bytes.
     pub rmem_default_bytes: Option<u64>,
     /// `net.core.rmem_max`: where the kernel clamps `SO_RCVBUF`, bytes before doubling.
@@ -22,18 +22,18 @@ pub struct Network {
     pub tcp_rmem_bytes: Option<[u64; 3]>,
     /// `net.ipv4.tcp_wmem`: least, first and largest tuned send buffer, bytes.
     pub tcp_wmem_bytes: Option<[u64; 3]>,
-    /// `net.ipv4.tcp_mem`: where TCP's memory as a whole comes under pressure, pages.
+    /// `net.ipv4.tcp_mem`: the thresholds of TCP's total memory, pages.
     pub tcp_mem_pages: Option<[u64; 3]>,
-    /// `net.ipv4.tcp_congestion_control`: the default of new sockets.
+    /// `net.ipv4.tcp_congestion_control`: the default for new sockets.
     pub congestion_control: Option<String>,
-    /// `net.core.default_qdisc`. Loopback itself has none.
+    /// `net.core.default_qdisc`. Loopback has none.
     pub default_qdisc: Option<String>,
     /// Largest packet on loopback, bytes.
     pub loopback_mtu_bytes: Option<u32>,
 }
 
-impl Network {
-    pub(super) fn read(root: &Root<'_>) -> Self {
+impl NetworkSettings {
+    pub(super) fn read(root: &RootFolder<'_>) -> Self {
         let core = |name: &str| root.number(&format!("proc/sys/net/core/{name}"));
         let tcp = |name: &str| {
             let line = root.line(&format!("proc/sys/net/ipv4/{name}"))?;
@@ -73,15 +73,15 @@ mod tests {
             .file("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
             .file("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n")
             .file("sys/class/net/lo/mtu", "65536\n");
-        let expected = Network {
+        let expected = NetworkSettings {
             rmem_max_bytes: Some(4 << 20),
             default_qdisc: Some("pfifo_fast".to_owned()),
             tcp_rmem_bytes: Some([4096, 131_072, 33_554_432]),
             congestion_control: Some("bbr".to_owned()),
             loopback_mtu_bytes: Some(65_536),
-            ..Network::default()
+            ..NetworkSettings::default()
         };
-        assert_eq!(Network::read(&Root::new(scratch.path())), expected);
+        assert_eq!(NetworkSettings::read(&RootFolder::new(scratch.path())), expected);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! How long tasks have waited for CPU, disk and memory: pressure stall information.
 //!
-//! Source: Documentation/accounting/psi.rst of the kernel. Cheap enough to read before and after
-//! a session: the difference of the totals shows whether others got in the way.
+//! Source: Documentation/accounting/psi.rst of the kernel. Reading is fast enough to do before and after a session: the
+//! difference of the totals shows whether other processes interfered.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::root::Root;
+use super::root::RootFolder;
 
 /// The three resources. `None` where the kernel lacks or hides the file (`psi=0`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,8 +25,7 @@ pub struct Pressure {
 pub struct Stalls {
     /// At least one task waited.
     pub some: Option<Stall>,
-    /// All tasks waited that had something to do. For `cpu` always 0, and absent before
-    /// Linux 5.13.
+    /// All tasks with work to do waited. Always 0 for `cpu`, and absent before Linux 5.13.
     pub full: Option<Stall>,
 }
 
@@ -43,10 +42,10 @@ impl Pressure {
     /// Reads this machine.
     #[must_use]
     pub fn read() -> Self {
-        Self::read_from(&Root::new(Path::new("/")))
+        Self::read_from(&RootFolder::new(Path::new("/")))
     }
 
-    pub(super) fn read_from(root: &Root<'_>) -> Self {
+    pub(super) fn read_from(root: &RootFolder<'_>) -> Self {
         let stalls = |name: &str| {
             let text = root.text(&format!("proc/pressure/{name}"))?;
             Some(parse(&text))

@@ -1,19 +1,19 @@
-//! Reads small files below a root directory; what cannot be read or parsed is unknown.
+//! Reads small files below a root directory; missing or invalid ones are `None`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The directory that stands for `/`.
+/// The directory that replaces `/`.
 #[derive(Clone, Copy)]
-pub(super) struct Root<'a>(&'a Path);
+pub(super) struct RootFolder<'a>(&'a Path);
 
-impl<'a> Root<'a> {
+impl<'a> RootFolder<'a> {
     pub(super) fn new(path: &'a Path) -> Self {
         Self(path)
     }
 
-    /// A path below the root. A leading slash, as mount tables write it, is dropped.
+    /// A path below the root. A leading slash, as in mount tables, is dropped.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
@@ -22,7 +22,7 @@ impl<'a> Root<'a> {
         fs::read_to_string(self.path(path)).ok()
     }
 
-    /// A file's text without its final newline; an empty file says nothing.
+    /// A file's text without its final newline; `None` for an empty file.
     pub(super) fn line(&self, path: &str) -> Option<String> {
         let text = self.text(path)?;
         let line = text.trim();

@@ -1,8 +1,8 @@
-//! Finds the counters in the texts of procfs. Never touches a file.
+//! Parses the counters of procfs files. Never touches a file.
 
 use super::{CpuTicks, MachineSample};
 
-/// Adds what `/proc/stat` says (proc_stat(5)). `None` if it is not as documented.
+/// Adds the counters of `/proc/stat` (proc_stat(5)). `None` if the format is not as documented.
 pub(super) fn parse_stat(text: &str, sample: &mut MachineSample) -> Option<()> {
     for line in text.lines() {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -37,10 +37,10 @@ fn parse_cpu(cpu: usize, rest: &str) -> Option<CpuTicks> {
     })
 }
 
-/// Adds what `/proc/softirqs` says (proc(5)). `None` if it is not as documented.
+/// Adds the counters of `/proc/softirqs` (proc(5)). `None` if the format is not as documented.
 pub(super) fn parse_softirqs(text: &str, sample: &mut MachineSample) -> Option<()> {
     let mut lines = text.lines();
-    // The header names the possible CPUs; their numbers may have gaps.
+    // The header lists the possible CPUs; their numbers may have gaps.
     let header = lines.next()?.split_ascii_whitespace();
     let cpus: Vec<usize> = header.map(|name| name.strip_prefix("CPU")?.parse().ok()).collect::<Option<_>>()?;
     for line in lines {

@@ -1,16 +1,16 @@
-//! What the running kernel was built with, as far as measuring depends on it.
+//! Options of the running kernel's build that affect measurements.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
 use super::kernel_release;
 
-/// Whether the kernel was built to measure interrupts' time apart from the interrupted thread's
-/// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`super::CpuTicks`] are tick samples and soft
-/// interrupts are billed to whom they interrupt. `None` if no build configuration is to be found.
+/// Whether the kernel accounts time in interrupts separately from the interrupted thread
+/// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`super::CpuTicks`] are tick samples, and soft
+/// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
 ///
-/// Where it is built in, it is still off when the clock is unfit (`tsc=noirqtime`, or a TSC found
-/// unstable). Starts `gzip` to read `/proc/config.gz`, so ask once a session.
+/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC). Starts `gzip` to
+/// read `/proc/config.gz`, so call it once per session.
 #[must_use]
 pub fn irq_time_accounting() -> Option<bool> {
     kernel_config().as_deref().and_then(parse_irq_time_accounting)
@@ -18,7 +18,7 @@ pub fn irq_time_accounting() -> Option<bool> {
 
 fn kernel_config() -> Option<String> {
     let release = kernel_release::text()?;
-    // Where distributions keep it; next to the modules since systemd's kernel-install.
+    // The usual path of distributions, and the path next to the modules of systemd's kernel-install.
     [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
         .iter()
         .find_map(|path| fs::read_to_string(path).ok())
@@ -36,8 +36,8 @@ fn parse_irq_time_accounting(config: &str) -> Option<bool> {
     if lines.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
         return Some(true);
     }
-    // An option that is off, or unknown to this architecture, is absent or commented out. Only a
-    // text that is a configuration at all may say so.
+    // An option that is off, or unknown on this architecture, is absent or commented out. This holds only for a text
+    // that is a configuration.
     config.contains("CONFIG_").then_some(false)
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_build_configuration_tells_about_interrupts() {
+    fn the_configuration_shows_interrupt_accounting() {
         let check = |config, expected| assert_eq!(parse_irq_time_accounting(config), expected);
         check("CONFIG_A=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n", Some(true));
         check("# CONFIG_IRQ_TIME_ACCOUNTING is not set\n", Some(false));

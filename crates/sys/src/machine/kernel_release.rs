@@ -1,4 +1,4 @@
-//! Which Linux this is.
+//! The version of the running kernel.
 
 use std::fs;
 

@@ -1,16 +1,15 @@
 //! Counters of the whole machine, read before and after a trial.
 //!
-//! What a thread costs is not all that a trial costs: the kernel receives packets in soft
-//! interrupts, which are billed to whom they interrupt, and in threads of its own, which are
-//! billed to nobody we know. The difference between the machine's busy time and the threads' shows
-//! what stays unattributed; other people's work and time stolen by the hypervisor show too.
+//! A trial uses more CPU time than its threads. The kernel receives packets in soft interrupts, which are billed to the
+//! interrupted thread, and in kernel threads. The difference between the machine's busy time and the threads' time is
+//! unattributed; it also contains work of other programs. Time stolen by the hypervisor is reported separately.
 //!
-//! Times come in ticks (proc_stat(5)), 10 ms each on all common machines, and most kernels gain
-//! them by sampling: over a span of one second expect an error of a few per cent.
+//! Times are in ticks (proc_stat(5)), 10 ms each on all common machines, and most kernels obtain them by sampling: over
+//! one second expect an error of a few percent.
 //!
-//! The files stay open and the text buffer is reused, so that a sample allocates nothing but its
-//! own result. It costs about 10 µs on two CPUs, and more with many CPUs or interrupt lines, since
-//! the kernel writes out a line for each. Never inside a measured loop.
+//! The files stay open and the text buffer is reused, so that a sample allocates only its result. It takes about 10 µs
+//! on two CPUs, and more with many CPUs or interrupt lines, since the kernel writes a line for each. Never use it
+//! inside a measured loop.
 
 mod counters;
 mod kernel_config;
@@ -32,21 +31,21 @@ use open_text::OpenText;
 pub struct CpuTicks {
     /// The CPU's number.
     pub cpu: usize,
-    /// Programs, guests of a virtual machine monitor included.
+    /// Programs, including virtual machines.
     pub user: u64,
     /// Programs of lowered priority.
     pub nice: u64,
     /// The kernel on behalf of programs, and its own threads.
     pub system: u64,
-    /// Nothing to do.
+    /// Idle.
     pub idle: u64,
-    /// Nothing to do while a task waits for a disk; unreliable (proc_stat(5)).
+    /// Idle while a task waits for a disk; unreliable (proc_stat(5)).
     pub iowait: u64,
     /// Hard interrupts.
     pub irq: u64,
-    /// Soft interrupts, as far as they are told apart: see [`irq_time_accounting`].
+    /// Soft interrupts, if accounted separately: see [`irq_time_accounting`].
     pub softirq: u64,
-    /// Ready to run while the hypervisor ran others.
+    /// Ready to run while the hypervisor ran another virtual machine.
     pub steal: u64,
 }
 
@@ -82,7 +81,7 @@ impl CpuTicks {
 /// The machine's counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineSample {
-    /// When, by [`clock::monotonic_ns`].
+    /// The time, by [`clock::monotonic_ns`].
     pub at_ns: u64,
     /// One entry for each CPU that is online.
     pub per_cpu: Vec<CpuTicks>,
@@ -96,7 +95,7 @@ pub struct MachineSample {
     pub procs_running: u64,
 }
 
-/// What happened between two samples.
+/// The differences between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineDelta {
     /// Time between the samples, ns.
@@ -133,7 +132,7 @@ impl MachineDelta {
     }
 }
 
-/// What happened from `earlier` to `later`.
+/// The differences from `earlier` to `later`.
 #[must_use]
 pub fn delta(earlier: &MachineSample, later: &MachineSample) -> MachineDelta {
     let before = |cpu: usize| earlier.per_cpu.iter().find(|ticks| ticks.cpu == cpu);
@@ -156,7 +155,7 @@ fn counts_since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     pairs.map(|(later, earlier)| u64::from((*later as u32).wrapping_sub(*earlier as u32))).collect()
 }
 
-/// Reads samples from files that it keeps open.
+/// Reads samples from open files.
 #[derive(Debug)]
 pub struct MachineProbe {
     stat: OpenText,
@@ -173,7 +172,7 @@ impl MachineProbe {
         Self::open_from(Path::new("/proc"))
     }
 
-    /// As [`MachineProbe::open`], from another directory.
+    /// Like [`MachineProbe::open`], from another directory.
     ///
     /// # Errors
     ///
@@ -202,11 +201,10 @@ fn malformed(name: &str) -> io::Error {
     )
 }
 
-/// The length of a tick of [`CpuTicks`], ns (`_SC_CLK_TCK`, sysconf(3)). Unrelated to the rate of
-/// the kernel's timer.
+/// The length of a tick of [`CpuTicks`], ns (`_SC_CLK_TCK`, sysconf(3)). Independent of the rate of the kernel's timer.
 #[must_use]
 pub fn tick_ns() -> u64 {
-    // SAFETY: takes an int and touches no memory of ours.
+    // SAFETY: takes an int and touches no memory.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000_000 / u64::try_from(per_second).expect("ticks have a rate")
 }

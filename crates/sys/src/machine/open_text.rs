@@ -1,11 +1,11 @@
-//! Reads the same file of procfs again and again, without opening it or allocating anew.
+//! Reads a procfs file repeatedly, without opening it or allocating again.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A file of procfs whose text is generated anew by each read from its front.
+/// A procfs file whose text is generated anew by each read from its start.
 #[derive(Debug)]
 pub(super) struct OpenText {
     file: File,
@@ -23,8 +23,8 @@ impl OpenText {
             if len == self.buffer.len() {
                 self.buffer.resize(2 * len, 0);
             }
-            // The kernel keeps the rest of a text that did not fit for the read that continues
-            // it, so the parts belong together (fs/seq_file.c).
+            // The kernel keeps the remaining text for the read that continues, so the parts belong together
+            // (fs/seq_file.c).
             match self.file.read_at(&mut self.buffer[len..], len as u64) {
                 Ok(0) => break,
                 Ok(count) => len += count,

@@ -1,7 +1,7 @@
-//! The kernel's side of a ring: structures, constants and three system calls
-//! (include/uapi/linux/io_uring.h, io_uring_setup(2), io_uring_enter(2), io_uring_register(2)).
+//! The kernel's interface of a ring: structures, constants and three system calls (include/uapi/linux/io_uring.h,
+//! io_uring_setup(2), io_uring_enter(2), io_uring_register(2)).
 //!
-//! Written out here since a ring of our own must not owe anything to a library that it is compared with.
+//! Defined here because the raw ring must not depend on a library with which it is compared.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,7 +12,7 @@ pub(super) const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 pub(super) const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 pub(super) const SETUP_NO_SQARRAY: u32 = 1 << 16;
 
-/// Both queues lie in one mapping (Linux 5.4).
+/// Both queues are in one mapping (Linux 5.4).
 pub(super) const FEAT_SINGLE_MMAP: u32 = 1 << 0;
 /// Completions without room are kept, not dropped (Linux 5.5).
 pub(super) const FEAT_NODROP: u32 = 1 << 1;
@@ -134,11 +134,11 @@ pub(super) fn setup(entries: u32, params: &mut Params) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: the descriptor is new, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Registers a ring's descriptor for the calling thread (Linux 5.18); the index that stands for it.
+/// Registers a ring's descriptor for the calling thread (Linux 5.18) and returns its index.
 pub(super) fn register_ring_fd(fd: BorrowedFd<'_>) -> io::Result<i32> {
     let mut update = RingFdUpdate { offset: u32::MAX, resv: 0, data: fd.as_raw_fd() as u64 };
     let (fd, update_at) = (fd.as_raw_fd(), std::ptr::from_mut(&mut update));
@@ -147,21 +147,21 @@ pub(super) fn register_ring_fd(fd: BorrowedFd<'_>) -> io::Result<i32> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(update.offset as i32) }
 }
 
-/// io_uring_enter(2) without a signal mask: submissions taken, or a negative error number.
+/// io_uring_enter(2) without a signal mask: returns the number of submissions taken, or a negative error number.
 ///
-/// By the instruction itself where that is known: at one NOP a call the detour through a variadic function and
-/// `errno` would be seen.
+/// Uses the instruction directly where possible: with one NOP per call, a variadic function and `errno` would be
+/// measurable.
 ///
 /// # Safety
 ///
-/// `fd` belongs to a ring, or is the index of one that is registered, whose queued entries name no memory.
+/// `fd` must belong to a ring, or be the index of a registered one, whose queued entries reference no memory.
 #[inline]
 pub(super) unsafe fn enter(fd: i32, to_submit: u32, min_complete: u32, flags: u32) -> i32 {
     #[cfg(target_arch = "x86_64")]
     {
         let result: i64;
-        // SAFETY: a system call of six arguments in its registers; the kernel keeps all others but rcx and r11
-        // (syscall(2)), and touches the ring's memory alone, of which the compiler knows nothing (no `nomem`).
+        // SAFETY: a system call with six arguments in its registers. The kernel preserves all others except rcx and r11
+        // (syscall(2)), and touches only the ring's memory, which the compiler does not assume unchanged (no `nomem`).
         unsafe {
             std::arch::asm!(
                 "syscall",
@@ -182,7 +182,7 @@ pub(super) unsafe fn enter(fd: i32, to_submit: u32, min_complete: u32, flags: u3
     #[cfg(not(target_arch = "x86_64"))]
     {
         let none = std::ptr::null::<libc::sigset_t>();
-        // SAFETY: no pointer is passed that the kernel would follow.
+        // SAFETY: the call passes no pointer that the kernel would follow.
         let result =
             unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, to_submit, min_complete, flags, none, 0_usize) };
         if result < 0 { -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { result as i32 }

@@ -1,74 +1,78 @@
-//! Why a ring of NOPs cannot be had here, in words that name the next step. Each is a skip for whoever measures.
+//! Reasons why a ring of NOPs is not available, each with the next step. Callers skip the measurement.
 
 use std::io;
 
 use thiserror::Error;
 
-use super::Setup;
+use super::NopSetup;
 use crate::uring::Missing;
 
-/// What this machine, or this build, lacks.
+/// A missing requirement of this machine or this build.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Lacking {
-    /// The program was built where liburing was not.
+pub enum MissingRing {
+    /// The program was built without liburing.
     #[error(
         "this program was built without liburing: install its headers (Debian: apt-get install liburing-dev \
          pkg-config) and build it again, or leave out --implementation liburing"
     )]
     Liburing,
-    /// The library is older than a set-up.
+    /// The library is too old for a set-up.
     #[error(
-        "liburing {} does not know IORING_SETUP_NO_SQARRAY and would write where nothing is: build with liburing 2.5 or \
+        "liburing {} does not support IORING_SETUP_NO_SQARRAY and would write to invalid memory: build with liburing 2.5 or \
          newer, or leave out --setup no-sqarray with it",
         super::liburing_version().unwrap_or("here")
     )]
     LiburingWithoutNoSqarray,
-    /// The kernel does not know a set-up, or not together with the others.
+    /// The kernel does not support a set-up, or not in this combination.
     #[error("the kernel refuses the set-up {setup} ({needs}): use a newer kernel, or leave it out of --setup")]
     SetupRefused {
         /// The parts of the set-up.
         setup: String,
-        /// What each of them needs.
+        /// The requirement of each part.
         needs: String,
     },
-    /// io_uring itself.
+    /// io_uring is not available.
     #[error("{}", without_an_engine(.0))]
     Uring(#[from] Missing),
 }
 
 /// One part of a set-up.
-struct Part {
-    asked: fn(&Setup) -> bool,
+struct SetupPart {
+    asked: fn(&NopSetup) -> bool,
     name: &'static str,
-    /// The release that brought it (io_uring_setup(2), io_uring_register(2)).
+    /// The kernel release that added it (io_uring_setup(2), io_uring_register(2)).
     since: &'static str,
 }
 
-const PARTS: &[Part] = &[
-    Part { asked: |setup| setup.single_issuer, name: "single-issuer", since: "6.1" },
-    Part { asked: |setup| setup.coop, name: "coop", since: "5.19" },
-    Part { asked: |setup| setup.sqpoll, name: "sqpoll", since: "5.13, and neither single-issuer nor coop beside it" },
-    Part { asked: |setup| setup.no_sqarray, name: "no-sqarray", since: "6.6" },
-    Part { asked: |setup| setup.registered, name: "registered", since: "5.18" },
+const PARTS: &[SetupPart] = &[
+    SetupPart { asked: |setup| setup.single_issuer, name: "single-issuer", since: "6.1" },
+    SetupPart { asked: |setup| setup.coop, name: "coop", since: "5.19" },
+    SetupPart {
+        asked: |setup| setup.sqpoll,
+        name: "sqpoll",
+        since: "5.13, and neither single-issuer nor coop beside it",
+    },
+    SetupPart { asked: |setup| setup.no_sqarray, name: "no-sqarray", since: "6.6" },
+    SetupPart { asked: |setup| setup.registered, name: "registered", since: "5.18" },
 ];
 
-impl Lacking {
-    /// What the kernel says of flags that it does not know is `EINVAL`: then the set-up is the reason.
-    pub(super) fn of(self, setup: &Setup) -> Lacking {
-        let asked: Vec<&Part> = PARTS.iter().filter(|part| (part.asked)(setup)).collect();
+impl MissingRing {
+    /// The kernel returns `EINVAL` for unknown flags; the set-up is the reason then.
+    pub(super) fn of(self, setup: &NopSetup) -> MissingRing {
+        let asked: Vec<&SetupPart> = PARTS.iter().filter(|part| (part.asked)(setup)).collect();
         match self {
-            Lacking::Uring(Missing::Refused { errno: libc::EINVAL, .. }) if !asked.is_empty() => {
+            MissingRing::Uring(Missing::Refused { errno: libc::EINVAL, .. }) if !asked.is_empty() => {
                 let names: Vec<&str> = asked.iter().map(|part| part.name).collect();
                 let needs = asked.iter().map(|part| format!("{} needs Linux {}", part.name, part.since));
                 let needs = needs.collect::<Vec<_>>().join(", ");
-                Lacking::SetupRefused { setup: names.join("+"), needs }
+                MissingRing::SetupRefused { setup: names.join("+"), needs }
             }
             other => other,
         }
     }
 }
 
-/// Where io_uring itself is measured no engine can take its place.
+/// The message for an unavailable io_uring: another engine cannot replace it here.
 fn without_an_engine(missing: &Missing) -> String {
     match missing {
         Missing::NotBuilt => {
@@ -86,7 +90,7 @@ fn without_an_engine(missing: &Missing) -> String {
             "{doing}: the kernel has no memory for it; if `ulimit -l` ({limit_kib} KiB here) is the limit, raise it with \
              `ulimit -l unlimited`, or use fewer --entries"
         ),
-        Missing::NoDescriptor => "no descriptor is free for an io_uring: raise `ulimit -n`".into(),
+        Missing::NoDescriptor => "no descriptor is available for an io_uring: raise `ulimit -n`".into(),
         Missing::Refused { doing, errno } => {
             format!("{doing}: {}: use another --setup", io::Error::from_raw_os_error(*errno))
         }
@@ -98,14 +102,14 @@ fn without_an_engine(missing: &Missing) -> String {
 mod tests {
     use super::*;
 
-    fn check(missing: Missing, setup: &Setup, expected: &str) {
-        let said = Lacking::from(missing).of(setup).to_string();
-        assert!(said.contains(expected) && !said.contains("--engine"), "{said}");
+    fn check(missing: Missing, setup: &NopSetup, expected: &str) {
+        let message = MissingRing::from(missing).of(setup).to_string();
+        assert!(message.contains(expected) && !message.contains("--engine"), "{message}");
     }
 
     #[test]
-    fn every_refusal_names_a_next_step_of_its_own() {
-        let plain = Setup { entries: 8, ..Setup::default() };
+    fn every_refusal_has_its_own_next_step() {
+        let plain = NopSetup { entries: 8, ..NopSetup::default() };
         let invalid = || Missing::Refused { doing: "making an io_uring", errno: libc::EINVAL };
         check(Missing::SwitchedOff(2), &plain, "run `sysctl kernel.io_uring_disabled=0` as root");
         check(Missing::NotBuilt, &plain, "no ring to measure");
@@ -113,13 +117,13 @@ mod tests {
         check(Missing::LockedMemory { doing: "making an io_uring", limit_kib: 64 }, &plain, "use fewer --entries");
         check(Missing::NoDescriptor, &plain, "ulimit -n");
         check(invalid(), &plain, "use another --setup");
-        let young = Setup { no_sqarray: true, single_issuer: true, ..plain };
+        let young = NopSetup { no_sqarray: true, single_issuer: true, ..plain };
         check(
             invalid(),
             &young,
             "the set-up single-issuer+no-sqarray (single-issuer needs Linux 6.1, no-sqarray needs",
         );
-        let said = Lacking::Liburing.to_string();
-        assert!(said.contains("apt-get install liburing-dev"), "{said}");
+        let message = MissingRing::Liburing.to_string();
+        assert!(message.contains("apt-get install liburing-dev"), "{message}");
     }
 }

@@ -1,9 +1,9 @@
-//! What goes out with each NOP as its user data, and what is made of it when it comes back.
+//! User data of NOPs: set at submission and checked at completion.
 //!
-//! A ledger is chosen once and compiled into its loop. What it need not do it says by constants, so that the
-//! loop without user data writes an opcode and reads no completion at all.
+//! A ledger is selected once and compiled into its loop. Constants disable unneeded work, so that the loop without user
+//! data writes an opcode and reads no completion.
 
-/// User data that came back wrong, in words.
+/// A completion with wrong user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub user_data: u64,
@@ -11,30 +11,30 @@ pub(super) struct Wrong {
 }
 
 /// The user data of one ring's NOPs.
-pub(super) trait Ledger {
-    /// The whole entry is written, not its opcode (and user data) alone.
+pub(super) trait NopLedger {
+    /// Whether the whole entry is written, not only its opcode (and user data).
     const WHOLE: bool;
-    /// The entry's user data is written.
+    /// Whether the entry's user data is written.
     const SETS: bool;
-    /// Completions are read.
+    /// Whether completions are read.
     const READS: bool;
-    /// What comes back is compared with what went out.
+    /// Whether completions are compared with submissions.
     const CHECKS: bool;
 
-    /// A round of submissions begins.
+    /// Starts a round of submissions.
     fn begin(&mut self);
-    /// The user data of the round's NOP number `slot`.
+    /// The user data of NOP number `slot` of the round.
     fn next(&mut self, slot: u32) -> u64;
-    /// Takes what came back.
+    /// Processes a completion.
     fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong>;
-    /// Plants a fault: from now on something else is expected than goes out.
-    fn misremember(&mut self);
+    /// Plants a fault: from now on the expected values differ from the submitted ones.
+    fn plant_fault(&mut self);
 }
 
 /// No user data, nothing compared.
 pub(super) struct Bare;
 
-impl Ledger for Bare {
+impl NopLedger for Bare {
     const WHOLE: bool = false;
     const SETS: bool = false;
     const READS: bool = false;
@@ -53,7 +53,7 @@ impl Ledger for Bare {
         Ok(())
     }
 
-    fn misremember(&mut self) {}
+    fn plant_fault(&mut self) {}
 }
 
 /// The whole entry with user data of zero, compared.
@@ -62,7 +62,7 @@ pub(super) struct Zero {
     expected: u64,
 }
 
-impl Ledger for Zero {
+impl NopLedger for Zero {
     const WHOLE: bool = true;
     const SETS: bool = true;
     const READS: bool = true;
@@ -81,30 +81,30 @@ impl Ledger for Zero {
         if user_data == self.expected && result == 0 { Ok(()) } else { Err(Wrong { user_data, result }) }
     }
 
-    fn misremember(&mut self) {
+    fn plant_fault(&mut self) {
         self.expected = 1;
     }
 }
 
-/// A number of its own for every NOP.
+/// A unique number for every NOP.
 pub(super) struct Unique<const CHECKED: bool> {
     next: u64,
     /// The first number of the round.
     first: u64,
     skew: u64,
     round: u32,
-    /// The last round in which each of its numbers came back.
+    /// The last round in which each of its numbers completed.
     seen: Vec<u32>,
 }
 
 impl<const CHECKED: bool> Unique<CHECKED> {
     pub(super) fn new(batch: u32) -> Self {
-        // Not from zero, which is what forgotten user data looks like.
+        // Does not start at zero, the value of forgotten user data.
         Unique { next: 1 << 32, first: 0, skew: 0, round: 0, seen: vec![0; batch as usize] }
     }
 }
 
-impl<const CHECKED: bool> Ledger for Unique<CHECKED> {
+impl<const CHECKED: bool> NopLedger for Unique<CHECKED> {
     const WHOLE: bool = CHECKED;
     const SETS: bool = true;
     const READS: bool = CHECKED;
@@ -123,7 +123,7 @@ impl<const CHECKED: bool> Ledger for Unique<CHECKED> {
         number
     }
 
-    /// Any order will do, but every number must be the round's and come once.
+    /// The order is free, but every number must be of this round and complete once.
     #[inline]
     fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong> {
         match self.seen.get_mut(user_data.wrapping_sub(self.first) as usize) {
@@ -135,23 +135,23 @@ impl<const CHECKED: bool> Ledger for Unique<CHECKED> {
         }
     }
 
-    fn misremember(&mut self) {
+    fn plant_fault(&mut self) {
         self.skew = 1;
     }
 }
 
-/// What a program keeps of an operation, on the heap.
+/// An operation as a program stores it, on the heap.
 struct Operation {
     number: u64,
     _state: [u64; 3],
 }
 
-/// The address of a heap object for every NOP: made when it is submitted, freed when it completes.
+/// The address of a heap object for every NOP: allocated at submission, freed at completion.
 pub(super) struct Boxed<const CHECKED: bool> {
-    /// The round's objects, by their place in it. What the kernel hands back is looked for here and never
-    /// followed: a wrong address is a finding, not a crash.
+    /// The round's objects, by position. Addresses from the kernel are looked up here and never dereferenced, so a
+    /// wrong address is an error and not a crash.
     outstanding: Vec<Option<Box<Operation>>>,
-    /// Where the next one is expected: NOPs complete in order.
+    /// The expected position of the next one: NOPs complete in order.
     cursor: usize,
     next: u64,
     /// The first number of the round.
@@ -174,7 +174,7 @@ fn address(operation: &Operation) -> u64 {
     std::ptr::from_ref(operation) as u64
 }
 
-impl<const CHECKED: bool> Ledger for Boxed<CHECKED> {
+impl<const CHECKED: bool> NopLedger for Boxed<CHECKED> {
     const WHOLE: bool = CHECKED;
     const SETS: bool = true;
     const READS: bool = true;
@@ -209,7 +209,7 @@ impl<const CHECKED: bool> Ledger for Boxed<CHECKED> {
         if CHECKED && (operation.number < self.first || result != 0) { Err(wrong) } else { Ok(()) }
     }
 
-    fn misremember(&mut self) {
+    fn plant_fault(&mut self) {
         self.skew = 8;
     }
 }
@@ -219,8 +219,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Sends a round out and takes it back in another order.
-    fn round(ledger: &mut impl Ledger, order: &[usize]) -> Result<(), Wrong> {
+    /// Submits a round and completes it in another order.
+    fn round(ledger: &mut impl NopLedger, order: &[usize]) -> Result<(), Wrong> {
         ledger.begin();
         let sent: Vec<u64> = (0..order.len()).map(|slot| ledger.next(slot as u32)).collect();
         order.iter().try_for_each(|at| ledger.settle(sent[*at], 0))
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_order_of_completion_is_fine(order in Just((0..16).collect::<Vec<usize>>()).prop_shuffle()) {
+        fn every_order_of_completion_is_valid(order in Just((0..16).collect::<Vec<usize>>()).prop_shuffle()) {
             let (mut unique, mut boxed) = (Unique::<true>::new(16), Boxed::<true>::new(16));
             for _ in 0..3 {
                 prop_assert!(round(&mut unique, &order).is_ok());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_twice_or_was_never_sent_is_wrong() {
+    fn duplicate_and_unknown_completions_are_wrong() {
         assert!(round(&mut Unique::<true>::new(4), &[0, 1, 1, 3]).is_err());
         assert!(round(&mut Boxed::<true>::new(4), &[0, 1, 1, 3]).is_err());
         let check = |ledger: &mut dyn FnMut() -> Result<(), Wrong>| assert!(ledger().is_err());
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn a_planted_fault_is_found() {
         let (mut zero, mut unique, mut boxed) = (Zero::default(), Unique::<true>::new(4), Boxed::<true>::new(4));
-        zero.misremember();
-        unique.misremember();
-        boxed.misremember();
+        zero.plant_fault();
+        unique.plant_fault();
+        boxed.plant_fault();
         assert!(round(&mut zero, &[0, 1, 2, 3]).is_err());
         assert!(round(&mut unique, &[0, 1, 2, 3]).is_err());
         assert!(round(&mut boxed, &[0, 1, 2, 3]).is_err());

@@ -1,9 +1,9 @@
-//! The `io-uring` crate's ring, used as its documentation does, with nothing slow added.
+//! The `io-uring` crate's ring, used as in its documentation, without additional work.
 
 use io_uring::{EnterFlags, IoUring, Submitter, opcode, squeue};
 
-use super::ledger::Ledger;
-use super::{INTERRUPTIONS_MAX, Lap, NopRing, SPINS_MAX, Setup, Shape, Trouble};
+use super::ledger::NopLedger;
+use super::{INTERRUPTIONS_MAX, Lap, NopRing, NopSetup, SPINS_MAX, Shape, Trouble};
 use crate::uring::Missing;
 
 /// A ring with a ledger.
@@ -15,8 +15,8 @@ pub(super) struct Library<L> {
     registered: bool,
 }
 
-impl<L: Ledger> Library<L> {
-    pub(super) fn open(setup: &Setup, batch: u32, ledger: L) -> Result<Library<L>, Missing> {
+impl<L: NopLedger> Library<L> {
+    pub(super) fn open(setup: &NopSetup, batch: u32, ledger: L) -> Result<Library<L>, Missing> {
         let mut builder = IoUring::builder();
         if setup.single_issuer {
             builder.setup_single_issuer().setup_defer_taskrun();
@@ -41,8 +41,8 @@ impl<L: Ledger> Library<L> {
         Ok(Library { io, ledger, batch, polled: setup.sqpoll, registered: setup.registered })
     }
 
-    /// Rounds of a lap, with the ring in its parts as the crate wants it for speed. A registered descriptor is
-    /// known to the part that submits alone, so it is registered for each lap.
+    /// Runs the rounds of a lap with the ring split into its parts, the fastest use of the crate. Only the submitting
+    /// part uses a registered descriptor, so it is registered for each lap.
     fn lap(&mut self, rounds: u64, takes: bool) -> Result<Lap, Trouble> {
         let Library { io, ledger, batch, polled, registered } = self;
         let (mut submitter, mut entries, mut completions) = io.split();
@@ -84,7 +84,7 @@ impl<L: Ledger> Library<L> {
                         ledger.settle(completion.user_data(), completion.result())?;
                     }
                 }
-                // Stores the head: that the completions were taken.
+                // Stores the head of the completion queue.
                 completions.sync();
                 lap.completed += u64::from(ready);
                 left -= ready;
@@ -105,7 +105,7 @@ impl<L: Ledger> Library<L> {
     }
 }
 
-/// Registers, and takes back if it is only tried.
+/// Registers the descriptor, and unregisters it after a mere test.
 fn register(submitter: &mut Submitter<'_>, only_tried: bool) -> std::io::Result<()> {
     submitter.register_ring_fd()?;
     if only_tried { submitter.unregister_ring_fd() } else { Ok(()) }
@@ -119,10 +119,10 @@ fn push(
     polled: bool,
     lap: &mut Lap,
 ) -> Result<(), Trouble> {
-    // SAFETY: a NOP names no memory.
+    // SAFETY: a NOP references no memory.
     while unsafe { entries.push(entry) }.is_err() {
         if !polled {
-            // The kernel takes all that is submitted before it returns.
+            // The kernel takes all submissions before it returns.
             return Err(Trouble::Refused { errno: libc::ENOSPC });
         }
         lap.enters += 1;
@@ -135,7 +135,7 @@ fn push(
 #[cold]
 fn wait(submitter: &Submitter<'_>, want: u32, waits: u32, lap: &mut Lap) -> Result<(), Trouble> {
     lap.enters += 1;
-    // SAFETY: no argument is passed, so the kernel reads no memory but the queues'.
+    // SAFETY: no argument is passed, so the kernel reads only the queues.
     let waited = unsafe { submitter.enter::<libc::sigset_t>(0, want, EnterFlags::GETEVENTS.bits(), None) };
     match waited {
         Err(error) if error.raw_os_error() == Some(libc::EINTR) && waits < INTERRUPTIONS_MAX => Ok(()),
@@ -148,7 +148,7 @@ fn refused(error: std::io::Error) -> Trouble {
     Trouble::Refused { errno: error.raw_os_error().unwrap_or(libc::EIO) }
 }
 
-impl<L: Ledger> NopRing for Library<L> {
+impl<L: NopLedger> NopRing for Library<L> {
     fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
         self.lap(rounds, true)
     }
@@ -158,8 +158,8 @@ impl<L: Ledger> NopRing for Library<L> {
     }
 
     fn overflowed(&self) -> bool {
-        // SAFETY: the queue is looked at and left as it is; nobody else uses the ring meanwhile, which is
-        // borrowed from its only owner.
+        // SAFETY: the queue is read and not changed; the ring is borrowed from its only owner, so no other code uses
+        // it.
         unsafe { self.io.submission_shared() }.cq_overflow()
     }
 
@@ -178,8 +178,8 @@ impl<L: Ledger> NopRing for Library<L> {
         Ok(taken)
     }
 
-    fn misremember(&mut self) {
-        self.ledger.misremember();
+    fn plant_fault(&mut self) {
+        self.ledger.plant_fault();
     }
 
     fn shape(&self) -> Shape {

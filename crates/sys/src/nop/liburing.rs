@@ -1,12 +1,12 @@
-//! liburing's ring, driven by C (c/nops.c): present if the library was when this crate was built.
+//! liburing's ring, driven by C (c/nops.c); present if the library was installed at build time.
 
 use std::ptr::NonNull;
 
 use super::ledger::Wrong;
-use super::{INTERRUPTIONS_MAX, Lacking, Lap, NopRing, SPINS_MAX, Setup, Shape, Trouble, UserData};
+use super::{INTERRUPTIONS_MAX, Lap, MissingRing, NopRing, NopSetup, SPINS_MAX, Shape, Trouble, UserData};
 use crate::uring::Missing;
 
-/// `struct nops`, which C alone looks into.
+/// `struct nops`, which only C accesses.
 #[repr(C)]
 struct Nops {
     _opaque: [u8; 0],
@@ -26,7 +26,7 @@ struct RawLap {
     came: u32,
 }
 
-/// What the loops return.
+/// Return values of the loops.
 const OK: i32 = 0;
 const WRONG: i32 = 2;
 const INVENTED: i32 = 3;
@@ -62,22 +62,22 @@ unsafe extern "C" {
 pub(super) struct Liburing {
     nops: NonNull<Nops>,
     checked: bool,
-    /// Completions are never taken: the published loop.
+    /// Whether completions are never taken, as in the published loop.
     undrained: bool,
 }
 
 impl Liburing {
     pub(super) fn open(
-        setup: &Setup,
+        setup: &NopSetup,
         batch: u32,
         user_data: UserData,
         checked: bool,
         undrained: bool,
-    ) -> Result<Liburing, Lacking> {
+    ) -> Result<Liburing, MissingRing> {
         // SAFETY: reads a constant.
         if setup.no_sqarray && unsafe { bytegauge_nops_know_no_sqarray() } == 0 {
-            // It would write indices to an array that is not there.
-            return Err(Lacking::LiburingWithoutNoSqarray);
+            // The old library would write indices to an array that does not exist.
+            return Err(MissingRing::LiburingWithoutNoSqarray);
         }
         let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
         let kind = match user_data {
@@ -140,7 +140,7 @@ impl NopRing for Liburing {
         if error == 0 { Ok(taken) } else { Err(Trouble::Refused { errno: error }) }
     }
 
-    fn misremember(&mut self) {
+    fn plant_fault(&mut self) {
         // SAFETY: as in `run`.
         unsafe { bytegauge_nops_misremember(self.nops.as_ptr()) };
     }

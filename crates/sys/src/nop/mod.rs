@@ -1,12 +1,12 @@
-//! io_uring's NOPs: rings that submit and take operations which do nothing, as fast as it goes.
+//! io_uring's NOPs: rings that submit and complete operations without work, as fast as possible.
 //!
-//! Four implementations of one loop: our own ring ([`Implementation::Raw`]), the `io-uring` crate, liburing in C,
-//! and liburing as a published benchmark used it, which never takes a completion. Each round submits a batch and
-//! takes all its completions; a lap is as many rounds as its caller likes, so that whoever reads the clock between
-//! laps costs nothing. A completion counts when it is taken. What is said of a queue that overflowed comes from the
-//! kernel's flag (`IORING_SQ_CQ_OVERFLOW`): its counter holds dropped completions alone, and none is dropped.
+//! Four implementations of one loop: the raw ring ([`Implementation::Raw`]), the `io-uring` crate, liburing in C, and
+//! liburing as a published benchmark used it, which never takes a completion. Each round submits a batch and takes all
+//! its completions. A lap has any number of rounds, so that reading the clock between laps takes no time inside them. A
+//! completion counts when it is taken. Overflow of the queue is read from the kernel's flag (`IORING_SQ_CQ_OVERFLOW`):
+//! the kernel's counter contains only dropped completions, and none is dropped.
 //!
-//! A ring stays in the thread that made it: that is what `IORING_SETUP_SINGLE_ISSUER` promises the kernel.
+//! A ring stays in the thread that created it, as `IORING_SETUP_SINGLE_ISSUER` requires.
 
 mod abi;
 mod lacking;
@@ -20,20 +20,20 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-pub use lacking::Lacking;
+pub use lacking::MissingRing;
 
 use std::io;
 
 use thiserror::Error;
 
-use ledger::{Bare, Boxed, Ledger, Unique, Wrong, Zero};
+use ledger::{Bare, Boxed, NopLedger, Unique, Wrong, Zero};
 use library::Library;
 use raw::Raw;
 
-/// Who drives the ring.
+/// The implementation of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Implementation {
-    /// Our own: mapped queues and system calls.
+    /// Mapped queues and system calls, without a library.
     Raw,
     /// The `io-uring` crate.
     Library,
@@ -43,27 +43,27 @@ pub enum Implementation {
     LiburingUndrained,
 }
 
-/// What goes out with each NOP.
+/// The user data of each NOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserData {
     /// Nothing.
     None,
-    /// A number of its own.
+    /// A unique number.
     Unique,
-    /// The address of an object on the heap, made when it is submitted and freed when it completes.
+    /// The address of a heap object, allocated at submission and freed at completion.
     Boxed,
 }
 
-/// How the ring is made.
+/// Settings of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
-    /// Submissions that fit at once, a power of two; completions are twice as many.
+pub struct NopSetup {
+    /// The number of submission entries, a power of two; completion entries are twice as many.
     pub entries: u32,
-    /// One thread submits, and work is done in its calls (`IORING_SETUP_SINGLE_ISSUER`, `_DEFER_TASKRUN`).
+    /// One thread submits, and completion work runs in its calls (`IORING_SETUP_SINGLE_ISSUER`, `_DEFER_TASKRUN`).
     pub single_issuer: bool,
     /// No interrupt for completion work (`IORING_SETUP_COOP_TASKRUN`).
     pub coop: bool,
-    /// A thread of the kernel submits (`IORING_SETUP_SQPOLL`).
+    /// A kernel thread submits (`IORING_SETUP_SQPOLL`).
     pub sqpoll: bool,
     /// No array of indices (`IORING_SETUP_NO_SQARRAY`).
     pub no_sqarray: bool,
@@ -71,7 +71,7 @@ pub struct Setup {
     pub registered: bool,
 }
 
-impl Setup {
+impl NopSetup {
     fn kernel_flags(&self) -> u32 {
         [
             (self.single_issuer, abi::SETUP_SINGLE_ISSUER | abi::SETUP_DEFER_TASKRUN),
@@ -85,44 +85,44 @@ impl Setup {
     }
 }
 
-/// What the loop does.
+/// Settings of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// NOPs of one submission, at most as many as there are entries.
+pub struct NopTerms {
+    /// NOPs per submission, at most the number of entries.
     pub batch: u32,
-    /// What goes out with each.
+    /// The user data of each.
     pub user_data: UserData,
     /// The whole entry is written, and every result and user data is compared.
     pub checked: bool,
 }
 
-/// What some rounds came to.
+/// The result of some rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lap {
     /// NOPs handed to the kernel.
     pub submitted: u64,
     /// Completions taken.
     pub completed: u64,
-    /// Completions of which result and user data were compared.
+    /// Completions whose result and user data were compared.
     pub checked: u64,
-    /// Calls of io_uring_enter(2), or of what may make one.
+    /// Calls of io_uring_enter(2), or of functions that may call it.
     pub enters: u64,
 }
 
-/// How large the kernel made the queues.
+/// The sizes of the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Submissions that fit.
+    /// Number of submission entries.
     pub submissions: u32,
-    /// Completions that fit.
+    /// Number of completion entries.
     pub completions: u32,
 }
 
-/// Why rounds could not go on.
+/// Why rounds failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Trouble {
-    /// A completion that does not belong to what was submitted.
-    #[error("a completion came back with user data {user_data:#x} and result {result}, which was never submitted so")]
+    /// A completion that does not match a submission.
+    #[error("a completion has user data {user_data:#x} and result {result}, which does not match a submission")]
     Wrong {
         /// Its user data.
         user_data: u64,
@@ -130,11 +130,11 @@ pub enum Trouble {
         result: i32,
     },
     /// More completions than submissions.
-    #[error("{came} completions came of {asked} that were due")]
+    #[error("{came} completions arrived where {asked} were due")]
     Invented {
-        /// Those that were due.
+        /// The number that was due.
         asked: u32,
-        /// Those that were there.
+        /// The number that arrived.
         came: u32,
     },
     /// The kernel refused a call.
@@ -153,49 +153,53 @@ impl From<Wrong> for Trouble {
 
 /// A ring that runs rounds of NOPs.
 pub trait NopRing {
-    /// Runs so many rounds: each submits a batch and takes all its completions. The published loop takes none.
+    /// Runs `rounds` rounds: each submits a batch and takes all its completions. The published loop takes none.
     ///
     /// # Errors
     ///
-    /// A completion that is not what was submitted, or the kernel's refusal.
+    /// A completion that does not match its submission, or the kernel's error.
     fn run(&mut self, rounds: u64) -> Result<Lap, Trouble>;
 
-    /// Runs so many rounds that take no completion: the queue overflows after a few.
+    /// Runs `rounds` rounds that take no completion: the queue overflows after a few.
     ///
     /// # Errors
     ///
-    /// The kernel's refusal.
+    /// The kernel's error.
     fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble>;
 
     /// Whether completions wait in the kernel because the queue has no room for them.
     fn overflowed(&self) -> bool;
 
-    /// Takes completions that were left, at most so many, and returns how many there were. Call it with what is
-    /// due: it waits until that is there.
+    /// Takes remaining completions, at most `most`, and returns their number. Pass the number that is due: it waits for
+    /// all of them.
     ///
     /// # Errors
     ///
-    /// The kernel's refusal.
+    /// The kernel's error.
     fn take_rest(&mut self, most: u64) -> Result<u64, Trouble>;
 
-    /// Plants a fault: from now on it expects other user data than it submits.
-    fn misremember(&mut self);
+    /// Plants a fault: from now on the expected user data differs from the submitted one.
+    fn plant_fault(&mut self);
 
-    /// How large the kernel made the queues.
+    /// The sizes of the queues.
     fn shape(&self) -> Shape;
 }
 
-/// Makes a ring in the calling thread, which alone may use it.
+/// Creates a ring in the calling thread, which alone may use it.
 ///
 /// # Errors
 ///
-/// What this machine, or this build, lacks.
+/// The missing requirement of this machine or this build.
 ///
 /// # Panics
 ///
 /// If the batch is empty or exceeds the entries.
-pub fn open(implementation: Implementation, setup: &Setup, terms: &Terms) -> Result<Box<dyn NopRing>, Lacking> {
-    assert!(terms.batch >= 1 && terms.batch <= setup.entries, "a batch that fits the ring");
+pub fn open(
+    implementation: Implementation,
+    setup: &NopSetup,
+    terms: &NopTerms,
+) -> Result<Box<dyn NopRing>, MissingRing> {
+    assert!(terms.batch >= 1 && terms.batch <= setup.entries, "the batch must fit the ring");
     let batch = terms.batch;
     match (implementation, terms.user_data, terms.checked) {
         (Implementation::Liburing, ..) => liburing(setup, terms, false),
@@ -210,12 +214,12 @@ pub fn open(implementation: Implementation, setup: &Setup, terms: &Terms) -> Res
     .map_err(|lacking| lacking.of(setup))
 }
 
-fn ring<L: Ledger + 'static>(
+fn ring<L: NopLedger + 'static>(
     implementation: Implementation,
-    setup: &Setup,
+    setup: &NopSetup,
     batch: u32,
     ledger: L,
-) -> Result<Box<dyn NopRing>, Lacking> {
+) -> Result<Box<dyn NopRing>, MissingRing> {
     match implementation {
         Implementation::Library => Ok(Box::new(Library::open(setup, batch, ledger)?)),
         _ => Ok(Box::new(Raw::open(setup, batch, ledger)?)),
@@ -223,37 +227,37 @@ fn ring<L: Ledger + 'static>(
 }
 
 #[cfg(liburing)]
-fn liburing(setup: &Setup, terms: &Terms, undrained: bool) -> Result<Box<dyn NopRing>, Lacking> {
+fn liburing(setup: &NopSetup, terms: &NopTerms, undrained: bool) -> Result<Box<dyn NopRing>, MissingRing> {
     Ok(Box::new(liburing::Liburing::open(setup, terms.batch, terms.user_data, terms.checked, undrained)?))
 }
 
 #[cfg(not(liburing))]
-fn liburing(_: &Setup, _: &Terms, _: bool) -> Result<Box<dyn NopRing>, Lacking> {
-    Err(Lacking::Liburing)
+fn liburing(_: &NopSetup, _: &NopTerms, _: bool) -> Result<Box<dyn NopRing>, MissingRing> {
+    Err(MissingRing::Liburing)
 }
 
-/// What the kernel's own threads have cost that submit for rings of the calling thread (SQPOLL), nanoseconds.
-/// Absent without procfs. Read it before the ring goes, and they with it.
+/// CPU time of the kernel threads that submit for rings of the calling thread (SQPOLL), nanoseconds. `None` without
+/// procfs. Read it before the ring is dropped, which ends the threads.
 #[must_use]
 pub fn helper_cpu_ns() -> Option<u64> {
     crate::uring::helper_cpu_ns()
 }
 
-/// The version of liburing that this was built with.
+/// The version of liburing with which this was built.
 #[must_use]
 pub fn liburing_version() -> Option<&'static str> {
     option_env!("BYTEGAUGE_LIBURING_VERSION")
 }
 
-/// A kernel's thread that finds nothing to submit sleeps after so many milliseconds.
+/// An SQPOLL thread that finds no submission sleeps after this number of milliseconds.
 const POLL_IDLE_MS: u32 = 2;
 
-/// How often the completion queue is looked at before the kernel is asked to wait, where its thread submits: about
-/// 50 µs, less than a wait costs if the thread has a CPU and more than it needs for a round.
+/// How often the completion queue is polled before waiting in the kernel, with SQPOLL: about 50 µs. This is shorter
+/// than a wait if the thread has a CPU, and longer than the thread needs for a round.
 const SPINS_MAX: u32 = 2_000;
 
-/// Interrupted waits after which a round gives up: signals are how a watchdog asks for the end.
+/// Interrupted waits after which a round gives up: a watchdog uses signals to request the end.
 const INTERRUPTIONS_MAX: u32 = 16;
 
-/// What is being done when a descriptor is registered.
+/// The operation in error messages about registering a descriptor.
 const REGISTERING: &str = "registering a ring's descriptor";

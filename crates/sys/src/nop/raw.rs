@@ -1,17 +1,17 @@
-//! Our own ring: mapped queues and io_uring_enter(2), nothing between.
+//! The raw ring: mapped queues and io_uring_enter(2), without a library.
 //!
-//! The tightest loop there is: entries are written in place, the tail is stored once a round, the kernel is
-//! entered once, and the head is stored once. What a mode does not need (user data, reading completions) is not
-//! compiled into its loop.
+//! The tightest possible loop: entries are written in place, the tail is stored once per round, the kernel is entered
+//! once, and the head is stored once. Unneeded work of a mode (user data, reading completions) is not compiled into its
+//! loop.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::abi::{self, Cqe, Params, Sqe};
-use super::ledger::Ledger;
-use super::mapping::Mapping;
-use super::{INTERRUPTIONS_MAX, Lap, NopRing, SPINS_MAX, Setup, Shape, Trouble};
+use super::ledger::NopLedger;
+use super::mapping::RingMapping;
+use super::{INTERRUPTIONS_MAX, Lap, NopRing, NopSetup, SPINS_MAX, Shape, Trouble};
 use crate::uring::Missing;
 
 /// A ring with a ledger.
@@ -20,7 +20,7 @@ pub(super) struct Raw<L> {
     batch: u32,
     polled: bool,
     shape: Shape,
-    /// What io_uring_enter(2) is given: the descriptor, or its registered index and the flag that says so.
+    /// The descriptor for io_uring_enter(2), or its registered index with the corresponding flag.
     enter_fd: i32,
     enter_flags: u32,
     tail: u32,
@@ -34,14 +34,14 @@ pub(super) struct Raw<L> {
     cq_tail: NonNull<AtomicU32>,
     sqes: NonNull<Sqe>,
     cqes: NonNull<Cqe>,
-    // The pointers above lead into these.
-    _queues: Mapping,
-    _entries: Mapping,
+    // The pointers above point into these.
+    _queues: RingMapping,
+    _entries: RingMapping,
     _fd: OwnedFd,
 }
 
-impl<L: Ledger> Raw<L> {
-    pub(super) fn open(setup: &Setup, batch: u32, ledger: L) -> Result<Raw<L>, Missing> {
+impl<L: NopLedger> Raw<L> {
+    pub(super) fn open(setup: &NopSetup, batch: u32, ledger: L) -> Result<Raw<L>, Missing> {
         let missing = |error: std::io::Error| Missing::of("making an io_uring", &error);
         let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
         let mut params = Params::of(setup.kernel_flags(), idle_ms);
@@ -52,11 +52,11 @@ impl<L: Ledger> Raw<L> {
         let (sq, cq) = (params.sq_off, params.cq_off);
         let array_bytes = if setup.no_sqarray { 0 } else { sq.array as usize + params.sq_entries as usize * 4 };
         let queues_bytes = array_bytes.max(cq.cqes as usize + params.cq_entries as usize * size_of::<Cqe>());
-        let queues = Mapping::new(fd.as_fd(), queues_bytes, abi::OFF_RINGS).map_err(missing)?;
+        let queues = RingMapping::new(fd.as_fd(), queues_bytes, abi::OFF_RINGS).map_err(missing)?;
         let entries_bytes = params.sq_entries as usize * size_of::<Sqe>();
-        let entries = Mapping::new(fd.as_fd(), entries_bytes, abi::OFF_SQES).map_err(missing)?;
+        let entries = RingMapping::new(fd.as_fd(), entries_bytes, abi::OFF_SQES).map_err(missing)?;
         if !setup.no_sqarray {
-            // Entry n stands at index n for ever, so the array of indices is written once.
+            // Entry n is always at index n, so the array of indices is written once.
             let array: NonNull<u32> = queues.at(sq.array, params.sq_entries);
             for index in 0..params.sq_entries {
                 // SAFETY: `array` holds `sq_entries` indices; the kernel reads none before the tail moves.
@@ -92,15 +92,16 @@ impl<L: Ledger> Raw<L> {
         })
     }
 
-    /// Writes a batch of entries and shows them to the kernel.
+    /// Writes a batch of entries and publishes them to the kernel.
     #[inline]
     fn fill(&mut self) {
         self.ledger.begin();
         for slot in 0..self.batch {
             let at = (self.tail.wrapping_add(slot) & self.sq_mask) as usize;
             let user_data = self.ledger.next(slot);
-            // SAFETY: the index is masked to the entries of the mapping. The kernel has taken what stood here:
-            // no round begins before all completions of the last one were taken, or it has said so (`only_submit`).
+            // SAFETY: the index is masked to the entries of the mapping. The kernel has consumed the previous entry
+            // there: each round starts after all completions of the last one were taken, or after the kernel has
+            // reported them consumed (`only_submit`).
             unsafe {
                 let entry = self.sqes.add(at).as_ptr();
                 if L::WHOLE {
@@ -117,7 +118,7 @@ impl<L: Ledger> Raw<L> {
         word(&self.sq_tail).store(self.tail, Ordering::Release);
     }
 
-    /// Has the kernel take the batch.
+    /// Submits the batch.
     #[inline]
     fn submit(&self, lap: &mut Lap) -> Result<(), Trouble> {
         lap.submitted += u64::from(self.batch);
@@ -131,10 +132,11 @@ impl<L: Ledger> Raw<L> {
         Ok(())
     }
 
-    /// Wakes the kernel's thread if it went to sleep.
+    /// Wakes the kernel's thread if it sleeps.
     fn wake(&self, lap: &mut Lap) -> Result<(), Trouble> {
-        // The kernel sets the flag, then looks at the tail; we store the tail, then look at the flag. A full
-        // barrier on both sides, so that one of the two sees the other (io_uring_setup(2), IORING_SETUP_SQPOLL).
+        // The kernel sets the flag and then reads the tail; this code stores the tail and then reads the flag. A full
+        // barrier on both sides ensures that one of them sees the other's write (io_uring_setup(2),
+        // IORING_SETUP_SQPOLL).
         fence(Ordering::SeqCst);
         if word(&self.sq_flags).load(Ordering::Relaxed) & abi::SQ_NEED_WAKEUP != 0 {
             self.enter(self.batch, 0, abi::ENTER_SQ_WAKEUP, lap)?;
@@ -142,7 +144,7 @@ impl<L: Ledger> Raw<L> {
         Ok(())
     }
 
-    /// Takes the completions of the batch, all of them.
+    /// Takes all completions of the batch.
     #[inline]
     fn take(&mut self, lap: &mut Lap) -> Result<(), Trouble> {
         let mut left = self.batch;
@@ -179,7 +181,7 @@ impl<L: Ledger> Raw<L> {
         for offset in 0..ready {
             let at = (self.head.wrapping_add(offset) & self.cq_mask) as usize;
             // SAFETY: the index is masked to the completions of the mapping, and the kernel's tail, loaded with
-            // acquire, is past it: the kernel writes it no more until our head has moved.
+            // acquire, is past it: the kernel does not write it again until the head has moved.
             let (user_data, result) = unsafe {
                 let entry = self.cqes.add(at).as_ptr();
                 ((&raw const (*entry).user_data).read(), (&raw const (*entry).result).read())
@@ -203,8 +205,8 @@ impl<L: Ledger> Raw<L> {
     #[inline]
     fn enter(&self, to_submit: u32, min_complete: u32, flags: u32, lap: &mut Lap) -> Result<u32, Trouble> {
         lap.enters += 1;
-        // SAFETY: the descriptor, or the index that stands for it in the thread that made the ring, is this
-        // ring's, and its entries are NOPs, which name no memory.
+        // SAFETY: the descriptor, or its index in the thread that created the ring, belongs to this ring, and its
+        // entries are NOPs, which reference no memory.
         let taken = unsafe { abi::enter(self.enter_fd, to_submit, min_complete, flags | self.enter_flags) };
         u32::try_from(taken).map_err(|_| Trouble::Refused { errno: -taken })
     }
@@ -213,12 +215,12 @@ impl<L: Ledger> Raw<L> {
 /// A word of the queues, which the kernel writes too.
 #[inline]
 fn word(place: &NonNull<AtomicU32>) -> &AtomicU32 {
-    // SAFETY: it points into a mapping that lives as long as the ring that holds it; both sides access it by
-    // whole words.
+    // SAFETY: it points into a mapping that lives as long as the ring that holds it; both sides access it as whole
+    // words.
     unsafe { place.as_ref() }
 }
 
-impl<L: Ledger> NopRing for Raw<L> {
+impl<L: NopLedger> NopRing for Raw<L> {
     fn run(&mut self, rounds: u64) -> Result<Lap, Trouble> {
         let mut lap = Lap::default();
         for _ in 0..rounds {
@@ -261,15 +263,15 @@ impl<L: Ledger> NopRing for Raw<L> {
             word(&self.cq_head).store(self.head, Ordering::Release);
             taken += u64::from(ready);
             if ready == 0 {
-                // What overflowed is moved to the queue by whoever asks for completions.
+                // Requesting completions moves overflowed ones to the queue.
                 self.enter(0, 1, abi::ENTER_GETEVENTS, &mut lap)?;
             }
         }
         Ok(taken)
     }
 
-    fn misremember(&mut self) {
-        self.ledger.misremember();
+    fn plant_fault(&mut self) {
+        self.ledger.plant_fault();
     }
 
     fn shape(&self) -> Shape {

@@ -1,45 +1,48 @@
-//! Every implementation under every set-up, user data and mode that this machine has: the same counts.
+//! Tests every implementation with every set-up, user data and mode of this machine: all counts agree.
 
 use super::*;
 
 const IMPLEMENTATIONS: [Implementation; 3] = [Implementation::Raw, Implementation::Library, Implementation::Liburing];
 const USER_DATA: [UserData; 3] = [UserData::None, UserData::Unique, UserData::Boxed];
 
-fn setups(entries: u32) -> Vec<Setup> {
-    let plain = Setup { entries, ..Setup::default() };
-    let single = Setup { single_issuer: true, ..plain };
+fn setups(entries: u32) -> Vec<NopSetup> {
+    let plain = NopSetup { entries, ..NopSetup::default() };
+    let single = NopSetup { single_issuer: true, ..plain };
     vec![
         plain,
         single,
-        Setup { coop: true, ..plain },
-        Setup { no_sqarray: true, ..single },
-        Setup { registered: true, ..plain },
-        Setup { registered: true, no_sqarray: true, ..single },
-        Setup { sqpoll: true, ..plain },
-        Setup { sqpoll: true, no_sqarray: true, ..plain },
+        NopSetup { coop: true, ..plain },
+        NopSetup { no_sqarray: true, ..single },
+        NopSetup { registered: true, ..plain },
+        NopSetup { registered: true, no_sqarray: true, ..single },
+        NopSetup { sqpoll: true, ..plain },
+        NopSetup { sqpoll: true, no_sqarray: true, ..plain },
     ]
 }
 
-/// A ring, unless this machine or build lacks it for a reason that names the next step.
-fn opened(implementation: Implementation, setup: &Setup, terms: &Terms) -> Option<Box<dyn NopRing>> {
+/// A ring, unless this machine or build does not have it, with a reason that contains the next step.
+fn opened(implementation: Implementation, setup: &NopSetup, terms: &NopTerms) -> Option<Box<dyn NopRing>> {
     match open(implementation, setup, terms) {
         Ok(ring) => Some(ring),
         Err(lacking) => {
-            let said = lacking.to_string();
-            assert!(said.contains("--setup") || said.contains("install") || said.contains("io_uring"), "{said}");
-            eprintln!("SKIPPED: {implementation:?} {setup:?}: {said}");
+            let message = lacking.to_string();
+            assert!(
+                message.contains("--setup") || message.contains("install") || message.contains("io_uring"),
+                "{message}"
+            );
+            eprintln!("SKIPPED: {implementation:?} {setup:?}: {message}");
             None
         }
     }
 }
 
 #[test]
-fn what_is_submitted_is_completed_and_checked() {
+fn submissions_are_completed_and_checked() {
     for implementation in IMPLEMENTATIONS {
         for setup in setups(8).iter().chain(&setups(1)) {
             for (user_data, checked) in USER_DATA.iter().flat_map(|data| [(*data, false), (*data, true)]) {
                 for batch in [1, setup.entries] {
-                    let terms = Terms { batch, user_data, checked };
+                    let terms = NopTerms { batch, user_data, checked };
                     let Some(mut ring) = opened(implementation, setup, &terms) else { continue };
                     let shape = ring.shape();
                     assert_eq!((shape.submissions, shape.completions), (setup.entries, 2 * setup.entries));
@@ -60,8 +63,8 @@ fn what_is_submitted_is_completed_and_checked() {
 
 #[test]
 fn a_full_batch_is_one_system_call() {
-    let setup = Setup { entries: 64, single_issuer: true, ..Setup::default() };
-    let terms = Terms { batch: 64, user_data: UserData::None, checked: false };
+    let setup = NopSetup { entries: 64, single_issuer: true, ..NopSetup::default() };
+    let terms = NopTerms { batch: 64, user_data: UserData::None, checked: false };
     for implementation in IMPLEMENTATIONS {
         let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
         let lap = ring.run(100).unwrap();
@@ -70,9 +73,9 @@ fn a_full_batch_is_one_system_call() {
 }
 
 #[test]
-fn completions_that_nobody_takes_overflow_and_are_all_there() {
-    let setup = Setup { entries: 4, ..Setup::default() };
-    let terms = Terms { batch: 4, user_data: UserData::None, checked: false };
+fn overflowed_completions_are_kept() {
+    let setup = NopSetup { entries: 4, ..NopSetup::default() };
+    let terms = NopTerms { batch: 4, user_data: UserData::None, checked: false };
     for implementation in IMPLEMENTATIONS.into_iter().chain([Implementation::LiburingUndrained]) {
         let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
         let mut rounds = 0;
@@ -82,7 +85,7 @@ fn completions_that_nobody_takes_overflow_and_are_all_there() {
             rounds += 1;
             assert!(rounds < 10, "{implementation:?} never overflows");
         }
-        // Twice as many completions fit as submissions.
+        // The completion queue has twice the size of the submission queue.
         assert_eq!(rounds, 3, "{implementation:?}");
         ring.only_submit(100).unwrap();
         assert_eq!(ring.take_rest(412).unwrap(), 412, "{implementation:?}");
@@ -92,8 +95,8 @@ fn completions_that_nobody_takes_overflow_and_are_all_there() {
 
 #[test]
 fn the_published_loop_takes_nothing() {
-    let setup = Setup { entries: 4, ..Setup::default() };
-    let terms = Terms { batch: 4, user_data: UserData::None, checked: false };
+    let setup = NopSetup { entries: 4, ..NopSetup::default() };
+    let terms = NopTerms { batch: 4, user_data: UserData::None, checked: false };
     let Some(mut ring) = opened(Implementation::LiburingUndrained, &setup, &terms) else { return };
     let lap = ring.run(10).unwrap();
     assert_eq!((lap.submitted, lap.completed), (40, 0));
@@ -103,13 +106,13 @@ fn the_published_loop_takes_nothing() {
 
 #[test]
 fn wrong_user_data_is_found() {
-    let setup = Setup { entries: 8, ..Setup::default() };
+    let setup = NopSetup { entries: 8, ..NopSetup::default() };
     for implementation in IMPLEMENTATIONS {
         for user_data in USER_DATA {
-            let terms = Terms { batch: 8, user_data, checked: true };
+            let terms = NopTerms { batch: 8, user_data, checked: true };
             let Some(mut ring) = opened(implementation, &setup, &terms) else { continue };
             ring.run(2).unwrap();
-            ring.misremember();
+            ring.plant_fault();
             let trouble = ring.run(2).unwrap_err();
             assert!(matches!(trouble, Trouble::Wrong { .. }), "{implementation:?} {user_data:?}: {trouble}");
         }
@@ -117,9 +120,9 @@ fn wrong_user_data_is_found() {
 }
 
 #[test]
-fn a_kernels_thread_shows_its_time() {
-    let setup = Setup { entries: 64, sqpoll: true, ..Setup::default() };
-    let terms = Terms { batch: 64, user_data: UserData::None, checked: false };
+fn cpu_time_of_sqpoll_threads_is_read() {
+    let setup = NopSetup { entries: 64, sqpoll: true, ..NopSetup::default() };
+    let terms = NopTerms { batch: 64, user_data: UserData::None, checked: false };
     std::thread::spawn(move || {
         let Some(mut ring) = opened(Implementation::Raw, &setup, &terms) else { return };
         ring.run(1000).unwrap();

@@ -10,7 +10,7 @@ use std::slice;
 use io_uring::types::RecvMsgOut;
 
 use super::memory::{Mapping, STAGGER};
-use crate::datagram::{Arrived, Control, PeerAddress, To, control, control_len, header};
+use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, control_len, header};
 
 /// One of a ring's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Messages {
     }
 
     /// Hands a message to a send.
-    pub(super) fn lend_to_send(&mut self, id: MessageId, to: To<'_>) -> *const libc::msghdr {
+    pub(super) fn lend_to_send(&mut self, id: MessageId, to: SlotTarget<'_>) -> *const libc::msghdr {
         assert!(to.len <= self.0[id.0 as usize].len, "a message as long as what is sent");
         let envelope = self.envelope(id);
         envelope.peer = to.peer.copied().unwrap_or_default();
@@ -215,7 +215,7 @@ mod miri {
                 assert_eq!(messages.arrived(id, 7).len, 7);
                 assert!(!messages.source(id).is_none());
                 assert_eq!(&messages.bytes(id).unwrap()[..8], b"it came\x01");
-                let header = messages.lend_to_send(id, To { len: 7, peer: None, segment: Some(3) });
+                let header = messages.lend_to_send(id, SlotTarget { len: 7, peer: None, segment: Some(3) });
                 // SAFETY: as in `fill`.
                 let (place, control) = unsafe { (*(*header).msg_iov, (*header).msg_control.cast::<u64>().read()) };
                 // SAFETY: as in `fill`.

@@ -8,7 +8,7 @@ use io_uring::{EnterFlags, opcode, squeue};
 
 use super::op::{Kind, Op, OpId, Uses};
 use super::{BufferId, MESSAGE_ROOM, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
-use crate::datagram::{PeerAddress, To};
+use crate::datagram::{PeerAddress, SlotTarget};
 use crate::epoll::Ready;
 
 /// Ask the notification of a zero-copy send whether the bytes were copied
@@ -215,7 +215,7 @@ impl Ring {
     ///
     /// If another operation uses the message, or it is shorter.
     #[inline]
-    pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: To<'_>) -> OpId {
+    pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: SlotTarget<'_>) -> OpId {
         let header = self.messages.lend_to_send(message, to);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
         self.queue(Kind::Send, token, Uses::Message(message), entry)

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::datagram::{Arrived, To};
+use crate::datagram::{Arrived, SlotTarget};
 use crate::interrupt::{ThreadHandle, interrupt};
 use crate::tcp_pair::tcp_pair;
 
@@ -419,7 +419,7 @@ fn messages_outstanding_are_filled_with_what_the_kernel_says() {
     let outgoing = ring.new_message(300).unwrap();
     for (number, len) in [50, 100, 300, 0].into_iter().enumerate() {
         ring.message(outgoing).unwrap().fill(number as u8);
-        ring.send_message(9, left.as_fd(), outgoing, To { len, ..To::default() });
+        ring.send_message(9, left.as_fd(), outgoing, SlotTarget { len, ..SlotTarget::default() });
         let mut filled = None;
         for _ in 0..2 {
             match next(&mut ring) {
@@ -456,7 +456,7 @@ fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
     let outgoing = ring.new_message(500).unwrap();
     for (len, segment) in [(200, None), (300, Some(100)), (500, None)] {
         ring.message(outgoing).unwrap().fill(3);
-        ring.send_message(9, left.as_fd(), outgoing, To { len, peer: None, segment });
+        ring.send_message(9, left.as_fd(), outgoing, SlotTarget { len, peer: None, segment });
         for _ in 0..2 {
             let completion = next(&mut ring);
             let Completion { token: 5, more: true, event: Event::Received { taken: Some(mut taken), .. } } = completion

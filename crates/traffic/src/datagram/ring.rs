@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::datagram::To;
+use bytegauge_sys::datagram::SlotTarget;
 use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, Setup, Wait};
 
 use crate::datagram::sink::{Desk, Goes, Mailbox};
@@ -84,7 +84,12 @@ impl Sends {
     }
 
     fn queue(&mut self, fd: BorrowedFd<'_>, index: usize, len: usize) {
-        self.engine.ring.send_message(index as u64, fd, self.messages[index], To { len, ..To::default() });
+        self.engine.ring.send_message(
+            index as u64,
+            fd,
+            self.messages[index],
+            SlotTarget { len, ..SlotTarget::default() },
+        );
     }
 }
 

@@ -120,7 +120,7 @@ fn networks() -> Result<(Network, Network), String> {
         )
     };
     // Now, while it may have privileges.
-    let _ = process::run_at_once();
+    let _ = process::run_with_priority();
     namespace::leave_for_own_network().map_err(refused)?;
     let near = network("near0", NEAR, FAR)?;
     namespace::leave_for_another_network().map_err(refused)?;

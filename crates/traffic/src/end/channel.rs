@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Outcome};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::descendants;
-use bytegauge_sys::process::{die_with_parent, unmade_advice};
+use bytegauge_sys::process::{die_with_parent, spawn_error_hint};
 use thiserror::Error;
 
 use crate::address::{Address, Host};
@@ -70,7 +70,7 @@ pub enum ChannelError {
         why: FarError,
     },
     /// It could not be started.
-    #[error("the {0} could not be started: {1}{next}", next = unmade_advice(.1))]
+    #[error("the {0} could not be started: {1}{next}", next = spawn_error_hint(.1))]
     NotStarted(EndRole, std::io::Error),
 }
 

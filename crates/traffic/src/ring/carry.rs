@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             Some(Plant::Untaken { after_rounds }) if self.rounds >= after_rounds => self.ring.only_submit(rounds),
             Some(Plant::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
                 if !std::mem::replace(&mut self.planted, true) {
-                    self.ring.misremember();
+                    self.ring.plant_fault();
                 }
                 self.ring.run(rounds)
             }
@@ -286,7 +286,7 @@ mod tests {
                 let plant = Some(Plant::WrongUserData { after_rounds: 100 });
                 let mut wrong = Setup { plant, ..terms(implementation) };
                 wrong.task.user_data = user_data;
-                check(&wrong, "which was never submitted so");
+                check(&wrong, "which does not match a submission");
             }
             let untaken = Setup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
             check(&untaken, "the completion queue overflowed");

@@ -41,7 +41,7 @@ impl NopRing for Idle {
         Ok(0)
     }
 
-    fn misremember(&mut self) {}
+    fn plant_fault(&mut self) {}
 
     fn shape(&self) -> Shape {
         Shape { submissions: 0, completions: 0 }

@@ -7,7 +7,7 @@ mod carry;
 mod idle;
 
 use bytegauge_model::{Implementation, Mode, RingFlags, Spec, UserData};
-use bytegauge_sys::nop::{self, Lacking};
+use bytegauge_sys::nop::{self, MissingRing};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -54,8 +54,8 @@ impl RingSetup {
         })
     }
 
-    fn terms(&self) -> nop::Terms {
-        nop::Terms { batch: self.batch, user_data: user_data(self.user_data), checked: self.mode == Mode::Checked }
+    fn terms(&self) -> nop::NopTerms {
+        nop::NopTerms { batch: self.batch, user_data: user_data(self.user_data), checked: self.mode == Mode::Checked }
     }
 }
 
@@ -63,7 +63,7 @@ impl RingSetup {
 /// asked before a plan is made.
 pub fn lacks(implementation: Implementation, flags: RingFlags) -> Option<String> {
     let implementation = subject(implementation)?;
-    let terms = nop::Terms { batch: 1, user_data: nop::UserData::None, checked: false };
+    let terms = nop::NopTerms { batch: 1, user_data: nop::UserData::None, checked: false };
     // In a thread of its own: a ring belongs to whoever made it.
     let open = move || nop::open(implementation, &setup(1, flags), &terms).map(drop);
     match std::thread::Builder::new().spawn(open).map(std::thread::JoinHandle::join) {
@@ -84,9 +84,9 @@ fn subject(implementation: Implementation) -> Option<nop::Implementation> {
     })
 }
 
-fn setup(entries: u32, flags: RingFlags) -> nop::Setup {
+fn setup(entries: u32, flags: RingFlags) -> nop::NopSetup {
     let RingFlags { single_issuer, coop, sqpoll, no_sqarray, registered } = flags;
-    nop::Setup { entries, single_issuer, coop, sqpoll, no_sqarray, registered }
+    nop::NopSetup { entries, single_issuer, coop, sqpoll, no_sqarray, registered }
 }
 
 fn user_data(kind: UserData) -> nop::UserData {
@@ -98,7 +98,7 @@ fn user_data(kind: UserData) -> nop::UserData {
 }
 
 /// A machine that lacks something is a skip.
-fn missing(lacking: &Lacking) -> Fault {
+fn missing(lacking: &MissingRing) -> Fault {
     Fault::Missing(lacking.to_string())
 }
 

@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{Counted, EndReport, EndRole, Metric, ReadyWhen, ServerTask, TaskReport};
-use bytegauge_sys::children::{self, Used};
+use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
@@ -218,7 +218,7 @@ fn unread(error: &CounterError) -> Fault {
 }
 
 /// Stops a program by a signal: what it has used, and whether it had to be killed.
-pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> Result<(Used, bool), Fault> {
+pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> Result<(ProcessUse, bool), Fault> {
     children::signal_group(program.pid, signal);
     let mut until = Instant::now() + LEAVE;
     let mut by_force = false;
@@ -267,7 +267,7 @@ fn owner(port: u16) -> String {
     listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
 }
 
-fn charge(report: &mut EndReport, used: Used) {
+fn charge(report: &mut EndReport, used: ProcessUse) {
     report.user_ns += used.user_ns;
     report.system_ns += used.system_ns;
     report.cpu_ns += used.user_ns + used.system_ns;

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use bytegauge_sys::children::{self, Reaped, Used, signal_name};
+use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
@@ -40,7 +40,7 @@ pub(crate) enum Event {
 /// How a program that was waited for ended.
 pub(crate) struct Waited {
     pub(super) status: ExitStatus,
-    pub(super) used: Used,
+    pub(super) used: ProcessUse,
     pub(super) at_ns: u64,
 }
 
@@ -89,11 +89,11 @@ impl Program {
     }
 
     /// Takes leave of a program that has ended, and of what it printed last.
-    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, Used), Fault> {
+    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), Fault> {
         self.read();
         match children::reap(Some(self.pid)).map_err(Fault::io("waiting for a program"))? {
-            Reaped::Ended(ended) => Ok((ended.status, ended.used)),
-            Reaped::Alive | Reaped::Nobody => Err(Fault::Impossible(format!("{} has not ended", self.what))),
+            WaitResult::Ended(ended) => Ok((ended.status, ended.used)),
+            WaitResult::Alive | WaitResult::NoChild => Err(Fault::Impossible(format!("{} has not ended", self.what))),
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytegauge_model::CallDatagrams;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::datagram::{Outbox, PeerAddress, To};
+use bytegauge_sys::datagram::{Outbox, PeerAddress, SlotTarget};
 
 use crate::call::datagram::guests::{Comes, GuestList, Guests};
 use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
@@ -185,7 +185,7 @@ impl Responder {
 fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usize> {
     let mut outbox = Outbox::new(1, bytes.len());
     outbox.bytes(0).copy_from_slice(bytes);
-    outbox.set(0, To { len: bytes.len(), peer: Some(peer), segment: None });
+    outbox.set(0, SlotTarget { len: bytes.len(), peer: Some(peer), segment: None });
     outbox.send_one(fd, 0)
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::datagram::{PeerAddress, To};
+use bytegauge_sys::datagram::{PeerAddress, SlotTarget};
 use bytegauge_sys::uring::{
     Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Taken, Wait,
 };
@@ -197,7 +197,7 @@ impl Server<'_> {
                 (id, reply.len())
             }
         };
-        self.ring.send_message(index as u64, self.fd, id, To { len, peer: Some(to), segment: None });
+        self.ring.send_message(index as u64, self.fd, id, SlotTarget { len, peer: Some(to), segment: None });
         true
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::datagram::{Inbox, Outbox, To};
+use bytegauge_sys::datagram::{Inbox, Outbox, SlotTarget};
 use bytegauge_sys::socket;
 
 use crate::call::datagram::responder::{Answer, Responder};
@@ -99,7 +99,7 @@ impl Server<'_> {
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
                 self.responder.address(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();
-                outbox.set(slot, To { len, peer: Some(&from), segment: None });
+                outbox.set(slot, SlotTarget { len, peer: Some(&from), segment: None });
             }
             self.answers.push(answer);
         }
