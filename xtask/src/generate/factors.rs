@@ -12,7 +12,7 @@ use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-A factor is a setting that can vary. Each one is a flag of `bytegauge stream`, `call`, `relay`, `ring`, `check` and `run`, and a
+A factor is a setting that can vary. Each one is a flag of `bytegauge stream`, `call`, `ring`, `check` and `run`, and a
 key in a plan file (with `_` in place of `-`). It takes one level, a list (`4K,64K,1M`), or, for numbers, a range (`4K..1M`:
 doubled at each step, both ends included).
 
@@ -111,8 +111,8 @@ fn profiles() -> String {
 fn factor_row(workloads: &[Workload], factor: &Factor) -> Vec<String> {
     let transports = transports(workloads, factor);
     let summary = match transports.is_empty() {
-        true => factor.summary.to_owned(),
-        false => format!("{} ({transports} only)", factor.summary),
+        true => factor.description(),
+        false => format!("{} ({transports} only)", factor.description()),
     };
     vec![code(format!("--{}", factor.flag())), levels(factor.kind), defaults(workloads, factor), summary]
 }
