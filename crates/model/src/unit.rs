@@ -215,7 +215,7 @@ pub fn byte_rate(bytes_per_second: f64) -> String {
 /// The rate in whole megabits per second, where that is how it was meant: it is no whole number of KiB/s.
 pub fn megabits(bytes_per_second: u64) -> Option<u64> {
     let is_binary = bytes_per_second < 125_000 || bytes_per_second.is_multiple_of(1 << 10);
-    (!is_binary && bytes_per_second.is_multiple_of(125_000)).then(|| bytes_per_second / 125_000)
+    (!is_binary && bytes_per_second.is_multiple_of(125_000)).then_some(bytes_per_second / 125_000)
 }
 
 /// About so many bytes, for people: `2.38 MiB`.

@@ -117,7 +117,7 @@ fn merged(one: &LevelsByFlag, other: &LevelsByFlag) -> LevelsByFlag {
     for (flag, levels) in other {
         match all.iter_mut().find(|(known, _)| known == flag) {
             Some((_, known)) => {
-                known.extend(levels.iter().filter(|level| !known.contains(level)).cloned().collect::<Vec<_>>())
+                known.extend(levels.iter().filter(|level| !known.contains(level)).cloned().collect::<Vec<_>>());
             }
             None => all.push((flag.clone(), levels.clone())),
         }

@@ -171,7 +171,7 @@ impl Fields {
             ColumnTarget::Group => self.group = owned(),
             ColumnTarget::Cell => self.cell = owned(),
             ColumnTarget::Kind => {
-                self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?
+                self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?;
             }
             ColumnTarget::TwinOf => self.twin_of = owned(),
             ColumnTarget::Stage => {
