@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::group::ControlGroup;
+use crate::group::QuotaGroup;
 use xtask::cargo;
 
 /// The crates whose tests meet the kernel; the others compute.
@@ -75,7 +75,7 @@ impl TestBinary {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn run(&self, tests: &TestFilter<'_>, group: Option<&ControlGroup>) -> Result<Vec<String>> {
+    pub fn run(&self, tests: &TestFilter<'_>, group: Option<&QuotaGroup>) -> Result<Vec<String>> {
         let mut command = group.map_or_else(|| Process::new(&self.program), |group| group.command(&self.program));
         command.current_dir(&self.folder).stdin(Stdio::null());
         command.args(tests.only);

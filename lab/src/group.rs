@@ -18,18 +18,18 @@ const LEAVING: Duration = Duration::from_millis(20);
 
 /// A group that is removed with this value; by then nobody may be in it.
 #[derive(Debug)]
-pub struct ControlGroup(PathBuf);
+pub struct QuotaGroup(PathBuf);
 
-impl ControlGroup {
+impl QuotaGroup {
     /// A new and empty group that gets so many CPUs.
     ///
     /// # Errors
     /// When this user or this machine cannot make one.
-    pub fn with_cpus(cpus: f64) -> Result<ControlGroup> {
+    pub fn with_cpus(cpus: f64) -> Result<QuotaGroup> {
         let quota = (cpus * f64::from(PERIOD_US)).round();
         let unified = Path::new(ROOT).join("cgroup.controllers").exists();
         let parent = if unified { PathBuf::from(ROOT) } else { Path::new(ROOT).join("cpu") };
-        let group = ControlGroup(parent.join(format!("bytegauge-quota-{}", std::process::id())));
+        let group = QuotaGroup(parent.join(format!("bytegauge-quota-{}", std::process::id())));
         fs::create_dir(&group.0).with_context(|| format!("making {}", group.0.display()))?;
         if unified {
             group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
@@ -55,7 +55,7 @@ impl ControlGroup {
     }
 }
 
-impl Drop for ControlGroup {
+impl Drop for QuotaGroup {
     fn drop(&mut self) {
         // Whoever was killed in it leaves it a moment later.
         for _ in 0..100 {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_command_runs_in_the_group_and_the_group_goes_away() {
-        let group = match ControlGroup::with_cpus(0.5) {
+        let group = match QuotaGroup::with_cpus(0.5) {
             Ok(group) => group,
             Err(reason) => return eprintln!("SKIPPED: no control group can be limited here: {reason:#}"),
         };

@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 use xtask::{cargo, product};
 
-use crate::group::ControlGroup;
+use crate::group::QuotaGroup;
 
 /// The program and a store of its sessions.
 pub struct ProgramWithStore {
@@ -37,7 +37,7 @@ impl ProgramWithStore {
     }
 
     /// The program on its store, in a control group.
-    pub fn command_in(&self, group: &ControlGroup) -> Process {
+    pub fn command_in(&self, group: &QuotaGroup) -> Process {
         let mut command = group.command(&self.program);
         command.arg("--store").arg(&self.store);
         command

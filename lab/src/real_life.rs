@@ -13,7 +13,7 @@ use bytegauge_stats::quantile::median;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use crate::group::ControlGroup;
+use crate::group::QuotaGroup;
 use crate::program::{self, ProgramWithStore};
 use crate::section;
 use xtask::cargo;
@@ -109,7 +109,7 @@ fn measure(program: &ProgramWithStore, circumstance: Circumstance, budget: Optio
     let file = program.store.with_file_name(format!("buffer-size-{name}.toml"));
     std::fs::write(&file, text.replace("name = \"buffer-size\"", &format!("name = \"{name}\"")))?;
     let load = matches!(circumstance, Circumstance::Loaded).then(Load::start);
-    let group = matches!(circumstance, Circumstance::Quota).then(|| ControlGroup::with_cpus(QUOTA_CPUS)).transpose()?;
+    let group = matches!(circumstance, Circumstance::Quota).then(|| QuotaGroup::with_cpus(QUOTA_CPUS)).transpose()?;
     let mut command = group.as_ref().map_or_else(|| program.command(), |group| program.command_in(group));
     command.arg("run").arg(&file).args(["--quiet", "--format", "csv"]);
     command.args(budget.iter().flat_map(|budget| ["--time", budget]));

@@ -13,7 +13,7 @@ use xtask::steps::{self, Done, Step};
 
 use crate::binaries::{self, TestBinary, TestFilter};
 use crate::busy::BusyLoops;
-use crate::group::ControlGroup;
+use crate::group::QuotaGroup;
 use crate::{peers, sanitize};
 
 /// Busy loops per CPU.
@@ -174,14 +174,14 @@ fn busy(times: u32, only: Option<&str>) -> Result<Done> {
 
 fn quota(times: u32, only: Option<&str>) -> Result<Done> {
     let binaries = binaries::build()?;
-    let group = match ControlGroup::with_cpus(HALF_A_CPU) {
+    let group = match QuotaGroup::with_cpus(HALF_A_CPU) {
         Ok(group) => group,
         Err(reason) => return Ok(Done::Skipped(format!("cannot limit a control group: {reason:#}"))),
     };
     all_pass(&binaries, times, &TestFilter { only, ignored: false }, Some(&group))
 }
 
-fn all_pass(binaries: &[TestBinary], times: u32, tests: &TestFilter<'_>, group: Option<&ControlGroup>) -> Result<Done> {
+fn all_pass(binaries: &[TestBinary], times: u32, tests: &TestFilter<'_>, group: Option<&QuotaGroup>) -> Result<Done> {
     let mut failures = Vec::new();
     for round in 1..=times {
         for binary in binaries {

@@ -1,4 +1,4 @@
-//! The cargo that runs us, where the repository lies, and what `cargo metadata` says about it.
+//! Calls the cargo that runs this program, finds the repository, and reads `cargo metadata`.
 //!
 //! Reads manifests; never builds anything by itself.
 
@@ -22,7 +22,7 @@ pub struct Metadata {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// What it declares.
+    /// Its dependencies of every kind.
     pub dependencies: Vec<Dependency>,
     /// Its libraries, binaries, tests, …
     pub targets: Vec<Target>,

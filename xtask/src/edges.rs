@@ -54,7 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the manifests have beyond the allowed edges, in words; empty if all is well.
+/// Every dependency beyond the allowed edges, as text; empty if there is none.
 pub fn breaches() -> Result<Vec<String>> {
     let metadata = cargo::workspace()?;
     let members: Vec<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Every task is one file and one row of [`TASKS`]. Not part of the product. Studies and comparisons are in `lab`.
 #![forbid(unsafe_code)]
-// Developers run it on terminals of theirs: where one fails, a task may end.
+// Developers run the tasks in their terminals. A task may end if printing fails.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod deny;

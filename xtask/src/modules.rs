@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::sources::collect;
 use xtask::cargo;
 
-/// Files that may know each other in a circle.
+/// Files that may depend on each other in a circle.
 const MOST: usize = 2;
 
 /// The path of a module.
@@ -30,11 +30,11 @@ pub fn breaches() -> Result<Vec<String>> {
     Ok(breaches)
 }
 
-/// What is wrong with a circle, if anything.
+/// Describes a circle that is too long.
 fn beyond(name: &str, circle: &[String]) -> Option<String> {
     (circle.len() > MOST).then(|| {
         format!(
-            "{name}: {} know each other in a circle of {} files (at most {MOST}): let what all need stand by itself",
+            "{name}: {} depend on each other in a circle of {} files (at most {MOST}): move the shared part into a file of its own",
             circle.join(", "),
             circle.len()
         )
@@ -110,7 +110,7 @@ impl Sources {
         circles.into_iter().collect()
     }
 
-    /// Paths that a module names, from the crate's root, and whether it only passes them on.
+    /// Paths that a module names, from the crate's root, and whether it only re-exports them.
     fn known_to(&self, module: &Module, text: &str) -> Vec<(bool, Module)> {
         let mut known = Vec::new();
         let mut rest = String::new();
@@ -158,7 +158,7 @@ impl Sources {
         Some(base)
     }
 
-    /// The module in which what a path names stands.
+    /// The module that declares the item of a path.
     fn home<'a>(
         &'a self,
         path: &[String],
@@ -185,7 +185,7 @@ fn reach<'a>(from: &'a Module, edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>
     reached
 }
 
-/// Code without comments and tests, which stand last, and without who may see it, which is nobody that it knows.
+/// Code without comments, without tests, which come last, and without the scope of a visibility, which is no dependency.
 fn code_of(text: &str) -> String {
     let before_tests = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = before_tests.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_through_whatever_names_a_module() {
+    fn circles_are_found_through_every_path() {
         let three = [("", ""), ("a", "use crate::{b::{B, C}, d};"), ("b", "fn f() { super::c::g() }")];
         assert_eq!(circles(&[&three[..], &[("c", "use crate::a::A;"), ("d", "")]].concat()), [["a", "b", "c"]]);
         assert!(circles(&[&three[..], &[("c", "// crate::a"), ("d", "")]].concat()).is_empty());
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_is_known_where_it_stands() {
+    fn reexports_count_for_the_declaring_module() {
         let files = [("", ""), ("a", "mod b;\nmod c;\npub use b::B;"), ("a::b", ""), ("a::c", "use crate::a::B;")];
         assert!(circles(&files).is_empty());
     }
 
     #[test]
-    fn a_circle_of_more_than_two_is_a_breach() {
+    fn circles_of_three_files_are_breaches() {
         let circle = |files: &[&str]| files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>();
         assert_eq!(beyond("stats", &circle(&["a", "b"])), None);
         assert!(beyond("stats", &circle(&["a", "b", "c"])).unwrap().contains("a circle of 3 files (at most 2)"));

@@ -24,7 +24,7 @@ pub fn command() -> Command {
         Arg::new("target")
             .long("target")
             .value_name("TRIPLE")
-            .help("What it is built for [default: musl on this architecture]"),
+            .help("Target of the compiler [default: musl on this architecture]"),
     )
 }
 
@@ -52,15 +52,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         println!("its manual page, completions and Debian package are made on a machine that runs it");
         return Ok(());
     }
-    tell(&binary, &["man"], &folder.join(MANUAL))?;
+    write_output(&binary, &["man"], &folder.join(MANUAL))?;
     for (shell, file) in SHELLS {
-        tell(&binary, &["completions", shell], &folder.join(file))?;
+        write_output(&binary, &["completions", shell], &folder.join(file))?;
     }
     debian(target, &folder)
 }
 
-/// Writes what the program prints into a file.
-fn tell(binary: &Path, words: &[&str], file: &Path) -> Result<()> {
+/// Writes the standard output of the program into a file.
+fn write_output(binary: &Path, words: &[&str], file: &Path) -> Result<()> {
     let output = Process::new(binary).args(words).output().with_context(|| format!("running {}", binary.display()))?;
     ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     fs::write(file, output.stdout).with_context(|| format!("writing {}", file.display()))

@@ -1,7 +1,7 @@
 //! `cargo xtask page`: builds the report page, tests it, and puts it where the program takes it from.
 //!
-//! The built page is committed, so that nobody needs npm to build the program; `--check` proves that it is what `page/`
-//! builds, and drives it in a real browser. Where there is no npm, nothing can be said, and the step says so.
+//! The built page is committed, so building the program needs no npm. `--check` builds the page again, compares the two, and
+//! runs the page in a real browser. Without npm the check is skipped with a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use xtask::steps::{self, Done};
 use xtask::{cargo, setup};
 
-/// What the program embeds.
+/// The page that the program embeds.
 const COMMITTED: &str = "crates/report/page/page.html";
 
 /// Browsers that the tests may drive, and the Debian package of the first.
@@ -47,7 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// The step of `cargo xtask test`.
 ///
 /// # Errors
-/// As [`run`], but for what the machine lacks.
+/// As [`run`]. A tool that the machine lacks is a reason to skip, not an error.
 pub fn check() -> Result<Done> {
     work(true)
 }
@@ -58,7 +58,7 @@ fn work(check: bool) -> Result<Done> {
     }
     let folder = cargo::root().join("page");
     if let Err(error) = npm(&folder, &["ci", "--no-audit", "--no-fund"]) {
-        // Without a network nothing can be said; a lock file that does not fit its manifest is our mistake.
+        // Without a network the step is skipped. A lock file that does not fit its manifest is an error.
         ensure!(!silent(Process::new("npm").current_dir(&folder).arg("ping")), error);
         return Ok(Done::Skipped("npm's registry cannot be reached, so the page cannot be built again".into()));
     }
@@ -101,7 +101,7 @@ pub fn browser() -> Result<PathBuf, String> {
     here().ok_or_else(|| format!("the package {} brought no browser", BROWSERS[0]))
 }
 
-/// Where a program lies, if it does.
+/// The path of a program, if it exists.
 fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
@@ -120,8 +120,8 @@ fn no_npm() -> Option<String> {
     if !silent(Process::new("npm").arg("--version")) {
         return Some(format!("npm is not here: install Node.js {NODE_MIN} or later"));
     }
-    let said = Process::new("node").arg("--version").output().ok()?;
-    let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    let output = Process::new("node").arg("--version").output().ok()?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (major(&version)? < NODE_MIN).then(|| format!("Node.js is {version}: install {NODE_MIN} or later"))
 }
 
@@ -130,7 +130,7 @@ fn major(version: &str) -> Option<u32> {
     version.trim_start_matches('v').split('.').next()?.parse().ok()
 }
 
-/// Whether a program can be started and succeeds; what it prints is nobody's business.
+/// Whether a program can be started and succeeds. Its output is discarded.
 fn silent(command: &mut Process) -> bool {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(major("what"), None);
     }
 
-    /// Its `resolved` addresses would name whatever registry somebody has used.
+    /// Its `resolved` addresses would name the registry of the last developer who updated it.
     #[test]
     fn the_lock_file_names_no_registry() {
         let lock = fs::read_to_string(cargo::root().join("page/package-lock.json")).unwrap();

@@ -1,5 +1,7 @@
-//! `cargo xtask pictures`: the README's pictures, from the session that is stored beside them. What the terminal shows and the
-//! page come from the program's own renderers; `page/scripts/pictures.mjs` sets both in a browser. Never measures.
+//! `cargo xtask pictures`: makes the README's pictures from the session in `docs/pictures`.
+//!
+//! The renderers of the program make the screen and the page; `page/scripts/pictures.mjs` shows both in a browser. Never
+//! measures.
 
 use std::fs;
 use std::process::Command as Process;

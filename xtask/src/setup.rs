@@ -1,7 +1,6 @@
-//! What a fresh machine lacks for the tests: rustup components and Debian packages.
+//! Installs rustup components and Debian packages that the tasks need and the machine lacks.
 //!
-//! Installs only what is missing. Never asks for a password where nobody can answer, never touches a machine
-//! without apt.
+//! Never asks for a password without a terminal, and changes no machine without apt.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use anyhow::{Result, ensure};
 /// The cargo subcommands that come as rustup components.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Sees to it that `cargo fmt` and `cargo clippy` exist.
+/// Installs `cargo fmt` and `cargo clippy` if they are missing.
 ///
 /// # Errors
 /// With the command that installs them.
@@ -20,7 +19,7 @@ pub fn components() -> Result<()> {
     if missing_components().is_empty() {
         return Ok(());
     }
-    // Works where rustup manages the toolchain; elsewhere the message below says what to do.
+    // Works if rustup manages the toolchain. Otherwise the message below names the command.
     let _ = Command::new("rustup").args(["component", "add"]).args(missing_components()).stdin(Stdio::null()).status();
     let missing = missing_components();
     ensure!(
@@ -38,7 +37,7 @@ fn missing_components() -> Vec<&'static str> {
     COMPONENTS.iter().filter(|(subcommand, _)| !works(subcommand)).map(|(_, component)| *component).collect()
 }
 
-/// Sees to it that a program of a Debian package exists; the reason if it does not in the end.
+/// Installs a Debian package if its program is missing. Returns the reason if the program is still missing.
 pub fn package(program: &str, package: &str) -> Result<(), String> {
     if exists(program) {
         return Ok(());
@@ -48,8 +47,8 @@ pub fn package(program: &str, package: &str) -> Result<(), String> {
     if exists(program) { Ok(()) } else { Err(format!("the package {package} did not bring {program}")) }
 }
 
-/// Sees to it that a program is where programs are, from a Debian package if there is one. Its file; the reason if it is
-/// nowhere in the end.
+/// Finds a program, and installs its Debian package, if there is one, when it is missing. Returns the program's file, or the
+/// reason if it is still missing.
 pub fn on_path(program: &str, package: Option<&str>) -> Result<PathBuf, String> {
     if let Some(file) = file_of(program) {
         return Ok(file);
@@ -60,15 +59,15 @@ pub fn on_path(program: &str, package: Option<&str>) -> Result<PathBuf, String> 
     file_of(program).ok_or_else(|| format!("the package {package} did not bring {program}"))
 }
 
-/// A program's file: the distribution's, or else whatever PATH leads to. Servers lie where PATH of a user may not lead, and
-/// what stands before the distribution's may be a script that looks for a version first.
+/// The file of a program: the distribution's, or else the first in PATH. The PATH of a user may lack the folders of servers,
+/// and a file earlier in PATH may be a script that selects a version.
 fn file_of(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = ["/usr/bin", "/usr/sbin"].map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Sees to it that a file of a Debian package exists; the reason if it does not in the end.
+/// Installs a Debian package if its file is missing. Returns the reason if the file is still missing.
 pub fn file(path: &Path, package: &str) -> Result<(), String> {
     if path.exists() {
         return Ok(());
@@ -79,7 +78,7 @@ pub fn file(path: &Path, package: &str) -> Result<(), String> {
     if path.exists() { Ok(()) } else { Err(format!("the package {package} did not bring {shown}")) }
 }
 
-/// Sees to it that a library of a Debian package can be built against; the reason if it cannot in the end.
+/// Installs a Debian package if its library is missing. Returns the reason if the library is still missing.
 pub fn library(library: &str, package: &str) -> Result<(), String> {
     self::package("pkg-config", "pkg-config")?;
     if is_known(library) {
@@ -115,7 +114,7 @@ fn install(package: &str) -> Result<(), String> {
     }
 }
 
-/// The command as root: as it is, or with sudo. A password is asked for only if somebody can type it.
+/// The command as root: unchanged, or with sudo. Asks for a password only in a terminal.
 fn as_root(command: &[&str]) -> Result<Command, String> {
     let mut words: Vec<&str> = Vec::new();
     let attended = std::env::var_os("CI").is_none() && std::io::stdin().is_terminal();
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_here_is_not_installed() {
+    fn present_programs_are_not_installed() {
         assert_eq!(package("true", "no-such-package"), Ok(()));
         assert_eq!(file(Path::new("/"), "no-such-package"), Ok(()));
         assert!(on_path("sh", Some("no-such-package")).is_ok_and(|file| file.ends_with("sh")));

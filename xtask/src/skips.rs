@@ -1,7 +1,7 @@
-//! Tests that skip themselves where the machine lacks something, such as a right: which, and why.
+//! Collects the tests that skip themselves because the machine lacks something, such as a permission, and their reasons.
 //!
-//! Such a test passes and prints `SKIPPED: reason`, which libtest keeps to itself unless it is told to show the output
-//! of passed tests (`--show-output`). Here that output is read, and only what matters of it goes on to the terminal.
+//! Such a test passes and prints `SKIPPED: reason`, which libtest hides without `--show-output`. This
+//! module reads that output, and forwards the output of failed tests to the terminal.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::steps::Done;
 
-/// How a test says that it skipped itself.
+/// Start of the line that a skipped test prints.
 const MARK: &str = "SKIPPED: ";
 
 /// Runs tests with their output visible, and collects what they skipped. The command ends with `-- --show-output`.
@@ -35,7 +35,7 @@ pub fn run(command: &mut Command) -> Result<Done> {
     Ok(if output.skips.is_empty() { Done::Passed } else { Done::Partly(output.skips) })
 }
 
-/// What was read so far.
+/// The output read so far.
 #[derive(Default)]
 struct Output {
     /// Whether it is what passed tests printed.
@@ -101,7 +101,7 @@ failures:
 test result: FAILED. 2 passed; 1 failed";
 
     #[test]
-    fn skips_are_found_and_what_passed_is_quiet() {
+    fn skips_are_collected_and_passed_tests_hidden() {
         let mut output = Output::default();
         let shown: Vec<&str> = PRINTED.lines().filter(|line| output.shows(line)).collect();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What must hold for every source file: where unsafe code may stand, and how long a file may be.
+//! Checks every source file: the crates that may contain unsafe code, and the length of files.
 //!
 //! Looks at text, not at syntax: a rule that needs a parser belongs to clippy.
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use xtask::cargo;
 
-/// A file longer than this says why in its header, in a line that holds [`LONG_BECAUSE`].
+/// A longer file gives the reason in its header, in a line that contains [`LONG_BECAUSE`].
 const LINES_MAX: usize = 600;
 const LONG_BECAUSE: &str = "Long because";
 
@@ -22,7 +22,7 @@ const KEYWORD: &str = concat!("un", "safe");
 /// Folders that hold sources.
 const PLACES: [&str; 3] = ["crates", "lab", "xtask"];
 
-/// What the sources breach, in words; empty if all is well.
+/// Every breach as text; empty if there is none.
 pub fn breaches() -> Result<Vec<String>> {
     let mut files = Vec::new();
     for place in PLACES {
@@ -45,7 +45,7 @@ fn breaches_of(name: &str, text: &str, is_root: bool) -> Vec<String> {
     let explained = text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains(LONG_BECAUSE));
     if lines > LINES_MAX && !explained {
         breaches.push(format!(
-            "{name} has {lines} lines: split it, or say in its header `//! {LONG_BECAUSE} …` (over {LINES_MAX})"
+            "{name} has {lines} lines: split it, or give the reason in its header: `//! {LONG_BECAUSE} …` (over {LINES_MAX})"
         ));
     }
     if name.starts_with(UNSAFE_CRATE) {

@@ -15,7 +15,7 @@ pub enum Done {
     Passed,
     /// It could not be tried, and why.
     Skipped(String),
-    /// All is well but for parts that could not be tried, and why.
+    /// All parts that could be tried passed; the reasons of the others.
     Partly(Vec<String>),
 }
 
@@ -25,15 +25,15 @@ pub struct Step<'a> {
     pub name: &'a str,
     /// The command that repeats this step alone.
     pub repeat: String,
-    /// What it does; its output is seen as it comes.
+    /// Its work. Output appears as it is printed.
     pub work: Box<dyn FnOnce() -> Result<Done> + 'a>,
 }
 
-/// What something took.
+/// Time that a step took.
 #[derive(Clone, Copy)]
 struct Took {
     wall: Duration,
-    /// Of this process and all children that have ended: what others do on the machine is not in it.
+    /// CPU time of this process and of all children that have ended. Other processes do not count.
     cpu: Duration,
 }
 
@@ -83,7 +83,7 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
                 skipped.push(format!("{} ({reason})", step.name));
             }
             Ok(Done::Partly(reasons)) => {
-                println!("   passed in {}, but for {} skipped:", took.show(), reasons.len());
+                println!("   passed in {}, except {} skipped:", took.show(), reasons.len());
                 for reason in &reasons {
                     println!("      {reason}");
                 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_the_run_and_names_the_command() {
+    fn a_failure_names_the_command_that_repeats_it() {
         let after = Step { name: "after", repeat: String::new(), work: Box::new(|| panic!("must not run")) };
         let steps = vec![step("fmt", Ok(Done::Passed)), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
         let error = run(steps).unwrap_err().to_string();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_are_said_in_the_summary() {
+    fn skips_are_in_the_summary() {
         let took = |millis: u64| Took { wall: Duration::from_millis(millis), cpu: Duration::from_millis(2 * millis) };
         let times = [("fmt", took(5)), ("peers", took(2000))];
         let text = summary(&times, &["peers (no iperf3)".into()], 0, took(62_000));

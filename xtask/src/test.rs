@@ -1,9 +1,8 @@
 //! `cargo xtask test`: installs what the tests need and runs them, cheap steps first; with `--all`, everything that CI runs.
 //!
-//! The tests run in the dev profile, whose overflow checks and debug assertions find what a release hides. What only
-//! `--all` does takes as long again and seldom fails where the rest passes: the report page is built anew and driven in a
-//! browser, the program is built as the README does and verifies bytes, and cargo-deny looks at the dependencies. Nothing here asks how fast something is:
-//! comparisons with other programs are `cargo lab peers`.
+//! The tests run in the dev profile, which has overflow checks and debug assertions. `--all` takes twice as long and
+//! seldom fails where the rest passes: it builds the report page again and runs it in a browser, makes a release build and
+//! verifies bytes with it, and checks the dependencies with cargo-deny. Nothing here measures speed: comparisons with other programs are `cargo lab peers`.
 
 use std::num::NonZero;
 use std::process::Command as Process;
@@ -23,7 +22,7 @@ const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
 /// two CPUs rested a third of the time.
 const TESTS_A_CPU: usize = 4;
 
-/// What the release build is asked to carry.
+/// Arguments of the run of the release build.
 const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --read-size 64K --write-size 64K \
                            --trial-time 20ms --blocks 2 --time 5s --verify";
 
@@ -48,7 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             repeat: "rustup component add rustfmt clippy".into(),
             work: Box::new(|| setup::components().map(|()| Done::Passed)),
         },
-        // Before anything is built: what is built against it is decided then.
+        // First, because the build decides whether to use liburing.
         Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
         cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
         Step {
@@ -102,7 +101,7 @@ fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, 
     }
 }
 
-/// Without it the ring over liburing is not built, and its tests say that they were skipped.
+/// Installs liburing. Without it the ring over liburing is not built, and its tests are skipped.
 fn liburing() -> Result<Done> {
     match setup::library("liburing", "liburing-dev") {
         Ok(()) => Ok(Done::Passed),
