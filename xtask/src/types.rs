@@ -27,7 +27,6 @@ const STILL_SHARED: &[&str] = &[
     "Choice",
     "Column",
     "Confirmed",
-    "ControlGroup",
     "Counted",
     "Counts",
     "Cpus",

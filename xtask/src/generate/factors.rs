@@ -21,10 +21,10 @@ are not compared: each combination is a test of its own.
 ";
 
 /// A heading, the workloads that it covers, and the factors of them that stand there.
-type Section = (&'static str, &'static [Workload], fn(&Factor) -> bool);
+type FactorSection = (&'static str, &'static [Workload], fn(&Factor) -> bool);
 
 /// Where a factor is described: once, although several workloads have it.
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [FactorSection; 5] = [
     ("`stream` and `call`", &[Workload::Stream, Workload::Call], |factor| in_both(factor)),
     ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
     ("`call`: requests and replies", &[Workload::Call], |factor| !in_both(factor)),

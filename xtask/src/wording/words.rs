@@ -78,6 +78,7 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/report",
     "crates/stats",
     "crates/store/src/cell.rs",
+    "crates/store/src/import",
     "crates/store/tests/all",
     "crates/sys",
     "crates/traffic",

@@ -18,7 +18,7 @@ use crate::cell::{CellRow, GroupRow};
 
 use super::observation::{Observation, conditions};
 use super::serial::{self, Visit};
-use super::{Draft, ImportError};
+use super::{ImportDraft, ImportError};
 
 /// The margin of "within 5 % of the best", as in the plans.
 const MARGIN: f64 = 0.05;
@@ -28,7 +28,7 @@ pub(super) fn arrange(
     rows: Vec<Observation>,
     name: Option<String>,
     warnings: Vec<String>,
-) -> Result<Draft, ImportError> {
+) -> Result<ImportDraft, ImportError> {
     if rows.is_empty() {
         return Err(ImportError::Empty);
     }
@@ -84,7 +84,7 @@ pub(super) fn arrange(
         session.notes.push(serial::note(&ids));
     }
     let GroupsAndCells { groups, cells, .. } = found;
-    Ok(Draft { session, groups, cells, blocks: blocks.into_values().collect(), trials, warnings })
+    Ok(ImportDraft { session, groups, cells, blocks: blocks.into_values().collect(), trials, warnings })
 }
 
 /// The groups and cells found.

@@ -6,7 +6,7 @@ use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::{Fields, Shelf};
 use super::target::{self, ColumnTarget};
-use super::{Draft, Format, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError, Parser};
 
 /// A table of trials with a header line.
 pub(super) struct CsvTable;
@@ -20,7 +20,7 @@ impl Parser for CsvTable {
         delimiter(first).is_some()
     }
 
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
         parse(text, map, name)
     }
 }
@@ -31,7 +31,7 @@ fn delimiter(header: &str) -> Option<u8> {
     [b',', b';', b'\t'].into_iter().filter(|delimiter| count(*delimiter) > 0).max_by_key(|delimiter| count(*delimiter))
 }
 
-fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or(ImportError::Empty)?;
     let mut reader = ::csv::ReaderBuilder::new()
         .delimiter(delimiter(first).unwrap_or(b','))

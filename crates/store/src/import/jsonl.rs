@@ -9,7 +9,7 @@ use crate::cell::{CellRow, GroupRow};
 use crate::line::{self, Line};
 use crate::outcome;
 
-use super::{Draft, Format, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError, Parser};
 
 /// An export of a session: `bytegauge export --format jsonl`.
 pub(super) struct Export;
@@ -23,12 +23,12 @@ impl Parser for Export {
         first.starts_with('{')
     }
 
-    fn parse(&self, text: &str, map: &[(String, String)], _name: Option<String>) -> Result<Draft, ImportError> {
+    fn parse(&self, text: &str, map: &[(String, String)], _name: Option<String>) -> Result<ImportDraft, ImportError> {
         parse(text, map)
     }
 }
 
-fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, ImportError> {
+fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportError> {
     if let Some((ours, theirs)) = map.first().cloned() {
         return Err(ImportError::MapUseless { ours, theirs, format: Format::JsonLines });
     }
@@ -73,7 +73,7 @@ fn parse(text: &str, map: &[(String, String)]) -> Result<Draft, ImportError> {
 }
 
 /// The first line says what the rest is.
-fn first(number: u64, line: &str) -> Result<(u64, Draft), ImportError> {
+fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
     let wrong = |reason: String| ImportError::Line { line: number, reason };
     let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
     // Before anything else is read: a newer header may hold what this version cannot parse.
@@ -85,7 +85,7 @@ fn first(number: u64, line: &str) -> Result<(u64, Draft), ImportError> {
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
         Line::Session { session, .. } => {
             let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            Ok((version, Draft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
+            Ok((version, ImportDraft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
         }
         _ => Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
     }

@@ -68,14 +68,14 @@ trait Parser: Sync {
     ///
     /// # Errors
     /// If the data are not of this format, with the line.
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError>;
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError>;
 }
 
 /// Every parser, in the order in which they are asked whether they recognise the data.
 static PARSERS: [&dyn Parser; 3] = [&jsonl::Export, &text::BenchmarkTables, &csv::CsvTable];
 
 /// A session parsed whole, ready to be written.
-struct Draft {
+struct ImportDraft {
     session: SessionRecord,
     groups: Vec<GroupRow>,
     cells: Vec<CellRow>,
@@ -143,7 +143,7 @@ fn parser_for(text: &str, format: Option<Format>) -> Result<&'static dyn Parser,
     PARSERS.iter().find(fits).copied().ok_or(ImportError::Unrecognised)
 }
 
-fn write(connection: &rusqlite::Connection, draft: &Draft) -> Result<SessionId, StoreError> {
+fn write(connection: &rusqlite::Connection, draft: &ImportDraft) -> Result<SessionId, StoreError> {
     let id = session::insert(connection, &SessionRecord { imported: true, ..draft.session.clone() })?;
     for GroupRow { group, facts } in &draft.groups {
         cell::upsert_group(connection, id, group)?;

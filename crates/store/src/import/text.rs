@@ -14,7 +14,7 @@ use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::{self, Fields, Shelf};
 use super::target;
-use super::{Draft, Format, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError, Parser};
 
 /// The text tables of the published buffer-size benchmark.
 pub(super) struct BenchmarkTables;
@@ -28,7 +28,7 @@ impl Parser for BenchmarkTables {
         text.lines().any(is_row)
     }
 
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
         parse(text, map, name)
     }
 }
@@ -37,7 +37,7 @@ fn is_row(line: &str) -> bool {
     line.trim_start().starts_with("buf_size=")
 }
 
-fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<Draft, ImportError> {
+fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
     let mapping = Mapping::new(map)?;
     if let Some(pair) = mapping.columns.first() {
         let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
