@@ -54,6 +54,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("Guests::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),
+    ("Footprint::", "memory of a connection grows or goes"),
     ("drop_in_place", "what a flow owned is dropped"),
 ];
 

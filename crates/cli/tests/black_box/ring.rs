@@ -36,7 +36,7 @@ fn wrong_words_name_the_next_step() {
     check_refused("--setup single-isuer", &["--setup", "did you mean `single-issuer`?"]);
     check_refused("--mode cheked", &["--mode", "did you mean `checked`?"]);
     check_refused("--implementation liburing-undrained", &["never measured alone", "add liburing to --implementation"]);
-    check_refused("--verify", &["leave it out", "--mode checked compares"]);
+    check_refused("--verify", &["leave it out", "use --mode checked"]);
     check_refused("--transport tcp", &["--transport"]);
 }
 
