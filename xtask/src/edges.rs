@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
+    ("bytegauge-mesh", &["bytegauge-stats"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (
