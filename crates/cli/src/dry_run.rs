@@ -10,7 +10,6 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
-use crate::progress::NARROWS;
 use crate::resume::Begun;
 
 /// A few lines: cells, groups, time, notes.
@@ -58,7 +57,7 @@ pub fn resumed(begun: &Begun) -> String {
         until - due,
     );
     if *look > 1 {
-        let _ = writeln!(text, "  likely {NARROWS}; what it proves nobody can tell beforehand");
+        let _ = writeln!(text, "  likely makes intervals 0.7 times as wide");
     }
     if plan.audit > 0.0 && plan.task.is_none() {
         let _ = writeln!(text, "  then an audit, up to {:.0} % of the time", plan.audit * 100.0);

@@ -18,7 +18,18 @@ impl Observer for JsonLines {
 fn describe(event: &Event<'_>) -> Value {
     match event {
         Event::Began { session, resumed } => json!({"event": "session", "session": session.0, "resumed": resumed}),
-        Event::Stage { stage, trials } => json!({"event": "stage", "stage": stage.name(), "trials": trials}),
+        Event::Stage { stage, trials, blocks, .. } => {
+            json!({"event": "stage", "stage": stage.name(), "trials": trials, "blocks": blocks})
+        }
+        Event::Block(block) => json!({
+            "event": "block",
+            "group": block.group,
+            "stage": block.stage.name(),
+            "block": block.index,
+            "complete": block.complete,
+            "steal_share": block.surroundings.steal_share,
+            "foreign_cpus": block.surroundings.foreign_cpus,
+        }),
         Event::Trial { cell, trial, elapsed_ns, left_ns, further_ns } => {
             let mut line = json!({
                 "event": "trial",

@@ -1,6 +1,5 @@
 //! `stream`, `call`, `ring` and `run`: from flags or a plan to a session, and its report.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -16,10 +15,9 @@ use clap::ArgMatches;
 use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
 use crate::flamegraph::Flames;
 use crate::live::JsonLines;
-use crate::progress::Bar;
+use crate::progress::Display;
 use crate::{
-    args, connect, design_flags, dry_run, far, history, interrupt, leftovers, look, page, print, resume, stored,
-    terminal,
+    args, connect, design_flags, dry_run, far, history, interrupt, leftovers, look, page, resume, stored, terminal,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -168,14 +166,14 @@ pub fn execute(
     (quiet, lines): (bool, &mut Option<JsonLines>),
 ) -> Result<(SessionId, Ended), Failure> {
     leftovers::remove(quiet || lines.is_some());
-    let mut bar = None;
+    let mut display = None;
     let mut silent = Silent;
     let observer: &mut dyn Observer = if let Some(lines) = lines {
         lines
     } else if quiet {
         &mut silent
     } else {
-        bar.insert(Bar::new(print::terminal_is_dumb() || !std::io::stderr().is_terminal()))
+        display.insert(Display::new())
     };
     let run = match resumed {
         Some(session) => Run::resume(session, store, options, observer, stop)?,
@@ -183,8 +181,8 @@ pub fn execute(
     };
     let session = run.session();
     let ended = run.execute(&mut look::ByReport);
-    if let Some(bar) = bar {
-        bar.clear();
+    if let Some(display) = &mut display {
+        display.clear();
     }
     Ok((session, ended?))
 }

@@ -3,10 +3,10 @@
 use bytegauge_harness::selfcheck;
 use bytegauge_stats::verify::{self, PUBLISHED, Row, Scale};
 use clap::ArgMatches;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure};
+use crate::progress::Steps;
 use crate::{args, terminal};
 
 /// The seed of a self-test that is not told another one: the same table twice is easier to talk about.
@@ -20,22 +20,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(SEED);
     let scale = SCALES.iter().find(|(name, _)| args::text(matches, "scale") == Some(name));
     let scale = scale.map_or(Scale::Minute, |(_, scale)| *scale);
-    let bar = ProgressBar::new(1);
-    if let Ok(style) = ProgressStyle::with_template("{msg:>32} [{bar:24}]") {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    let harness = selfcheck::run(scale, seed, |done, total, what| {
-        bar.set_length(total);
-        bar.set_position(done);
-        bar.set_message(what.to_owned());
-    });
+    let mut steps = Steps::new();
+    let harness = selfcheck::run(scale, seed, |done, total, what| steps.show(done, total, what));
     let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
-    let simulated = verify::run(scale, seed, |done, total, what| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-        bar.set_message(what.to_owned());
-    });
-    bar.finish_and_clear();
+    let simulated = verify::run(scale, seed, |done, total, what| steps.show(done as u64, total as u64, what));
+    steps.clear();
     let rows: Vec<Row> = harness.into_iter().chain(simulated).collect();
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {

@@ -51,6 +51,19 @@ pub fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", shown(text));
 }
 
+/// Writes cursor movements and text of the display on standard error, as it is: its format has escaped it.
+pub fn draw(text: &str) {
+    // As of every note.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Columns and rows of the terminal at standard error; 80 and 24 where it does not know its size.
+pub fn size() -> (usize, usize) {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    let (columns, rows) = size.map_or((0, 0), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+    (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
+}
+
 /// Prints help on standard output, or a usage error on standard error, as clap formats them.
 pub fn clap_message(error: &clap::Error) {
     let rendered = error.render();

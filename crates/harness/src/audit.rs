@@ -13,7 +13,6 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::block::BlockTask;
 use crate::confirm::Confirmed;
-use crate::event::Event;
 use crate::judge::{Judge, Subject};
 use crate::run::{Run, RunError};
 
@@ -45,7 +44,7 @@ impl Run<'_> {
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
         let trials = visits().map(|group| group.cells.len() as u64).sum();
         (self.confirm_ns, self.confirm_began_ns) = (time_ns, monotonic_ns());
-        self.observer.hear(&Event::Stage { stage: Stage::Audit, trials });
+        self.tell_stage(Stage::Audit, trials, blocks as u64);
         for Audited { confirmed, cells, .. } in visits() {
             let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
             if live.len() < AUDIT_CELLS_MIN as usize {

@@ -103,6 +103,7 @@ impl Run<'_> {
         let (group, stage) = (task.group.clone(), task.stage);
         let record = BlockRecord { index, group, stage, started_unix_ns, complete, surroundings };
         self.store.record_block(self.session, &record)?;
+        self.observer.hear(&Event::Block(&record));
         let spent_ns = monotonic_ns() - block_began_ns;
         self.learn_block(task.group, task.stage, complete, spent_ns);
         if complete {

@@ -14,7 +14,6 @@ use serde_json::json;
 
 use crate::bins::BIN_NS;
 use crate::block::BlockTask;
-use crate::event::Event;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
@@ -48,7 +47,8 @@ impl Run<'_> {
             .filter(|(_, set)| !set.iter().all(|group| self.is_calibrated(group)))
             .collect();
         let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
-        self.observer.hear(&Event::Stage { stage: Stage::Calibrate, trials });
+        // A trial of calibration is a block of its own.
+        self.tell_stage(Stage::Calibrate, trials, trials);
         let (began_ns, planned_ns) = (monotonic_ns(), self.plan.schedule().calibrate_ns);
         let mut given = Given { kept: 0, planned: trials };
         for (family, groups) in sets {

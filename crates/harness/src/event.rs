@@ -1,6 +1,7 @@
 //! What a run tells while it goes on. Events come between trials, never within one.
 
-use bytegauge_model::{Cell, SessionId, Stage, Trial};
+use bytegauge_model::{BlockRecord, Cell, SessionId, Stage, Trial};
+use bytegauge_store::Store;
 
 use crate::judge::Judgement;
 
@@ -20,7 +21,15 @@ pub enum Event<'a> {
         stage: Stage,
         /// Trials it is going to take, if nothing breaks.
         trials: u64,
+        /// Blocks of these trials.
+        blocks: u64,
+        /// The session, whose cells of this stage are in the store.
+        session: SessionId,
+        /// The store.
+        store: &'a Store,
     },
+    /// A block is in the store.
+    Block(&'a BlockRecord),
     /// A trial is in the store.
     Trial {
         /// Its cell.

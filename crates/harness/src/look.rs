@@ -46,28 +46,7 @@ impl Run<'_> {
             run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
         let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
-        if trials > 0 {
-            let blocks = groups.iter().map(|confirmed| due(self, confirmed)).max().unwrap_or(0);
-            let (of, blocks_ns) = (self.plan.looks, self.blocks_until(groups, look));
-            let (time, audit_ns) = (forecast(blocks_ns), self.confirm_ns - blocks_ns);
-            let seen = groups.iter().any(|confirmed| self.visits(&confirmed.group, Stage::Confirm) > 0);
-            let as_seen = if seen { " as long as those before" } else { "" };
-            let audit = if audit_ns == 0 { String::new() } else { format!(", and {} of audit", forecast(audit_ns)) };
-            let further = match self.further_ns {
-                0 => String::new(),
-                ns => {
-                    format!(
-                        "; where something stays open then, about {} more for the judgements after it",
-                        forecast(ns)
-                    )
-                }
-            };
-            let text = format!(
-                "judgement {look} of {of}: {blocks} confirmation blocks, about {time}{as_seen}{audit}{further}"
-            );
-            self.observer.hear(&Event::Note(text));
-        }
-        self.observer.hear(&Event::Stage { stage: Stage::Confirm, trials });
+        self.tell_stage(Stage::Confirm, trials, groups.iter().map(|confirmed| due(self, confirmed)).sum());
         Ok(())
     }
 

@@ -428,6 +428,11 @@ impl<'a> Run<'a> {
         self.plan.pace(group, self.conditions(group))
     }
 
+    /// Reports to the observer that a stage begins, with its trials and blocks.
+    pub(crate) fn tell_stage(&mut self, stage: Stage, trials: u64, blocks: u64) {
+        self.observer.hear(&Event::Stage { stage, trials, blocks, session: self.session, store: &*self.store });
+    }
+
     /// Keeps what later stages need of a trial, and tells the observer.
     pub(crate) fn tell_trial(&mut self, cell: &Cell, trial: &Trial) {
         self.remember(trial);

@@ -11,7 +11,6 @@ use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
 use crate::block::BlockTask;
-use crate::event::Event;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
@@ -25,17 +24,18 @@ impl Run<'_> {
         let design = self.plan.design;
         let screened: Vec<&Family> = families.iter().filter(|family| family.is_screened()).collect();
         // What a session had before it was resumed is not measured again.
-        let due = |stage: Stage, blocks: u64, cells: fn(&Family, usize) -> usize| -> u64 {
+        let due = |stage: Stage, blocks: u64, cells: fn(&Family, usize) -> usize| -> (u64, u64) {
             let of_family = |family: &&Family| {
                 let left = family.screened.iter().map(|group| blocks.saturating_sub(self.visits(group, stage)));
-                cells(family, design.narrow_cells) as u64 * left.sum::<u64>()
+                let left = left.sum::<u64>();
+                (cells(family, design.narrow_cells) as u64 * left, left)
             };
-            screened.iter().map(of_family).sum()
+            screened.iter().map(of_family).fold((0, 0), |sum, family| (sum.0 + family.0, sum.1 + family.1))
         };
         let all = due(Stage::Screen, design.screen_blocks, |family, _| family.choices);
         let better = due(Stage::Narrow, design.narrow_blocks, |family, narrow| family.choices.min(narrow));
-        if all > 0 {
-            self.observer.hear(&Event::Stage { stage: Stage::Screen, trials: all });
+        if all.0 > 0 {
+            self.tell_stage(Stage::Screen, all.0, all.1);
         }
         let whole: Vec<(&Family, usize)> = screened.iter().map(|family| (*family, family.choices)).collect();
         let mut rounds = Given { kept: 0, planned: design.screen_blocks + design.narrow_blocks };
@@ -50,8 +50,8 @@ impl Run<'_> {
                 }
             }
         }
-        if better > 0 {
-            self.observer.hear(&Event::Stage { stage: Stage::Narrow, trials: better });
+        if better.0 > 0 {
+            self.tell_stage(Stage::Narrow, better.0, better.1);
         }
         let kept: Vec<Vec<usize>> = screened.iter().map(|family| self.ranked(family, design.narrow_cells)).collect();
         let better: Vec<(&Family, usize)> =

@@ -9,6 +9,7 @@ pub mod beside;
 mod data;
 pub mod errors;
 pub mod limit;
+mod names;
 mod outward;
 mod phrase;
 pub mod render;
@@ -16,6 +17,7 @@ pub mod sentence;
 pub mod view;
 
 pub use data::SessionData;
+pub use names::TestNames;
 pub use view::across::AcrossView;
 pub use view::document::BetweenView;
 pub use view::history::HistoryView;

@@ -22,7 +22,7 @@ fn check_killed(server: &str, dead: &str, left: &str) {
         return;
     }
     let mut running = bench.start(&words);
-    running.until("confirmation", |running| running.stderr().contains("confirm: "));
+    running.until("confirmation", |running| running.stderr().contains("confirmation: "));
     let mut killed: Vec<u32> = Vec::new();
     running.until("two killed", |running| {
         let ends = children(running.id());

@@ -121,7 +121,7 @@ fn check_signal(name: &str, reason: &str) {
     let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 900ms --blocks 1 \
                  --time 2s --ends processes";
     let mut running = bench.start(words);
-    running.until("confirmation", |running| running.stderr().contains("confirm: "));
+    running.until("confirmation", |running| running.stderr().contains("confirmation: "));
     // Those of the block before may still be there, or leave between looking and sending.
     running.until("two ends", |_| bench.ends().len() == 2);
     std::thread::sleep(Duration::from_millis(300));

@@ -171,7 +171,7 @@ fn a_long_trial_is_not_waited_for() {
     for ends in ["threads", "processes"] {
         let bench = Bench::new();
         let mut running = bench.start(&format!("{LONG} --transport unix,tcp --blocks 1 --ends {ends}"));
-        running.until("confirmation", |running| running.stderr().contains("confirm: "));
+        running.until("confirmation", |running| running.stderr().contains("confirmation: "));
         // In the middle of it on most machines; a busy one may not have begun, which must end it as well.
         std::thread::sleep(Duration::from_millis(100));
         running.signal("INT");
@@ -185,7 +185,7 @@ fn a_second_interrupt_ends_at_once() {
     let bench = Bench::new();
     let words = format!("{LONG} --transport unix --blocks 5 --plant stall:1000 --grace 3600s");
     let mut running = bench.start(&words);
-    running.until("confirmation", |running| running.stderr().contains("confirm: "));
+    running.until("confirmation", |running| running.stderr().contains("confirmation: "));
     // The first alone would wait for the end of a trial that has none.
     running.insist("INT").exits(130);
     bench.run("sessions").exits(0);

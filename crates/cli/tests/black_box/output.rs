@@ -1,5 +1,7 @@
 //! What is printed where: formats, help, live lines, and no escape codes where nobody asked for them.
 
+use std::num::NonZero;
+
 use bytegauge_model::{Workload, factor};
 use serde_json::Value;
 
@@ -79,7 +81,7 @@ fn the_report_on_a_terminal_that_is_none() {
     full.prints(&["Unix sockets", "throughput", "limited by", "harness", "machine", "4 KiB", "64 KiB", "█"]);
     bench.run("report --group g1").exits(0).prints(&["throughput", "limited by"]);
     bench.run("report --group g9").exits(2).complains(&["--group g9", "has g1"]);
-    let ran = ran.complains(&["plan stream: 2 cells in 1 group", "confirm: "]);
+    let ran = ran.complains(&["plan stream: 2 cells in 1 group", "confirmation: "]);
     assert!(!ran.stdout.contains(ESCAPE) && !ran.stderr.contains(ESCAPE), "{ran}");
     let quiet = bench.run(&format!("{QUICK} --quiet")).exits(0);
     assert_eq!(quiet.stderr, "", "quiet is quiet");
@@ -134,9 +136,36 @@ fn progress_is_drawn_on_terminals_and_cleared() {
         return;
     }
     let bench = Bench::new();
-    let ran = bench.shell(&format!("TERM=xterm script -qec \"$BYTEGAUGE {QUICK}\" /dev/null")).exits(0);
-    let ran = ran.prints(&["confirm", "left", "unix cross-core drain read"]);
-    assert!(ran.stdout.contains("bytegauge report 1"), "{ran}");
+    let is_progress = |line: &str| ["warm-up: ", "confirmation: "].iter().any(|stage| line.starts_with(stage));
+    for (columns, rows) in [(80, 24), (40, 5), (20, 3), (200, 50)] {
+        let command = format!("stty cols {columns} rows {rows}; exec \\\"$BYTEGAUGE\\\" {QUICK} --store new.db");
+        let script = format!("rm -f new.db; TERM=xterm script -qec \"{command}\" /dev/null");
+        let ran = bench.shell(&script).exits(0);
+        let of = |size: u16| NonZero::new(size).expect("a size");
+        let mut terminal = vt100::Parser::new(of(rows), of(columns), 0);
+        let mut leaders = 0;
+        // Each state of the display ends by erasing what is below it.
+        for state in ran.stdout.split_inclusive("\u{1b}[J") {
+            terminal.process(state.as_bytes());
+            let screen = terminal.screen().contents();
+            let progress: Vec<&str> = screen.lines().filter(|line| is_progress(line)).collect();
+            assert!(progress.len() <= 1, "{columns}x{rows}: {screen}");
+            leaders = leaders.max(screen.lines().filter(|line| line.contains("GiB/s")).count());
+        }
+        assert!(leaders > 0 && ran.stdout.contains("confirmation: "), "{columns}x{rows}: {ran}");
+        let last = terminal.screen().contents();
+        assert!(!last.lines().any(is_progress), "{columns}x{rows}: {last}");
+    }
+}
+
+#[test]
+fn log_has_no_control_characters() {
+    let bench = Bench::new();
+    let in_place = |ran: &crate::bench::Ran| ran.stderr.contains('\u{1b}');
+    let ran = bench.run(QUICK).exits(0);
+    assert!(ran.stderr.contains("session 1 started") && !in_place(&ran), "{ran}");
+    let dumb = bench.shell(&format!("TERM=dumb script -qec \"$BYTEGAUGE {QUICK}\" /dev/null")).exits(0);
+    assert!(dumb.stdout.contains("session 2 started") && !dumb.stdout.contains('\u{1b}'), "{dumb}");
 }
 
 #[test]
@@ -202,7 +231,7 @@ fn live_lines_end_with_the_report() {
     let (last, before) = lines.split_last().expect("lines");
     assert_eq!(event(last), "report");
     check_document(&last["report"]);
-    assert!(before.iter().all(|line| ["session", "stage", "trial", "note"].contains(&event(line).as_str())));
+    assert!(before.iter().all(|line| ["session", "stage", "trial", "block", "note"].contains(&event(line).as_str())));
     let stages: Vec<String> =
         before.iter().filter(|line| event(line) == "stage").map(|line| name(&line["stage"])).collect();
     assert_eq!(stages, ["calibrate", "confirm"]);
@@ -216,7 +245,7 @@ fn progress_never_touches_standard_output() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 20ms --blocks 2 \
                  --time 2s --format json";
-    let ran = bench.run(words).exits(0).complains(&["calibrate: ", "confirm: "]);
+    let ran = bench.run(words).exits(0).complains(&["warm-up: ", "confirmation: "]);
     check_document(&ran.json());
 }
 

@@ -225,7 +225,7 @@ fn a_disk_that_is_full() {
 fn a_store_that_vanishes_under_way() {
     let bench = Bench::new();
     let mut running = bench.start(&NULL.replace("--blocks 6", "--blocks 100").replace("--quiet", ""));
-    running.until("confirmation", |running| running.stderr().contains("confirm: "));
+    running.until("confirmation", |running| running.stderr().contains("confirmation: "));
     fs::remove_dir_all(bench.path("data")).expect("the folder");
     let ran = running.wait();
     assert!(matches!(ran.status.code(), Some(0 | 5)) && !ran.stderr.contains("panicked"), "{ran}");

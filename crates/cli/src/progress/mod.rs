@@ -1,0 +1,221 @@
+//! The display while a session is measured: a line for its progress, and a line per test with the option that leads so far.
+//!
+//! It is drawn between trials only, and by no thread of its own, which would take a CPU from the trial. A terminal shows
+//! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
+
+mod redraw;
+mod standing;
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use bytegauge_harness::{Event, Judgement, Observer};
+use bytegauge_model::session::Stage;
+use bytegauge_model::{SessionId, escape, forecast::forecast};
+use bytegauge_report::TestNames;
+use bytegauge_store::Store;
+use unicode_width::UnicodeWidthStr;
+
+use crate::{print, terminal};
+use redraw::{Redraw, cut};
+use standing::{Leader, Standing};
+
+/// A terminal shows at most four states a second: each takes time between two trials.
+const DRAW_PAUSE: Duration = Duration::from_millis(250);
+
+/// A log gets a line in this time.
+const LOG_PAUSE: Duration = Duration::from_secs(10);
+
+/// Draws the state of a session on standard error.
+pub struct Display {
+    standing: Standing,
+    /// The lines on the terminal; `None` where standard error is none.
+    redraw: Option<Redraw>,
+    last: Instant,
+    resumed: bool,
+}
+
+impl Display {
+    /// A display in place on a terminal that can do that, else as lines of a log.
+    pub fn new() -> Display {
+        let redraw = in_place().then(Redraw::default);
+        Display { standing: Standing::default(), redraw, last: Instant::now(), resumed: false }
+    }
+
+    /// Removes the display from the terminal.
+    pub fn clear(&mut self) {
+        if let Some(redraw) = &mut self.redraw {
+            terminal::draw(&redraw.clear(terminal::size().0));
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.clear();
+        terminal::note(&noted(text));
+        if self.redraw.is_some() {
+            self.draw();
+        }
+    }
+
+    /// Shows what is known now, if the last time is long enough ago.
+    fn refresh(&mut self) {
+        let pause = if self.redraw.is_some() { DRAW_PAUSE } else { LOG_PAUSE };
+        if self.last.elapsed() >= pause {
+            self.draw();
+        }
+    }
+
+    fn draw(&mut self) {
+        self.last = Instant::now();
+        match &mut self.redraw {
+            Some(redraw) => {
+                let (columns, rows) = terminal::size();
+                terminal::draw(&redraw.draw(&screen(&self.standing, columns, rows), columns));
+            }
+            None => terminal::note(&log_line(&self.standing)),
+        }
+    }
+
+    fn begin(&mut self, stage: Stage, blocks: u64, session: SessionId, store: &Store) {
+        // Without names the display shows the numbers of options; the session goes on.
+        let names = TestNames::load(store, session).unwrap_or_default();
+        self.standing.begin(stage, blocks, names);
+        if std::mem::take(&mut self.resumed) {
+            self.add_earlier(stage, session, store);
+        }
+    }
+
+    /// Adds the trials that a resumed session had before.
+    fn add_earlier(&mut self, stage: Stage, session: SessionId, store: &Store) {
+        let (Ok(cells), Ok(trials)) = (store.cells(session), store.trials(session)) else { return };
+        let cells: std::collections::HashMap<_, _> = cells.iter().map(|row| (&row.cell.id, &row.cell)).collect();
+        for trial in trials.iter().filter(|trial| trial.stage == stage) {
+            if let Some(cell) = cells.get(&trial.cell) {
+                self.standing.add(cell, trial);
+            }
+        }
+    }
+}
+
+impl Observer for Display {
+    fn hear(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Began { session, resumed } => {
+                self.resumed = *resumed;
+                if self.redraw.is_none() {
+                    terminal::note(&format!("session {session} {}", if *resumed { "resumed" } else { "started" }));
+                }
+            }
+            Event::Stage { stage, blocks, session, store, .. } => {
+                self.begin(*stage, *blocks, *session, store);
+                if *blocks > 0 {
+                    self.draw();
+                }
+            }
+            Event::Trial { cell, trial, left_ns, further_ns, .. } => {
+                self.standing.trial(cell, trial, *left_ns, *further_ns);
+                self.refresh();
+            }
+            Event::Block(block) => {
+                self.standing.block(block);
+                // The last state of a stage is shown, however short the stage was.
+                if self.redraw.is_some() && self.standing.is_stage_complete() {
+                    self.draw();
+                }
+            }
+            Event::Look { look, of, judgement, next_ns } => {
+                let Judgement { groups, settled } = judgement;
+                let next = match judgement.is_settled() {
+                    true => String::new(),
+                    false => format!(", the next analysis takes about {}", forecast(*next_ns)),
+                };
+                self.note(&format!("analysis {look} of {of}: {settled} of {groups} tests are decided{next}"));
+            }
+            Event::Note(text) => self.note(text),
+        }
+    }
+}
+
+/// The steps of a self-test, in a line. Shown on terminals only.
+pub struct Steps {
+    redraw: Option<Redraw>,
+}
+
+impl Steps {
+    /// Nothing is shown yet.
+    pub fn new() -> Steps {
+        Steps { redraw: in_place().then(Redraw::default) }
+    }
+
+    /// `done` of `total` steps are done, and the next one is called `what`.
+    pub fn show(&mut self, done: u64, total: u64, what: &str) {
+        if let Some(redraw) = &mut self.redraw {
+            let columns = terminal::size().0;
+            let line = print::in_locale(format!("{done} of {total} steps done: {what}"));
+            terminal::draw(&redraw.draw(&[cut(&line, columns.saturating_sub(1), "")], columns));
+        }
+    }
+
+    /// Removes the line.
+    pub fn clear(&mut self) {
+        if let Some(redraw) = &mut self.redraw {
+            terminal::draw(&redraw.clear(terminal::size().0));
+        }
+    }
+}
+
+/// Whether standard error is a terminal that can draw lines over others.
+fn in_place() -> bool {
+    std::io::stderr().is_terminal() && !print::terminal_is_dumb()
+}
+
+/// The lines for a terminal of this size. The cursor needs the last row.
+fn screen(standing: &Standing, columns: usize, rows: usize) -> Vec<String> {
+    // A line that fills its row makes some terminals begin another one.
+    let columns = columns.saturating_sub(1);
+    let leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
+    let test_width = leaders.iter().map(|leader| leader.test.width()).max().unwrap_or(0);
+    let option_width = leaders.iter().map(|leader| leader.option.width()).max().unwrap_or(0);
+    let rate_width = leaders.iter().map(|leader| leader.rate.width()).max().unwrap_or(0);
+    let mark = print::in_locale("…".into());
+    // The numbers matter most: names give way to them.
+    let left = columns.saturating_sub(rate_width + 6);
+    let option_width = option_width.min((left / 2).max(left.saturating_sub(test_width)));
+    let test_width = test_width.min(left.saturating_sub(option_width));
+    let lines = leaders.iter().map(|leader| {
+        let (test, option) = (cut(&leader.test, test_width, &mark), cut(&leader.option, option_width, &mark));
+        let (after_test, after_option) = (test_width - test.width() + 2, option_width - option.width() + 2);
+        format!("  {test}{:after_test$}{option}{:after_option$}{}", "", "", leader.rate)
+    });
+    let progress = print::in_locale(standing.progress(columns));
+    std::iter::once(progress).chain(lines).map(|line| cut(&line, columns, &mark)).collect()
+}
+
+/// The same in one line, for a log: every test has its leader.
+fn log_line(standing: &Standing) -> String {
+    let leaders = standing.leaders(usize::MAX).into_iter().map(escaped);
+    let leaders = leaders.map(|Leader { test, option, rate }| format!("; {test}: {option} {rate}"));
+    standing.progress(usize::MAX) + &leaders.collect::<String>()
+}
+
+/// Names may come from another host, and the locale may be ASCII.
+fn escaped(leader: Leader) -> Leader {
+    let shown = |text: String| escape::line(&print::in_locale(text)).into_owned();
+    Leader { test: shown(leader.test), option: shown(leader.option), rate: shown(leader.rate) }
+}
+
+/// A note in one line. Notes may hold words of another host.
+fn noted(text: &str) -> String {
+    format!("note: {}", escape::line(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_cannot_act_on_the_terminal() {
+        let said = noted("slow\u{1b}]0;title\u{7}\nbytegauge: done\u{9b}2J\u{202e}");
+        assert_eq!(said, "note: slow\\u{1b}]0;title\\u{7}\\nbytegauge: done\\u{9b}2J\\u{202e}");
+    }
+}

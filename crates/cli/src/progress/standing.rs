@@ -1,0 +1,349 @@
+//! What is known while a session is measured, as lines of text. Pure: knows no clock and no terminal.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytegauge_model::forecast::forecast;
+use bytegauge_model::session::Stage;
+use bytegauge_model::unit::significant;
+use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Trial, Workload};
+use bytegauge_report::TestNames;
+use bytegauge_stats::interval::sign_interval;
+
+/// A smaller share of CPU time is no disturbance.
+const STEAL_MIN: f64 = 0.005;
+
+/// Fewer CPUs used by other programs are no disturbance.
+const OTHERS_MIN: f64 = 0.05;
+
+/// What is known of a session so far.
+#[derive(Debug, Default)]
+pub struct Standing {
+    stage: Option<Stage>,
+    blocks_done: u64,
+    blocks: u64,
+    left_ns: Option<u64>,
+    further_ns: u64,
+    surroundings: Disturbances,
+    names: TestNames,
+    tests: BTreeMap<GroupId, TestStanding>,
+    visits: u64,
+}
+
+/// What is known of a test in this stage.
+#[derive(Debug, Default)]
+struct TestStanding {
+    /// When it was visited last, in visits of all tests.
+    visited: u64,
+    options: HashMap<CellId, OptionStanding>,
+}
+
+/// What is known of an option in this stage.
+#[derive(Debug)]
+struct OptionStanding {
+    measure: LeadMeasure,
+    values: Vec<f64>,
+}
+
+/// By what options are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeadMeasure {
+    /// A rate: the highest leads.
+    Rate(Workload),
+    /// CPU time of a unit of work, where every option moves the load that is offered: the lowest leads.
+    Cpu(Workload),
+}
+
+impl LeadMeasure {
+    fn of(cell: &Cell) -> LeadMeasure {
+        let workload = cell.factors.workload();
+        if cell.factors.offers_load() { LeadMeasure::Cpu(workload) } else { LeadMeasure::Rate(workload) }
+    }
+
+    fn value(self, trial: &Trial) -> Option<f64> {
+        match self {
+            LeadMeasure::Rate(_) => trial.rate(),
+            LeadMeasure::Cpu(_) => trial.cost_ns(true),
+        }
+    }
+
+    fn is_better(self, value: f64, than: f64) -> bool {
+        match self {
+            LeadMeasure::Rate(_) => value > than,
+            LeadMeasure::Cpu(_) => value < than,
+        }
+    }
+
+    fn text(self, value: f64) -> String {
+        let cpu = |scale: f64, unit: &str| format!("{} {unit}", significant(value * scale, 3));
+        match self {
+            LeadMeasure::Rate(workload) => (workload.row().unit.rate)(value),
+            LeadMeasure::Cpu(Workload::Stream) => cpu(f64::from(1 << 30) / 1e9, "s CPU/GiB"),
+            LeadMeasure::Cpu(Workload::Call) => cpu(1e-3, "µs CPU/call"),
+            LeadMeasure::Cpu(Workload::Ring) => cpu(1.0, "ns CPU/NOP"),
+            LeadMeasure::Cpu(Workload::Check) => cpu(1e-6, "ms CPU/run"),
+        }
+    }
+}
+
+/// What disturbed the blocks of this session, weighted by their lengths.
+#[derive(Debug, Default)]
+struct Disturbances {
+    wall_ns: f64,
+    stolen_ns: f64,
+    others_ns: f64,
+}
+
+impl Standing {
+    /// A stage begins. Further analyses continue the stage that confirms.
+    pub fn begin(&mut self, stage: Stage, blocks: u64, names: TestNames) {
+        if self.stage != Some(stage) {
+            self.tests.clear();
+        }
+        (self.stage, self.blocks, self.blocks_done) = (Some(stage), blocks, 0);
+        self.names = names;
+    }
+
+    /// A trial ended; `left_ns` until the end of this analysis, `further_ns` more for the later ones.
+    pub fn trial(&mut self, cell: &Cell, trial: &Trial, left_ns: u64, further_ns: u64) {
+        (self.left_ns, self.further_ns) = (Some(left_ns), further_ns);
+        self.add(cell, trial);
+    }
+
+    /// Adds a trial of an earlier run of this session.
+    pub fn add(&mut self, cell: &Cell, trial: &Trial) {
+        if cell.kind != CellKind::Candidate {
+            return;
+        }
+        let measure = LeadMeasure::of(cell);
+        let Some(value) = measure.value(trial) else { return };
+        self.visits += 1;
+        let test = self.tests.entry(cell.group.clone()).or_default();
+        test.visited = self.visits;
+        let option = test.options.entry(cell.id.clone());
+        option.or_insert_with(|| OptionStanding { measure, values: Vec::new() }).values.push(value);
+    }
+
+    /// A block ended.
+    pub fn block(&mut self, block: &BlockRecord) {
+        self.blocks_done += u64::from(block.complete);
+        let around = &block.surroundings;
+        let wall_ns = around.wall_ns as f64;
+        self.surroundings.wall_ns += wall_ns;
+        self.surroundings.stolen_ns += around.steal_share.unwrap_or(0.0) * wall_ns;
+        self.surroundings.others_ns += around.foreign_cpus.unwrap_or(0.0) * wall_ns;
+    }
+
+    /// Whether every block of the stage is complete.
+    pub fn is_stage_complete(&self) -> bool {
+        self.blocks_done >= self.blocks
+    }
+
+    /// `confirmation: 12 of 40 blocks, 35 s left, steal 2 %`, as much of it as so many columns hold.
+    pub fn progress(&self, columns: usize) -> String {
+        let (short, full) = (self.progress_of(false), self.progress_of(true));
+        if full.chars().count() <= columns { full } else { short }
+    }
+
+    fn progress_of(&self, full: bool) -> String {
+        let stage = self.stage.map_or("start", stage_name);
+        // A block that failed was repeated beyond the plan.
+        let mut parts = vec![format!("{stage}: {} of {} blocks", self.blocks_done, self.blocks.max(self.blocks_done))];
+        if let Some(left_ns) = self.left_ns {
+            let further = match self.further_ns {
+                0 => String::new(),
+                _ if !full => String::new(),
+                ns => format!(" ({} if inconclusive)", duration(left_ns.saturating_add(ns))),
+            };
+            parts.push(format!("{} left{further}", duration(left_ns)));
+        }
+        let share = |ns: f64| ns / self.surroundings.wall_ns.max(1.0);
+        let (steal, others) = (share(self.surroundings.stolen_ns), share(self.surroundings.others_ns));
+        if steal >= STEAL_MIN {
+            parts.push(format!("steal {} %", significant(steal * 100.0, 2)));
+        }
+        if others >= OTHERS_MIN {
+            parts.push(format!("other load {} CPUs", significant(others, 2)));
+        }
+        parts.join(", ")
+    }
+
+    /// A test and its leader, for at most so many tests: those that were visited last, in the order of the plan.
+    pub fn leaders(&self, most: usize) -> Vec<Leader> {
+        let mut visited: Vec<u64> = self.tests.values().map(|test| test.visited).collect();
+        visited.sort_unstable_by(|a, b| b.cmp(a));
+        let oldest = visited.get(most.saturating_sub(1)).or(visited.last()).copied().unwrap_or(0);
+        let shown = |id: &GroupId| self.tests.get(id).filter(|test| test.visited >= oldest);
+        let leaders = self.names.tests.iter().filter_map(|(id, name)| self.leader(name, shown(id)?));
+        leaders.take(most).collect()
+    }
+
+    fn leader(&self, test: &str, standing: &TestStanding) -> Option<Leader> {
+        let medians = standing.options.iter().filter_map(|(id, option)| {
+            let estimate = sign_interval(&option.values, 0.95);
+            Some((estimate.median?, estimate, id, option.measure))
+        });
+        let best = medians.reduce(|best, one| match one.3.is_better(one.0, best.0) {
+            true => one,
+            // The order of a hash table is no order.
+            false if one.0 == best.0 && one.2 < best.2 => one,
+            false => best,
+        });
+        let (median, estimate, id, measure) = best?;
+        let rate = measure.text(median);
+        let interval = estimate.lower.zip(estimate.upper).map(|ends| interval(measure, ends, &rate));
+        let option = self.names.options.get(id).cloned().unwrap_or_else(|| id.to_string());
+        Some(Leader { test: test.to_owned(), option, rate: rate + &interval.unwrap_or_default() })
+    }
+}
+
+/// The option that leads a test so far.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The test.
+    pub test: String,
+    /// The option.
+    pub option: String,
+    /// Its median rate, with the 95 % interval once there is one: `2.96 GiB/s (2.81–3.1)`.
+    pub rate: String,
+}
+
+/// ` (2.81–3.1)`, without the unit of the median's text where it is the same.
+fn interval(measure: LeadMeasure, (lower, upper): (f64, f64), rate: &str) -> String {
+    let unit = rate.split_once(' ').map_or("", |(_, unit)| unit);
+    let end = |value: f64| {
+        let text = measure.text(value);
+        text.strip_suffix(unit).map_or(text.clone(), |number| number.trim_end().to_owned())
+    };
+    format!(" ({}–{})", end(lower), end(upper))
+}
+
+/// `35 s`, rounded up.
+fn duration(ns: u64) -> String {
+    if ns < 1_000_000_000 { "less than 1 s".into() } else { forecast(ns).to_string() }
+}
+
+fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Calibrate => "warm-up",
+        Stage::Screen => "screening",
+        Stage::Narrow => "second screening",
+        Stage::Confirm => "confirmation",
+        Stage::Audit => "long-trial check",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::factor::find;
+    use bytegauge_model::session::Surroundings;
+    use bytegauge_model::{EndReports, Outcome};
+
+    use super::*;
+
+    fn cell(id: &str, group: &str, factors: &[(&str, &str)]) -> Cell {
+        let level = |name: &str, text: &str| find(name).expect("a factor").kind.parse(text).expect("a level");
+        Cell {
+            id: CellId(id.into()),
+            group: GroupId(group.into()),
+            kind: CellKind::Candidate,
+            twin_of: None,
+            factors: factors.iter().map(|(name, text)| (*name, level(name, text))).collect(),
+        }
+    }
+
+    fn trial(cell: &Cell, gib_per_s: f64) -> Trial {
+        Trial {
+            cell: cell.id.clone(),
+            workload: Workload::Stream,
+            stage: Stage::Confirm,
+            block: 0,
+            position: 0,
+            started_unix_ns: 0,
+            outcome: Outcome::Measured,
+            bytes: (gib_per_s * f64::from(1 << 30)) as u64,
+            calls: 0,
+            wall_ns: 1_000_000_000,
+            warmup_ns: 0,
+            cpus: BTreeMap::new(),
+            ends: EndReports::default(),
+            machine: None,
+        }
+    }
+
+    fn names(tests: &[(&str, &str)], options: &[(&str, &str)]) -> TestNames {
+        TestNames {
+            tests: tests.iter().map(|(id, name)| (GroupId((*id).into()), (*name).to_owned())).collect(),
+            options: options.iter().map(|(id, name)| (CellId((*id).into()), (*name).to_owned())).collect(),
+        }
+    }
+
+    fn block(steal_share: f64, foreign_cpus: f64, complete: bool) -> BlockRecord {
+        let (steal_share, foreign_cpus) = (Some(steal_share), Some(foreign_cpus));
+        BlockRecord {
+            index: 0,
+            group: GroupId("g1".into()),
+            stage: Stage::Confirm,
+            started_unix_ns: 0,
+            complete,
+            surroundings: Surroundings { wall_ns: 100, steal_share, foreign_cpus, ..Surroundings::default() },
+        }
+    }
+
+    #[test]
+    fn progress_states_stage_blocks_time_and_disturbances() {
+        let mut standing = Standing::default();
+        standing.begin(Stage::Confirm, 40, TestNames::default());
+        assert_eq!(standing.progress(80), "confirmation: 0 of 40 blocks");
+        let stream = cell("c1", "g1", &[("transport", "tcp")]);
+        standing.trial(&stream, &trial(&stream, 1.0), 57_900_000_000, 0);
+        standing.block(&block(0.0, 0.0, true));
+        assert_eq!(standing.progress(80), "confirmation: 1 of 40 blocks, 58 s left");
+        standing.trial(&stream, &trial(&stream, 1.0), 900_000_000, 115_000_000_000);
+        standing.block(&block(0.1, 0.5, false));
+        let full =
+            "confirmation: 1 of 40 blocks, less than 1 s left (120 s if inconclusive), steal 5 %, other load 0.25 CPUs";
+        assert_eq!(standing.progress(200), full);
+        let short = full.replace(" (120 s if inconclusive)", "");
+        assert_eq!(standing.progress(80), short);
+    }
+
+    #[test]
+    fn each_test_has_a_line_with_its_leader() {
+        let mut standing = Standing::default();
+        let tests = [("g1", "Read from TCP"), ("g2", "Read from a pipe")];
+        standing.begin(Stage::Confirm, 9, names(&tests, &[("c1", "4K"), ("c2", "64K"), ("c3", "4K")]));
+        let cells = [("c1", "g1"), ("c2", "g1"), ("c3", "g2")].map(|(id, group)| cell(id, group, &[]));
+        let leader = |test: &str, option: &str, rate: &str| Leader {
+            test: test.into(),
+            option: option.into(),
+            rate: rate.into(),
+        };
+        assert_eq!(standing.leaders(9), []);
+        standing.add(&cells[2], &trial(&cells[2], 1.5));
+        for at in 0..8 {
+            standing.add(&cells[0], &trial(&cells[0], 1.0));
+            standing.add(&cells[1], &trial(&cells[1], 2.0 + f64::from(at) / 10.0));
+        }
+        let (tcp, pipe) =
+            (leader("Read from TCP", "64K", "2.35 GiB/s (2–2.7)"), leader("Read from a pipe", "4K", "1.5 GiB/s"));
+        assert_eq!(standing.leaders(9), [tcp, pipe]);
+        // Fewer rows than tests: the test that was visited last.
+        standing.add(&cells[2], &trial(&cells[2], 1.5));
+        assert_eq!(standing.leaders(1), [leader("Read from a pipe", "4K", "1.5 GiB/s")]);
+        // Another stage compares anew.
+        standing.begin(Stage::Audit, 3, names(&tests, &[]));
+        assert_eq!(standing.leaders(9), []);
+    }
+
+    #[test]
+    fn offered_load_is_compared_by_cpu_time() {
+        let offered = cell("c1", "g1", &[("transport", "tcp"), ("rate", "1G")]);
+        assert_eq!(LeadMeasure::of(&offered), LeadMeasure::Cpu(Workload::Stream));
+        assert_eq!(LeadMeasure::Cpu(Workload::Stream).text(0.5), "0.537 s CPU/GiB");
+        assert_eq!(LeadMeasure::Cpu(Workload::Call).text(5100.0), "5.1 µs CPU/call");
+        assert!(
+            LeadMeasure::Cpu(Workload::Call).is_better(1.0, 2.0)
+                && LeadMeasure::Rate(Workload::Call).is_better(2.0, 1.0)
+        );
+    }
+}
