@@ -3,11 +3,15 @@
 
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::Kind;
+use bytegauge_model::option::OPTIONS;
 use bytegauge_model::{WORKLOADS, Workload};
 use clap::Arg;
 
 /// The heading of options for other hosts and links.
 pub const HOSTS: &str = "Hosts and links";
+
+/// The heading of the factors of the table of options, and of two that go with them.
+const SOCKET_OPTIONS: &str = "Options of sockets and pipes";
 
 /// The factors under the headings of the help.
 const HEADINGS: &[(&str, &[&str])] = &[
@@ -36,36 +40,27 @@ const HEADINGS: &[(&str, &[&str])] = &[
     ),
     ("Work of the program", &["work", "working_set", "writer_work"]),
     ("Engines and threads", &["engine", "server_engine", "server_threads", "client_engine", "client_threads"]),
-    ("Sizes", &["read_size", "write_size", "batch", "outstanding", "pipe_size"]),
-    (
-        "Socket options",
-        &[
-            "sndbuf",
-            "rcvbuf",
-            "rcvbuf_on",
-            "rcvlowat",
-            "nodelay",
-            "congestion",
-            "linger",
-            "backlog",
-            "reuseport",
-            "busy_poll",
-            "quickack",
-            "notsent_lowat",
-            "cork",
-        ],
-    ),
+    ("Sizes", &["read_size", "write_size", "batch", "outstanding"]),
+    (SOCKET_OPTIONS, &["rcvbuf_on", "backlog"]),
     ("Relays", &["relay", "relay_threads", "relay_buffer", "relay_pipe", "relay_placement", "relay_host"]),
     (HOSTS, &["connect", "host", "direction", "link_delay", "link_loss", "link_rate"]),
     ("Ring", &["mode", "user_data", "entries", "submit_batch", "implementation", "setup"]),
     ("Trials", &["duration", "run_timeout"]),
 ];
 
+/// The names of the factors under each heading.
+fn headings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    HEADINGS.iter().map(|(heading, names)| {
+        let options = OPTIONS.iter().filter(|_| *heading == SOCKET_OPTIONS).map(|row| row.factor);
+        (*heading, options.chain(names.iter().copied()).collect())
+    })
+}
+
 /// One option for each flag: two factors of different workloads may share one.
 pub fn args(workload: Option<Workload>) -> Vec<Arg> {
     let has = |factor: &&Factor| workload.is_none_or(|workload| factor.is_in(workload));
     let mut flags: Vec<(String, &'static str, Vec<&'static Factor>)> = Vec::new();
-    for (heading, names) in HEADINGS {
+    for (heading, names) in headings() {
         for factor in names.iter().filter_map(|name| factor::find(name)).filter(has) {
             match flags.iter_mut().find(|(flag, ..)| *flag == factor.flag()) {
                 Some((.., factors)) => factors.push(factor),
@@ -118,9 +113,9 @@ mod tests {
     #[test]
     fn every_factor_has_one_heading() {
         for factor in FACTORS {
-            let count = HEADINGS.iter().flat_map(|(_, names)| *names).filter(|name| **name == factor.name).count();
+            let count = headings().flat_map(|(_, names)| names).filter(|name| *name == factor.name).count();
             assert_eq!(count, 1, "{}", factor.name);
         }
-        assert_eq!(HEADINGS.iter().map(|(_, names)| names.len()).sum::<usize>(), FACTORS.len());
+        assert_eq!(headings().map(|(_, names)| names.len()).sum::<usize>(), FACTORS.len());
     }
 }

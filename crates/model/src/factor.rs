@@ -21,7 +21,8 @@ use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
-use crate::spec::{Lens, Spec, lens};
+use crate::option::OPTIONS;
+use crate::spec::{LENSES, Lens, Spec, lens};
 use crate::workload::{WORKLOADS, Workload};
 
 /// Whether the user may set a factor, or life imposes it.
@@ -63,7 +64,7 @@ impl Defaults {
     }
 }
 
-const fn both(text: &'static str) -> Defaults {
+pub(crate) const fn both(text: &'static str) -> Defaults {
     each(text, text)
 }
 
@@ -75,11 +76,11 @@ const fn each(stream: &'static str, call: &'static str) -> Defaults {
     Defaults { stream: Some(stream), call: Some(call), ..NOWHERE }
 }
 
-const fn stream(text: &'static str) -> Defaults {
+pub(crate) const fn stream(text: &'static str) -> Defaults {
     Defaults { stream: Some(text), ..NOWHERE }
 }
 
-const fn call(text: &'static str) -> Defaults {
+pub(crate) const fn call(text: &'static str) -> Defaults {
     Defaults { call: Some(text), ..NOWHERE }
 }
 
@@ -163,21 +164,37 @@ const FLOWS_MAX: u64 = 65_536;
 const THREADS: Kind = Kind::Count { min: 1, max: 1024, auto: false };
 
 const EVERYWHERE: fn(&Transport) -> bool = |_| true;
-const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
-const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
+pub(crate) const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
+pub(crate) const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
 const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
-const TCP: fn(&Transport) -> bool = Transport::is_tcp;
-const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
+pub(crate) const TCP: fn(&Transport) -> bool = Transport::is_tcp;
+pub(crate) const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 // An emulated link has IPv4 addresses.
 const ROUTED: fn(&Transport) -> bool = |transport| matches!(transport, Transport::Tcp | Transport::Udp);
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 const NO_PATH: fn(&Transport) -> bool = |_| false;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
-const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
+pub(crate) const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
 
 /// Every factor, in the order in which they are printed.
-pub const FACTORS: &[Factor] = &[
+pub const FACTORS: &[Factor] = &{
+    let mut all = [BEFORE_OPTIONS[0]; BEFORE_OPTIONS.len() + OPTIONS.len() + AFTER_OPTIONS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        let (option, after) = (at.wrapping_sub(BEFORE_OPTIONS.len()), BEFORE_OPTIONS.len() + OPTIONS.len());
+        all[at] = match at {
+            _ if at < BEFORE_OPTIONS.len() => BEFORE_OPTIONS[at],
+            _ if at < after => OPTIONS[option].as_factor(LENSES[at]),
+            _ => AFTER_OPTIONS[at - after],
+        };
+        at += 1;
+    }
+    all
+};
+
+/// The factors that precede the options.
+const BEFORE_OPTIONS: &[Factor] = &[
     Factor {
         name: "transport",
         lens: lens!(transport),
@@ -751,30 +768,10 @@ pub const FACTORS: &[Factor] = &[
         details: "for multishot, the buffers that it may fill",
         fits: DATAGRAMS,
     },
-    Factor {
-        name: "sndbuf",
-        lens: lens!(sndbuf),
-        flag: None,
-        role: Role::Choice,
-        kind: SOCKET_BUFFER,
-        defaults: both("auto"),
-        heading: "sndbuf",
-        summary: "SO_SNDBUF in bytes, or auto",
-        details: "as requested: the kernel doubles and clamps it",
-        fits: SOCKETS,
-    },
-    Factor {
-        name: "rcvbuf",
-        lens: lens!(rcvbuf),
-        flag: None,
-        role: Role::Choice,
-        kind: SOCKET_BUFFER,
-        defaults: both("auto"),
-        heading: "rcvbuf",
-        summary: "SO_RCVBUF in bytes, or auto",
-        details: "as requested, at the server of calls; auto keeps autotuning on, over UDP it requests 4 MiB",
-        fits: SOCKETS,
-    },
+];
+
+/// The factors that follow the options.
+const AFTER_OPTIONS: &[Factor] = &[
     Factor {
         name: "rcvbuf_on",
         lens: lens!(rcvbuf_on),
@@ -788,54 +785,6 @@ pub const FACTORS: &[Factor] = &[
         fits: CONNECTIONS,
     },
     Factor {
-        name: "rcvlowat",
-        lens: lens!(rcvlowat),
-        flag: None,
-        role: Role::Choice,
-        kind: SOCKET_BUFFER,
-        defaults: stream("auto"),
-        heading: "rcvlowat",
-        summary: "SO_RCVLOWAT: bytes that wake a blocked reader, or auto",
-        details: "",
-        fits: CONNECTIONS,
-    },
-    Factor {
-        name: "nodelay",
-        lens: lens!(nodelay),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Switch { auto: true },
-        defaults: both("auto"),
-        heading: "nodelay",
-        summary: "TCP_NODELAY: on, off or auto",
-        details: "at the writer of a stream, at both ends of calls",
-        fits: TCP,
-    },
-    Factor {
-        name: "congestion",
-        lens: lens!(congestion),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Name(|s| Ok(s.to_owned())),
-        defaults: both("auto"),
-        heading: "cc",
-        summary: "TCP congestion control: cubic, bbr, …, or auto",
-        details: "at the writer",
-        fits: TCP,
-    },
-    Factor {
-        name: "linger",
-        lens: lens!(linger),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Count { min: 0, max: 3600, auto: true },
-        defaults: call("auto"),
-        heading: "linger",
-        summary: "SO_LINGER in seconds, or auto (off)",
-        details: "of accepted connections; 0 closes with a reset",
-        fits: TCP,
-    },
-    Factor {
         name: "backlog",
         lens: lens!(backlog),
         flag: None,
@@ -846,78 +795,6 @@ pub const FACTORS: &[Factor] = &[
         summary: "Connections that may wait for accept, or auto",
         details: "listen(2); auto: the largest that the system allows",
         fits: CONNECTIONS,
-    },
-    Factor {
-        name: "reuseport",
-        lens: lens!(reuseport),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Switch { auto: false },
-        defaults: call("off"),
-        heading: "reuseport",
-        summary: "SO_REUSEPORT: a listening socket per server thread",
-        details: "over UDP, a socket for each thread",
-        fits: PORTS,
-    },
-    Factor {
-        name: "busy_poll",
-        lens: lens!(busy_poll),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
-        defaults: both("auto"),
-        heading: "busy poll",
-        summary: "SO_BUSY_POLL: polling time, such as 50us, or auto (off)",
-        details: "the reader polls the device for this time before it sleeps; loopback has none to poll",
-        fits: PORTS,
-    },
-    Factor {
-        name: "quickack",
-        lens: lens!(quickack),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Switch { auto: true },
-        defaults: both("auto"),
-        heading: "quickack",
-        summary: "TCP_QUICKACK: on, off or auto",
-        details: "at the reader, set once; TCP may change the mode later",
-        fits: TCP,
-    },
-    Factor {
-        name: "notsent_lowat",
-        lens: lens!(notsent_lowat),
-        flag: None,
-        role: Role::Choice,
-        kind: SOCKET_BUFFER,
-        defaults: both("auto"),
-        heading: "notsent lowat",
-        summary: "TCP_NOTSENT_LOWAT: limit of unsent bytes, or auto",
-        details: "at the writer: a socket with more unsent bytes is not writable",
-        fits: TCP,
-    },
-    Factor {
-        name: "cork",
-        lens: lens!(cork),
-        flag: None,
-        role: Role::Choice,
-        kind: Kind::Switch { auto: true },
-        defaults: stream("auto"),
-        heading: "cork",
-        summary: "TCP_CORK: on, off or auto",
-        details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
-        fits: TCP,
-    },
-    Factor {
-        name: "pipe_size",
-        lens: lens!(pipe_size),
-        flag: None,
-        role: Role::Choice,
-        kind: SOCKET_BUFFER,
-        defaults: stream("auto"),
-        heading: "pipe",
-        summary: "Capacity of the pipe (F_SETPIPE_SZ), or auto",
-        details: "",
-        fits: Transport::is_pipe,
     },
     // What a program needs of its ring is a condition: whether it must know which operation completed, and whether it
     // looks at all. How large the ring is, how it is made and who drives it can be chosen.

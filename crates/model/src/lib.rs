@@ -5,6 +5,9 @@
 //! draws a random number.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod option_table;
+
 pub mod call;
 pub mod catalog;
 pub mod cell;

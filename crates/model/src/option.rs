@@ -1,18 +1,16 @@
-//! The table of options of sockets and pipes: which factor sets what, on whose socket, when, and what the kernel makes
-//! of it.
+//! Options of sockets and pipes: what a row of their table has, who sets an option, and what the kernel makes of it.
 //!
-//! A factor is asked for in `factor`, an option is found by its kernel's name in `sys`; what lies between is a row here.
-//! Streams, calls and datagrams set and read back by walking these rows, and a report compares what is in force with
-//! what was asked. Never touches a socket.
+//! The rows are in `option_table`. Streams, calls and datagrams set and read back by walking them, and a report compares
+//! what is in force with what was asked. Never touches a socket.
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::RcvbufOn;
+use crate::catalog::{RcvbufOn, Transport};
 use crate::end::{EndRole, Side};
-use crate::factor::{FACTORS, Factor, Role};
-use crate::level::Level;
+use crate::factor::{CONNECTIONS, Defaults, FACTORS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream};
+use crate::level::{Kind, Level};
 use crate::program::{ComparedCondition, ProgramRole};
-use crate::spec::{Spec, index_of};
+use crate::spec::{Lens, Spec, index_of};
 use crate::workload::Workload;
 
 /// Which end of a path a socket belongs to, by what the end does.
@@ -56,21 +54,67 @@ pub enum When {
 /// Who sets an option, and when.
 pub type Sites = (&'static [Setter], When);
 
-/// One option that a factor sets.
+/// The level of setsockopt(2) at which an option is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// `SOL_SOCKET`.
+    Socket,
+    /// `IPPROTO_TCP`.
+    Tcp,
+}
+
+/// The form in which the kernel takes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An int: a number, or 0 and 1 of a switch.
+    Int,
+    /// A name of at most 16 bytes.
+    Text,
+    /// `struct linger`.
+    Linger,
+    /// Of a pipe: fcntl(2).
+    Pipe,
+}
+
+/// One option of sockets or pipes, and the factor that sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionRow {
-    /// The factor, whose row says over which transports the option exists.
+    /// The factor's name. It and all up to `fits` are as in [`Factor`]; every option is a choice.
     pub factor: &'static str,
-    /// The kernel's name for it, by which `sys` finds it.
+    /// How levels are read, bounded and printed.
+    pub kind: Kind,
+    /// The default list of levels.
+    pub(crate) defaults: Defaults,
+    /// A short column heading.
+    pub(crate) heading: &'static str,
+    /// What it is, in at most 60 characters.
+    pub(crate) summary: &'static str,
+    /// What a reader of the summary may need in addition.
+    pub(crate) details: &'static str,
+    /// The transports over which the option exists.
+    pub fits: fn(&Transport) -> bool,
+    /// A level for tests, which every kernel takes from every user who may set the option.
+    pub example: &'static str,
+    /// The kernel's name for the option.
     pub name: &'static str,
-    /// Who sets it and when, beside the levels of the cell's other options.
-    pub sites: fn(&Spec) -> Sites,
+    /// Where it is found.
+    pub layer: Layer,
+    /// Its number there.
+    pub number: i32,
+    /// How the kernel takes a value.
+    pub form: Form,
+    /// The unit after a number of the kernel's.
+    pub suffix: &'static str,
     /// One of the kernel's units, in those of the level: 1000 where the kernel counts µs and the level ns.
     pub unit: u64,
+    /// Who sets it and when, beside the levels of the cell's other options.
+    pub sites: fn(&Spec) -> Sites,
     /// Whether the kernel doubles what it is asked for, to make room for its own structures (socket(7)).
     pub doubled: bool,
     /// Whether a report holds it where nobody asked for it, too.
     pub always: bool,
+    /// Whether the kernel changes the value while the connection is used.
+    pub changes: bool,
     /// Why something else may be in force than was asked for, and what to do.
     pub why: &'static str,
     /// The same where more is in force than was asked for, if that has another reason.
@@ -80,14 +124,28 @@ pub struct OptionRow {
 const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
 const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
 
+const SWITCH: Kind = Kind::Switch { auto: true };
+
 /// What most rows have.
 const USUAL: OptionRow = OptionRow {
     factor: "",
+    kind: SWITCH,
+    defaults: both("auto"),
+    heading: "",
+    summary: "",
+    details: "",
+    fits: TCP,
+    example: "64K",
     name: "",
-    sites: |_| (WRITERS, When::Early),
+    layer: Layer::Socket,
+    number: 0,
+    form: Form::Int,
+    suffix: "",
     unit: 1,
+    sites: |_| (WRITERS, When::Early),
     doubled: false,
     always: false,
+    changes: false,
     why: "the kernel has the last word",
     why_more: None,
 };
@@ -95,71 +153,15 @@ const USUAL: OptionRow = OptionRow {
 /// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and what the kernel keeps of it.
 const LEAST_BUFFER: &str = "that is the least that the kernel allows: ask for more, or take what it gives";
 
-/// Every option that a factor sets.
-pub const OPTIONS: &[OptionRow] = &[
-    OptionRow {
-        factor: "sndbuf",
-        name: "SO_SNDBUF",
-        doubled: true,
-        always: true,
-        why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
-        why_more: Some(LEAST_BUFFER),
-        ..USUAL
-    },
-    OptionRow {
-        factor: "rcvbuf",
-        name: "SO_RCVBUF",
-        sites: rcvbuf_sites,
-        doubled: true,
-        always: true,
-        why: "the kernel doubles what is asked for and clamps it at twice net.core.rmem_max: raise that, or ask for less",
-        why_more: Some(LEAST_BUFFER),
-        ..USUAL
-    },
-    OptionRow {
-        factor: "rcvlowat",
-        name: "SO_RCVLOWAT",
-        sites: |_| (&[Setter::Sink], When::Early),
-        always: true,
-        why: "TCP keeps it within half of a receive buffer that was set: leave --rcvbuf to the system, or ask for less",
-        ..USUAL
-    },
-    OptionRow { factor: "nodelay", name: "TCP_NODELAY", always: true, ..USUAL },
-    OptionRow {
-        factor: "congestion",
-        name: "TCP_CONGESTION",
-        always: true,
-        why: "a route or a BPF program of the system chooses another",
-        ..USUAL
-    },
-    OptionRow { factor: "linger", name: "SO_LINGER", sites: |_| (&[Setter::Server], When::Accepted), ..USUAL },
-    OptionRow { factor: "reuseport", name: "SO_REUSEPORT", sites: |_| (&[Setter::Server], When::Early), ..USUAL },
-    OptionRow {
-        factor: "busy_poll",
-        name: "SO_BUSY_POLL",
-        sites: |_| (READERS, When::Early),
-        unit: 1000,
-        why: "the kernel counts whole microseconds",
-        ..USUAL
-    },
-    OptionRow {
-        factor: "quickack",
-        name: "TCP_QUICKACK",
-        sites: |_| (READERS, When::Accepted),
-        why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
-        ..USUAL
-    },
-    OptionRow { factor: "notsent_lowat", name: "TCP_NOTSENT_LOWAT", ..USUAL },
-    OptionRow { factor: "cork", name: "TCP_CORK", sites: |_| (&[Setter::Source], When::Early), ..USUAL },
-    OptionRow {
-        factor: "pipe_size",
-        name: "F_SETPIPE_SZ",
-        sites: |_| (&[Setter::Source], When::Early),
-        always: true,
-        why: "the kernel rounds up to a power of two of pages",
-        ..USUAL
-    },
-];
+/// Declares [`OPTIONS`]; the types of the fields are for `spec`.
+macro_rules! options {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $row:expr,)+) => {
+        /// Every option that a factor sets.
+        pub const OPTIONS: &[OptionRow] = &[$(OptionRow { factor: stringify!($name), ..$row }),+];
+    };
+}
+
+with_options! { options {} {} }
 
 /// The factor that says on whose socket `SO_RCVBUF` is set.
 const RCVBUF_ON: &str = "rcvbuf_on";
@@ -195,6 +197,22 @@ pub fn of_factor(factor: &str) -> Option<&'static OptionRow> {
 }
 
 impl OptionRow {
+    /// The factor that sets the option, with the lens of its field.
+    pub(crate) const fn as_factor(&self, lens: Lens) -> Factor {
+        Factor {
+            name: self.factor,
+            lens,
+            flag: None,
+            role: Role::Choice,
+            kind: self.kind,
+            defaults: self.defaults,
+            heading: self.heading,
+            summary: self.summary,
+            details: self.details,
+            fits: self.fits,
+        }
+    }
+
     /// Why `found` is in force where `expected` should be, and what to do.
     pub fn explained(&self, expected: &Level, found: &Level) -> &'static str {
         let more = expected.number().zip(found.number()).is_some_and(|(expected, found)| found > expected);

@@ -70,9 +70,10 @@ impl Stated {
 
 const _: () = assert!(LENSES.len() <= 128, "a slot is a bit of Stated");
 
-/// Declares the fields, the slot that numbers each, the method that reads it, and the lenses.
+/// Declares the fields, the slot that numbers each, the method that reads it, and the lenses. Of an option's row it takes the
+/// field alone.
 macro_rules! spec {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty $(= $row:expr)?,)+) => {
         /// The level of every factor; a factor that does not apply has none.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(from = "BTreeMap<String, Level>", into = "BTreeMap<String, Level>")]
@@ -129,7 +130,7 @@ macro_rules! spec {
     };
 }
 
-spec! {
+with_options! { spec {
     /// How the ends are joined.
     transport: Transport,
     /// The end that the program controls which is asked about.
@@ -224,34 +225,11 @@ spec! {
     batch: OrAuto<u64>,
     /// Receives of datagrams that an io_uring keeps in flight.
     outstanding: u64,
-    /// `SO_SNDBUF`, bytes.
-    sndbuf: OrAuto<u64>,
-    /// `SO_RCVBUF`, bytes.
-    rcvbuf: OrAuto<u64>,
+}{
     /// The socket whose `SO_RCVBUF` is set.
     rcvbuf_on: RcvbufOn,
-    /// `SO_RCVLOWAT`, bytes.
-    rcvlowat: OrAuto<u64>,
-    /// `TCP_NODELAY`.
-    nodelay: OrAuto<bool>,
-    /// TCP congestion control of the writer.
-    congestion: OrAuto<Arc<str>>,
-    /// `SO_LINGER` of accepted connections, seconds.
-    linger: OrAuto<u64>,
     /// Connections that may wait to be accepted.
     backlog: OrAuto<u64>,
-    /// Whether each thread of the server has a listening socket of its own.
-    reuseport: bool,
-    /// `SO_BUSY_POLL`, nanoseconds.
-    busy_poll: OrAuto<u64>,
-    /// `TCP_QUICKACK`.
-    quickack: OrAuto<bool>,
-    /// `TCP_NOTSENT_LOWAT`, bytes.
-    notsent_lowat: OrAuto<u64>,
-    /// `TCP_CORK`.
-    cork: OrAuto<bool>,
-    /// Capacity of the pipe, bytes.
-    pipe_size: OrAuto<u64>,
     /// What is asked of the loop of a ring.
     mode: Mode,
     /// What goes out with each operation of a ring.
@@ -268,7 +246,7 @@ spec! {
     run_timeout: u64,
     /// The value that is put into the words of a program.
     value: Level,
-}
+} }
 
 /// The name under which the workload is stored next to the levels.
 const WORKLOAD: &str = "workload";

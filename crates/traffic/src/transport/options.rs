@@ -5,9 +5,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bytegauge_model::option::{OPTIONS, OptionRow, Setter, When};
-use bytegauge_model::{EffectiveOptions, Level, Spec, Transport, factor};
-use bytegauge_sys::option::{self, OptionError, SocketOption, Value};
+use bytegauge_model::level::Kind;
+use bytegauge_model::option::{self as table, OPTIONS, OptionRow, Setter, When};
+use bytegauge_model::{EffectiveOptions, Level, Spec, Transport};
+use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
 
 use crate::fault::Fault;
 
@@ -35,7 +36,7 @@ pub(crate) fn wanted(requested: &Spec, (setter, moment): (Setter, Moment), trans
     };
     OPTIONS
         .iter()
-        .filter(|row| fits(row, transport) && is_wanted(row))
+        .filter(|row| (row.fits)(transport) && is_wanted(row))
         .filter_map(|row| asked(row, requested))
         .collect()
 }
@@ -58,17 +59,28 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
 pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
     let is_told = |row: &&OptionRow| row.always || requested.get(row.factor) != Level::Absent;
-    for row in OPTIONS.iter().filter(is_told).filter(|row| fits(row, transport)) {
-        let found = option::find(row.name).and_then(|known| option::read(fd, known).ok());
-        if let Some(value) = found {
+    for row in OPTIONS.iter().filter(is_told).filter(|row| (row.fits)(transport)) {
+        if let Ok(value) = option::read(fd, known(row)) {
             effective.levels.insert(row.factor.to_owned(), level(row, value));
         }
     }
     effective
 }
 
-fn fits(row: &OptionRow, transport: &Transport) -> bool {
-    factor::find(row.factor).is_some_and(|factor| (factor.fits)(transport))
+/// The kernel's option of a row.
+fn known(row: &OptionRow) -> KernelOption {
+    let layer = match row.layer {
+        table::Layer::Socket => Layer::Socket,
+        table::Layer::Tcp => Layer::Tcp,
+    };
+    let form = match row.form {
+        table::Form::Int if matches!(row.kind, Kind::Switch { .. }) => Form::Flag,
+        table::Form::Int => Form::Int,
+        table::Form::Text => Form::Text,
+        table::Form::Linger => Form::Linger,
+        table::Form::Pipe => Form::Pipe,
+    };
+    KernelOption::new(row.name, layer, row.number, form, row.suffix)
 }
 
 /// The option as the level asks for it, in the kernel's units.
@@ -79,7 +91,7 @@ fn asked(row: &OptionRow, requested: &Spec) -> Option<SocketOption> {
         Level::Switch(on) => Value::Switch(on),
         Level::Name(name) => Value::Text(name),
     };
-    Some(option::find(row.name)?.to(value))
+    Some(known(row).to(value))
 }
 
 fn level(row: &OptionRow, value: Value) -> Level {
@@ -92,8 +104,6 @@ fn level(row: &OptionRow, value: Value) -> Level {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::level::Kind;
-
     use super::*;
 
     fn set(given: &[(&str, Level)], setter: Setter, moment: Moment, transport: &str) -> String {
@@ -102,31 +112,26 @@ mod tests {
         options.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
-    #[test]
-    fn the_kernel_knows_every_row() {
-        for row in OPTIONS {
-            assert!(option::find(row.name).is_some(), "{} is not in sys", row.name);
-        }
-    }
-
     /// A report prints [`OptionRow::in_kernel_units`] as the line of code; this is what setsockopt(2) gets.
     #[test]
     fn kernel_receives_the_printed_number() {
         for row in OPTIONS {
-            let level = match factor::find(row.factor).unwrap().kind {
-                Kind::Size { .. } => Level::Number(65_536),
-                Kind::Duration { .. } => Level::Number(50_000),
-                Kind::Count { .. } => Level::Number(7),
-                Kind::Switch { .. } => Level::Switch(true),
-                _ => Level::Name("reno".into()),
-            };
-            let requested = Spec::from([(row.factor, level.clone())]);
-            let option = asked(row, &requested).unwrap().to_string();
-            let number =
-                |text: &str| text.split('=').nth(1).map(|value| value.trim_end_matches(char::is_alphabetic).to_owned());
+            let level = row.kind.parse(row.example).unwrap();
+            let option = asked(row, &Spec::from([(row.factor, level.clone())])).unwrap();
             if let Level::Number(printed) = row.in_kernel_units(level) {
-                assert_eq!(number(&option), Some(printed.to_string()), "{option}");
+                assert_eq!(option.value, Value::Number(printed), "{option}");
+                assert_eq!(option.to_string(), format!("{}={printed}{}", row.name, row.suffix));
             }
+        }
+    }
+
+    /// The numbers of the table against those that `sys` has from libc.
+    #[test]
+    fn one_option_has_one_number() {
+        use option::{CONGESTION, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER};
+        let in_sys = [CONGESTION, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER];
+        for of_libc in in_sys {
+            assert_eq!(OPTIONS.iter().map(known).find(|known| known.name == of_libc.name), Some(of_libc));
         }
     }
 
