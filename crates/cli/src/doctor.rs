@@ -7,7 +7,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use bytegauge_model::Nanos;
+use bytegauge_model::option::OPTIONS;
+use bytegauge_model::{Level, Nanos, Spec};
 use bytegauge_report::render::wrap;
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
@@ -200,6 +201,7 @@ fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
         backlog(facts),
         io_uring(environment, facts),
         clock(environment),
+        options_over_loopback(),
     ]
     .into_iter()
     .flatten()
@@ -348,6 +350,19 @@ fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Symptom> 
     })
 }
 
+/// Options of sockets whose effect cannot be measured between two ends on this host, by reason.
+fn options_over_loopback() -> Option<Symptom> {
+    let path = Spec::from([("transport", Level::Name("tcp".into())), ("connect_per_call", Level::Switch(true))]);
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in OPTIONS {
+        by_reason.entry((row.no_effect)(&path).unwrap_or_default()).or_default().push(row.name);
+    }
+    by_reason.remove("");
+    let each = by_reason.into_iter().map(|(why, names)| format!("{} ({why})", names.join(", ")));
+    let found = each.collect::<Vec<_>>().join("; ");
+    (!found.is_empty()).then(|| told("options", format!("without effect over loopback: {found}; use --host")))
+}
+
 fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "clock";
     let source = environment.cpu.clock_source.as_deref()?;
@@ -412,6 +427,14 @@ mod tests {
         let found = busiest(&before, &after, 1e9);
         assert!(matches!(found.as_slice(), [(name, pid, cpus)] if !name.is_empty() && *pid == parent && *cpus == 0.5));
         assert!(busiest(&before, &before, 1e9).is_empty());
+    }
+
+    #[test]
+    fn options_without_effect_are_listed_by_reason() {
+        let found = options_over_loopback().unwrap();
+        assert_eq!(found.state, "told");
+        assert!(found.found.contains("SO_BUSY_POLL, SO_PREFER_BUSY_POLL, SO_BUSY_POLL_BUDGET (loopback has no device"));
+        assert!(!found.found.contains("SO_SNDBUF") && !found.found.contains("TCP_FASTOPEN"), "{}", found.found);
     }
 
     #[test]

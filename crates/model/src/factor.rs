@@ -15,13 +15,13 @@ use crate::catalog::{Arrivals, Engine, FdTable, Fill, NameError, Placement, Rcvb
 use crate::emulated::{LinkLoss, LinkRate};
 use crate::far::Direction;
 use crate::level::{Kind, Level};
+use crate::option::OPTIONS;
 use crate::place::Place;
 use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
-use crate::option::OPTIONS;
 use crate::spec::{LENSES, Lens, Spec, lens};
 use crate::workload::{WORKLOADS, Workload};
 
@@ -419,7 +419,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         lens: lens!(rate),
         flag: None,
         role: Role::Condition,
-        kind: Kind::Rate,
+        kind: Kind::Rate { word: "max" },
         defaults: stream("max"),
         heading: "rate",
         summary: "Offered load of all connections: bytes/s, or max",

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::NameError;
+use crate::rate::{bytes_per_second, calls_per_second};
 use crate::suggest;
 use crate::unit::{Bytes, Nanos, UnitError, call_rate, megabits};
 
@@ -137,8 +138,11 @@ pub enum Kind {
         /// Whether `auto` is a level.
         auto: bool,
     },
-    /// Bytes per second, or `max` for as fast as it goes.
-    Rate,
+    /// Bytes per second, or a word for no limit of its own.
+    Rate {
+        /// The word.
+        word: &'static str,
+    },
     /// Calls per second, or `max` for as fast as replies come; `k` and `M` are decimal.
     CallRate,
     /// `on`, `off`; `auto` leaves the system's default, where it has one.
@@ -194,8 +198,8 @@ pub enum LevelError {
     #[error("`{0}` is not a rate of calls: write calls per second such as 20k or 20000, or max")]
     NotCallRate(String),
     /// Not a number of bytes or bits per second.
-    #[error("`{0}` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or max")]
-    NotRate(String),
+    #[error("`{0}` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or {1}")]
+    NotRate(String, &'static str),
     /// A range without one of its ends.
     #[error("the range {0} lacks an end: write both, such as 1K..2M")]
     OpenRange(String),
@@ -234,6 +238,7 @@ impl Kind {
                 | Kind::Count { auto: true, .. }
                 | Kind::Duration { auto: true, .. }
                 | Kind::Switch { auto: true }
+                | Kind::Rate { word: "auto" }
         );
         if auto_allowed && text == "auto" {
             return Ok(Level::auto());
@@ -272,9 +277,10 @@ impl Kind {
                 let Nanos(n) = text.parse()?;
                 bounded(n, min_ns, max_ns, |n| Nanos(n).compact())
             }
-            Kind::Rate | Kind::CallRate if text == "max" => Ok(Level::Name("max".into())),
-            Kind::Rate => {
-                let n = bytes_per_second(text)?;
+            Kind::Rate { word } if text == word => Ok(Level::Name(word.into())),
+            Kind::CallRate if text == "max" => Ok(Level::Name("max".into())),
+            Kind::Rate { word } => {
+                let n = bytes_per_second(text, word)?;
                 bounded(n, 1, 1 << 40, |n| format!("{}/s", Bytes(n).compact()))
             }
             Kind::CallRate => {
@@ -344,7 +350,7 @@ impl Kind {
             (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).to_string(),
             (Kind::CallRate, Level::Number(n)) => call_rate(*n as f64),
             (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
-            (Kind::Rate, Level::Number(n)) => match megabits(*n) {
+            (Kind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
                 Some(megabits) => format!("{megabits} Mbit/s"),
                 None => format!("{}/s", Bytes(*n)),
             },
@@ -355,7 +361,7 @@ impl Kind {
     /// A level as a flag or a plan takes it: `64K`, `42ms`, `on`.
     pub fn compact(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Rate, Level::Number(n)) => match megabits(*n) {
+            (Kind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
                 Some(megabits) => format!("{megabits}Mbit"),
                 None => Bytes(*n).compact(),
             },
@@ -430,43 +436,6 @@ fn values(element: &str, sizes: bool) -> Result<Vec<Level>, LevelError> {
     }
 }
 
-/// Units of bits per second, decimal, with their bytes per second.
-const BIT_RATES: [(&str, u64); 3] = [("gbit", 125_000_000), ("mbit", 125_000), ("kbit", 125)];
-
-/// `100M`, a binary size for each second, or `100Mbit`, decimal bits; each with `/s` or without.
-fn bytes_per_second(text: &str) -> Result<u64, LevelError> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    let lower = number.to_ascii_lowercase();
-    let bits = BIT_RATES.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?.trim().to_owned(), *bytes)));
-    let Some((digits, bytes)) = bits else {
-        let Bytes(bytes) = number.parse()?;
-        return Ok(bytes);
-    };
-    let plain =
-        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let rate = digits.parse::<f64>().ok().filter(|_| plain).map(|number| number * bytes as f64);
-    let whole = rate.filter(|rate| rate.fract() == 0.0 && *rate < 1e15).map(|rate| rate as u64);
-    whole.ok_or_else(|| LevelError::NotRate(text.into()))
-}
-
-/// `20k`, `1.5M`, `20000`, each with `/s` or without.
-fn calls_per_second(text: &str) -> Result<u64, LevelError> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    let (digits, unit) = match number.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1e3),
-        None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
-    };
-    if digits.trim_start().starts_with('-') {
-        return Err(UnitError::Negative(text.into()).into());
-    }
-    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, and nobody's rate.
-    let plain =
-        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let calls = digits.parse::<f64>().ok().filter(|_| plain).map(|calls| calls * unit);
-    let whole = calls.filter(|calls| calls.fract() == 0.0 && *calls < 1e15);
-    whole.map(|calls| calls as u64).ok_or_else(|| LevelError::NotCallRate(text.into()))
-}
-
 /// Calls per second as a flag takes them.
 fn compact_calls(n: u64) -> String {
     match n {
@@ -490,6 +459,7 @@ mod tests {
     use proptest::prelude::*;
 
     const SIZE: Kind = Kind::Size { min: 1, max: 16 << 20, auto: true };
+    const RATE: Kind = Kind::Rate { word: "max" };
 
     fn check(kind: Kind, text: &str, expected: &str) {
         let got = match kind.parse_list(text) {
@@ -512,17 +482,17 @@ mod tests {
 
     #[test]
     fn rates_have_bytes_or_bits() {
-        check(Kind::Rate, "100M", "100M");
-        check(Kind::Rate, "100Mbit,100Mbit/s", "100 Mbit/s is twice in the list: write every level once");
-        check(Kind::Rate, "1Gbit", "1000Mbit");
-        check(Kind::Rate, "100 kbit", "12500");
+        check(RATE, "100M", "100M");
+        check(RATE, "100Mbit,100Mbit/s", "100 Mbit/s is twice in the list: write every level once");
+        check(RATE, "1Gbit", "1000Mbit");
+        check(RATE, "100 kbit", "12500");
         check(
-            Kind::Rate,
+            RATE,
             "x Mbit",
             "`x Mbit` is not a rate: write bytes per second such as 100M, bits such as 100Mbit, or max",
         );
-        assert_eq!(Kind::Rate.show(&Level::Number(12_500_000)), "100 Mbit/s");
-        assert_eq!(Kind::Rate.show(&Level::Number(100 << 20)), "100 MiB/s");
+        assert_eq!(RATE.show(&Level::Number(12_500_000)), "100 Mbit/s");
+        assert_eq!(RATE.show(&Level::Number(100 << 20)), "100 MiB/s");
     }
 
     #[test]
@@ -553,7 +523,7 @@ mod tests {
         check(Kind::Switch { auto: true }, "on,off,auto", "on off auto");
         check(Kind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
         check(Kind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
-        check(Kind::Rate, "max,100M", "max 100M");
+        check(RATE, "max,100M", "max 100M");
     }
 
     #[test]

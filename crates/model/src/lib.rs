@@ -26,6 +26,7 @@ pub mod option;
 pub mod place;
 pub mod profile;
 pub mod program;
+mod rate;
 pub mod relay;
 pub mod relay_choice;
 pub mod relay_program;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{RcvbufOn, Transport};
 use crate::end::{EndRole, Side};
-use crate::factor::{CONNECTIONS, Defaults, FACTORS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream};
+use crate::factor::{
+    CONNECTIONS, Defaults, FACTORS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream,
+};
 use crate::level::{Kind, Level};
 use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::{Lens, Spec, index_of};
@@ -56,18 +58,26 @@ pub type Sites = (&'static [Setter], When);
 
 /// The level of setsockopt(2) at which an option is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
+pub enum OptionLayer {
     /// `SOL_SOCKET`.
     Socket,
+    /// `IPPROTO_IP`.
+    Ip,
+    /// `IPPROTO_IPV6`.
+    Ipv6,
     /// `IPPROTO_TCP`.
     Tcp,
 }
 
 /// The form in which the kernel takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueForm {
     /// An int: a number, or 0 and 1 of a switch.
     Int,
+    /// An int that is 1 for every number, where the option only turns something on.
+    Flag,
+    /// A number of 64 bits, as an unsigned long.
+    Long,
     /// A name of at most 16 bytes.
     Text,
     /// `struct linger`.
@@ -75,6 +85,9 @@ pub enum Form {
     /// Of a pipe: fcntl(2).
     Pipe,
 }
+
+/// Another option of the kernel with the same meaning: its name, level, number and form.
+pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 
 /// One option of sockets or pipes, and the factor that sets it.
 #[derive(Clone, Copy, Debug)]
@@ -98,11 +111,13 @@ pub struct OptionRow {
     /// The kernel's name for the option.
     pub name: &'static str,
     /// Where it is found.
-    pub layer: Layer,
+    pub layer: OptionLayer,
     /// Its number there.
     pub number: i32,
+    /// The option that stands for it at some ends, or over some transports.
+    pub variant: fn(Setter, &Transport) -> Option<Variant>,
     /// How the kernel takes a value.
-    pub form: Form,
+    pub form: ValueForm,
     /// The unit after a number of the kernel's.
     pub suffix: &'static str,
     /// One of the kernel's units, in those of the level: 1000 where the kernel counts µs and the level ns.
@@ -115,6 +130,12 @@ pub struct OptionRow {
     pub always: bool,
     /// Whether the kernel changes the value while the connection is used.
     pub changes: bool,
+    /// Whether the kernel reports the value.
+    pub readable: bool,
+    /// Whether it belongs to the listening socket of a server, and accepted connections do not inherit it.
+    pub of_listener: bool,
+    /// The reason why a request cannot have an effect on a path, where that is known before it is measured.
+    pub no_effect: fn(&Spec) -> Option<&'static str>,
     /// Why something else may be in force than was asked for, and what to do.
     pub why: &'static str,
     /// The same where more is in force than was asked for, if that has another reason.
@@ -137,21 +158,51 @@ const USUAL: OptionRow = OptionRow {
     fits: TCP,
     example: "64K",
     name: "",
-    layer: Layer::Socket,
+    layer: OptionLayer::Socket,
     number: 0,
-    form: Form::Int,
+    variant: |_, _| None,
+    form: ValueForm::Int,
     suffix: "",
     unit: 1,
     sites: |_| (WRITERS, When::Early),
     doubled: false,
     always: false,
     changes: false,
+    readable: true,
+    of_listener: false,
+    no_effect: |_| None,
     why: "the kernel has the last word",
     why_more: None,
 };
 
 /// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and what the kernel keeps of it.
 const LEAST_BUFFER: &str = "that is the least that the kernel allows: ask for more, or take what it gives";
+
+/// The kernel's timers have a resolution of one tick (`CONFIG_HZ`).
+const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 10 ms";
+
+/// Busy polling needs a queue with NAPI.
+const NO_QUEUE: &str = "loopback has no device queue to poll";
+
+/// A reason, over loopback.
+fn over_loopback(spec: &Spec, why: &'static str) -> Option<&'static str> {
+    spec.is_over_loopback().then_some(why)
+}
+
+/// That nothing is repeated, over loopback.
+fn without_loss(spec: &Spec) -> Option<&'static str> {
+    over_loopback(spec, "loopback loses no packet, so no timer expires")
+}
+
+/// That connections are made before the measured window.
+fn once_a_flow(spec: &Spec) -> Option<&'static str> {
+    (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
+}
+
+/// A variant over IPv6.
+fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
+    matches!(transport, Transport::Tcp6 | Transport::Udp6).then_some(variant)
+}
 
 /// Declares [`OPTIONS`]; the types of the fields are for `spec`.
 macro_rules! options {
@@ -189,6 +240,15 @@ pub fn requested(levels: &Spec) -> Spec {
         asked.set(RCVBUF_ON, Level::Name("client".into()));
     }
     asked
+}
+
+/// A sentence for each option of a cell that cannot have an effect on its path.
+pub fn without_effect(spec: &Spec) -> impl Iterator<Item = String> {
+    let asked = requested(spec);
+    OPTIONS.iter().filter(move |row| asked.get(row.factor) != Level::Absent).filter_map(|row| {
+        let why = (row.no_effect)(spec)?;
+        Some(format!("--{}: {} has no effect here: {why}", row.factor.replace('_', "-"), row.name))
+    })
 }
 
 /// The row of a factor.
@@ -347,6 +407,23 @@ mod tests {
         check("rcvbuf", 1024, "net.core.rmem_max");
         check("sndbuf", 1024, "net.core.wmem_max");
         check("pipe_size", 4096, "power of two of pages");
+    }
+
+    #[test]
+    fn options_without_effect_state_the_reason() {
+        let check = |given: &[(&str, &str)], expected: &[&str]| {
+            let found: Vec<String> = without_effect(&levels(given)).collect();
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            found.iter().zip(expected).for_each(|(found, part)| assert!(found.contains(part), "{found}"));
+        };
+        let busy = ("busy_poll", "50us");
+        check(&[("transport", "tcp"), busy], &["--busy-poll: SO_BUSY_POLL has no effect here: loopback has no device"]);
+        check(&[("transport", "udp"), ("tos", "184"), ("busy_poll", "auto")], &["one queue for all classes"]);
+        check(&[("transport", "tcp"), ("host", "192.0.2.1:7"), busy], &[]);
+        check(&[("transport", "tcp"), ("pacing_rate", "1Gbit"), ("delack_max", "40ms")], &[]);
+        let fast = ("fastopen", "256");
+        check(&[("transport", "tcp"), ("connect_per_call", "off"), fast], &["use --connect-per-call"]);
+        check(&[("transport", "tcp"), ("connect_per_call", "on"), fast], &[]);
     }
 
     fn check_role(role: ProgramRole, factor: &str, expected: Role) {

@@ -5,7 +5,7 @@
 //! which makes the fields, and to `option`, which makes `OPTIONS`; `factor` takes its factors from there. The names in
 //! a row are those of `option`.
 //!
-//! Numbers are those of the kernel's headers: `include/uapi/asm-generic/socket.h` (x86, ARM and RISC-V) for `Layer::Socket`,
+//! Numbers are those of the kernel's headers: `include/uapi/asm-generic/socket.h` (x86, ARM and RISC-V) for `OptionLayer::Socket`,
 //! `linux/tcp.h`, `linux/in.h` and `linux/in6.h` for the others.
 //!
 //! Long because it is one table.
@@ -62,7 +62,7 @@ macro_rules! with_options {
         /// `TCP_NODELAY`.
         nodelay: OrAuto<bool> = OptionRow {
             name: "TCP_NODELAY",
-            layer: Layer::Tcp,
+            layer: OptionLayer::Tcp,
             number: 1,
             kind: SWITCH,
             heading: "nodelay",
@@ -75,9 +75,9 @@ macro_rules! with_options {
         /// TCP congestion control of the writer.
         congestion: OrAuto<Arc<str>> = OptionRow {
             name: "TCP_CONGESTION",
-            layer: Layer::Tcp,
+            layer: OptionLayer::Tcp,
             number: 13,
-            form: Form::Text,
+            form: ValueForm::Text,
             kind: Kind::Name(|s| Ok(s.to_owned())),
             heading: "cc",
             summary: "TCP congestion control: cubic, bbr, …, or auto",
@@ -92,7 +92,7 @@ macro_rules! with_options {
         linger: OrAuto<u64> = OptionRow {
             name: "SO_LINGER",
             number: 13,
-            form: Form::Linger,
+            form: ValueForm::Linger,
             suffix: "s",
             kind: Kind::Count { min: 0, max: 3600, auto: true },
             defaults: call("auto"),
@@ -130,13 +130,14 @@ macro_rules! with_options {
             example: "50us",
             fits: PORTS,
             sites: |_| (READERS, When::Early),
+            no_effect: |spec| over_loopback(spec, NO_QUEUE),
             why: "the kernel counts whole microseconds",
             ..USUAL
         },
         /// `TCP_QUICKACK`.
         quickack: OrAuto<bool> = OptionRow {
             name: "TCP_QUICKACK",
-            layer: Layer::Tcp,
+            layer: OptionLayer::Tcp,
             number: 12,
             kind: SWITCH,
             heading: "quickack",
@@ -151,7 +152,7 @@ macro_rules! with_options {
         /// `TCP_NOTSENT_LOWAT`, bytes.
         notsent_lowat: OrAuto<u64> = OptionRow {
             name: "TCP_NOTSENT_LOWAT",
-            layer: Layer::Tcp,
+            layer: OptionLayer::Tcp,
             number: 25,
             kind: SOCKET_BUFFER,
             heading: "notsent lowat",
@@ -162,7 +163,7 @@ macro_rules! with_options {
         /// `TCP_CORK`.
         cork: OrAuto<bool> = OptionRow {
             name: "TCP_CORK",
-            layer: Layer::Tcp,
+            layer: OptionLayer::Tcp,
             number: 3,
             kind: SWITCH,
             defaults: stream("auto"),
@@ -173,10 +174,179 @@ macro_rules! with_options {
             sites: |_| (&[Setter::Source], When::Early),
             ..USUAL
         },
+        /// `SO_MAX_PACING_RATE`, bytes per second.
+        pacing_rate: OrAuto<u64> = OptionRow {
+            name: "SO_MAX_PACING_RATE",
+            number: 47,
+            form: ValueForm::Long,
+            kind: Kind::Rate { word: "auto" },
+            heading: "pacing",
+            summary: "SO_MAX_PACING_RATE: most bytes per second, or auto",
+            details: "at the writer, of each connection; the kernel spreads segments over time",
+            example: "1Gbit",
+            ..USUAL
+        },
+        /// `TCP_RTO_MIN_US`, nanoseconds.
+        rto_min: OrAuto<u64> = OptionRow {
+            name: "TCP_RTO_MIN_US",
+            layer: OptionLayer::Tcp,
+            number: 45,
+            suffix: "us",
+            unit: 1_000,
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+            heading: "rto min",
+            summary: "TCP_RTO_MIN_US: shortest time before a repeat, or auto",
+            details: "at the writer; Linux 6.17 and later, which take 8ms to 200ms",
+            example: "40ms",
+            no_effect: without_loss,
+            why: TICKS,
+            ..USUAL
+        },
+        /// `TCP_RTO_MAX_MS`, nanoseconds.
+        rto_max: OrAuto<u64> = OptionRow {
+            name: "TCP_RTO_MAX_MS",
+            layer: OptionLayer::Tcp,
+            number: 44,
+            suffix: "ms",
+            unit: 1_000_000,
+            kind: Kind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
+            heading: "rto max",
+            summary: "TCP_RTO_MAX_MS: longest time before a repeat, or auto",
+            details: "at the writer; Linux 6.15 and later, which take 1s to 120s",
+            example: "5s",
+            no_effect: without_loss,
+            why: TICKS,
+            ..USUAL
+        },
+        /// `TCP_DELACK_MAX_US`, nanoseconds.
+        delack_max: OrAuto<u64> = OptionRow {
+            name: "TCP_DELACK_MAX_US",
+            layer: OptionLayer::Tcp,
+            number: 46,
+            suffix: "us",
+            unit: 1_000,
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+            heading: "delack max",
+            summary: "TCP_DELACK_MAX_US: longest delay of an ACK, or auto",
+            details: "at the reader; Linux 6.17 and later, which take 40ms to 200ms",
+            example: "40ms",
+            sites: |_| (READERS, When::Early),
+            why: TICKS,
+            ..USUAL
+        },
+        /// `TCP_TX_DELAY`, nanoseconds.
+        tx_delay: OrAuto<u64> = OptionRow {
+            name: "TCP_TX_DELAY",
+            layer: OptionLayer::Tcp,
+            number: 37,
+            suffix: "us",
+            unit: 1_000,
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+            heading: "tx delay",
+            summary: "TCP_TX_DELAY: delay of each packet sent, or auto (none)",
+            details: "at the writer; only the fq packet scheduler delays",
+            example: "1ms",
+            no_effect: |spec| over_loopback(spec, "only the fq packet scheduler delays packets, and loopback has no scheduler"),
+            why: "the kernel counts whole microseconds",
+            ..USUAL
+        },
+        /// `SO_TXREHASH`.
+        txrehash: OrAuto<bool> = OptionRow {
+            name: "SO_TXREHASH",
+            number: 74,
+            kind: SWITCH,
+            heading: "txrehash",
+            summary: "SO_TXREHASH: other path after a timeout: on, off, auto",
+            details: "at the writer; Linux 6.0 and later",
+            example: "off",
+            no_effect: |spec| over_loopback(spec, "loopback is the only path"),
+            ..USUAL
+        },
+        /// `IP_TOS`, or `IPV6_TCLASS` over IPv6.
+        tos: OrAuto<u64> = OptionRow {
+            name: "IP_TOS",
+            layer: OptionLayer::Ip,
+            number: 1,
+            variant: |setter, transport| ipv6(setter, transport, ("IPV6_TCLASS", OptionLayer::Ipv6, 67, ValueForm::Int)),
+            kind: Kind::Count { min: 0, max: 255, auto: true },
+            heading: "tos",
+            summary: "IP_TOS: class of the packets sent, or auto",
+            details: "at the writer; 4 × DSCP, such as 184 of EF; IPV6_TCLASS over IPv6",
+            example: "184",
+            fits: PORTS,
+            no_effect: |spec| over_loopback(spec, "loopback has one queue for all classes"),
+            why: "TCP keeps the two lowest bits, which are of ECN, for itself",
+            ..USUAL
+        },
+        /// `SO_PREFER_BUSY_POLL`.
+        prefer_busy_poll: OrAuto<bool> = OptionRow {
+            name: "SO_PREFER_BUSY_POLL",
+            number: 69,
+            kind: SWITCH,
+            heading: "prefer busy poll",
+            summary: "SO_PREFER_BUSY_POLL: on, off or auto",
+            details: "at the reader, with --busy-poll: the device's interrupts stay off while it is polled",
+            example: "off",
+            fits: PORTS,
+            sites: |_| (READERS, When::Early),
+            no_effect: |spec| over_loopback(spec, NO_QUEUE),
+            ..USUAL
+        },
+        /// `SO_BUSY_POLL_BUDGET`.
+        busy_poll_budget: OrAuto<u64> = OptionRow {
+            name: "SO_BUSY_POLL_BUDGET",
+            number: 70,
+            kind: Kind::Count { min: 1, max: 65_535, auto: true },
+            heading: "busy poll budget",
+            summary: "SO_BUSY_POLL_BUDGET: packets of one poll, or auto (8)",
+            details: "at the reader, with --busy-poll; the kernel does not report it",
+            example: "4",
+            fits: PORTS,
+            sites: |_| (READERS, When::Early),
+            readable: false,
+            no_effect: |spec| over_loopback(spec, NO_QUEUE),
+            ..USUAL
+        },
+        /// `TCP_DEFER_ACCEPT`, seconds.
+        defer_accept: OrAuto<u64> = OptionRow {
+            name: "TCP_DEFER_ACCEPT",
+            layer: OptionLayer::Tcp,
+            number: 9,
+            suffix: "s",
+            kind: Kind::Count { min: 1, max: 3600, auto: true },
+            defaults: call("auto"),
+            heading: "defer accept",
+            summary: "TCP_DEFER_ACCEPT in seconds, or auto (off)",
+            details: "at the server: a connection can be accepted once it has sent data, or after this time",
+            example: "1",
+            sites: |_| (&[Setter::Server], When::Early),
+            of_listener: true,
+            no_effect: |spec| once_a_flow(spec),
+            why: "the kernel rounds up to a moment at which it repeats its part of the handshake: 1, 3, 7, 15, 31 s",
+            ..USUAL
+        },
+        /// `TCP_FASTOPEN` of the listener, connections; `TCP_FASTOPEN_CONNECT` of the client.
+        fastopen: OrAuto<u64> = OptionRow {
+            name: "TCP_FASTOPEN",
+            layer: OptionLayer::Tcp,
+            number: 23,
+            variant: |setter, _| (setter == Setter::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
+            kind: Kind::Count { min: 1, max: 65_535, auto: true },
+            defaults: call("auto"),
+            heading: "fastopen",
+            summary: "TCP_FASTOPEN: most waiting connections, or auto (off)",
+            details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
+            example: "256",
+            sites: |_| (&[Setter::Client, Setter::Server], When::Early),
+            of_listener: true,
+            no_effect: |spec| once_a_flow(spec),
+            why: "the kernel clamps it at net.core.somaxconn",
+            ..USUAL
+        },
         /// Capacity of the pipe, bytes.
         pipe_size: OrAuto<u64> = OptionRow {
             name: "F_SETPIPE_SZ",
-            form: Form::Pipe,
+            form: ValueForm::Pipe,
             kind: SOCKET_BUFFER,
             defaults: stream("auto"),
             heading: "pipe",

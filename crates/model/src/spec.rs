@@ -397,6 +397,13 @@ impl Spec {
         Some((self.host()?, self.direction().unwrap_or_default()))
     }
 
+    /// Whether the two ends are joined over the loopback interface of this host.
+    pub fn is_over_loopback(&self) -> bool {
+        let is_network = self.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
+        let is_here = self.far().is_none() && self.relay_host().is_none() && self.emulated_link().is_none();
+        is_network && is_here && self.connect().is_none()
+    }
+
     /// Whether bytes go both ways at once.
     pub fn goes_both_ways(&self) -> bool {
         self.direction() == Some(Direction::Both)

@@ -1,6 +1,7 @@
 //! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
 
 use bytegauge_model::catalog::Batches;
+use bytegauge_model::option;
 use bytegauge_model::{Bytes, Cell, Ends, Engine, Outcome, Spec, Work, Workload};
 
 use crate::catalog::Catalog;
@@ -37,6 +38,8 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     let sent = plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id));
     let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
     let notes: Vec<String> = sent.filter_map(note).collect();
+    notes.into_iter().for_each(|note| plan.note(note));
+    let notes: Vec<String> = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors)).collect();
     notes.into_iter().for_each(|note| plan.note(note));
 }
 

@@ -34,6 +34,10 @@ pub struct KernelOption {
 pub enum Layer {
     /// `SOL_SOCKET`.
     Socket,
+    /// `IPPROTO_IP`.
+    Ip,
+    /// `IPPROTO_IPV6`.
+    Ipv6,
     /// `IPPROTO_TCP`.
     Tcp,
 }
@@ -43,6 +47,8 @@ pub enum Layer {
 pub enum Form {
     /// A number, as an int.
     Int,
+    /// A number of 64 bits, as an unsigned long.
+    Long,
     /// On or off, as an int.
     Flag,
     /// A name of at most [`CONGESTION_NAME_MAX`] bytes.
@@ -119,6 +125,8 @@ impl KernelOption {
     pub fn new(name: &'static str, layer: Layer, number: i32, form: Form, suffix: &'static str) -> KernelOption {
         let level = match layer {
             Layer::Socket => libc::SOL_SOCKET,
+            Layer::Ip => libc::IPPROTO_IP,
+            Layer::Ipv6 => libc::IPPROTO_IPV6,
             Layer::Tcp => libc::IPPROTO_TCP,
         };
         KernelOption { name, place: Name(level, number), form, suffix }
@@ -224,6 +232,8 @@ fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
     let KernelOption { place, form, .. } = option.known;
     match (form, &option.value) {
         (Form::Int, Value::Number(number)) => sockopt::write_int(fd, place, saturated(*number)),
+        (Form::Long, Value::Number(number)) => sockopt::write_bytes(fd, place, &number.to_ne_bytes()),
+        (Form::Flag, Value::Number(number)) => sockopt::write_int(fd, place, (*number != 0).into()),
         (Form::Flag, Value::Switch(on)) => sockopt::write_int(fd, place, (*on).into()),
         (Form::Text, Value::Text(text)) => sockopt::write_bytes(fd, place, text.as_bytes()),
         (Form::Linger, Value::Number(seconds)) => set_linger(fd, place, Some(saturated(*seconds))),
@@ -256,10 +266,19 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     let whole = |value: libc::c_int| Value::Number(u64::try_from(value).unwrap_or(0));
     match known.form {
         Form::Int => sockopt::read_int(fd, known.place).map(whole),
+        Form::Long => read_long(fd, known.place).map(Value::Number),
         Form::Flag => sockopt::read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
         Form::Text => read_text(fd, known.place).map(Value::Text),
         Form::Linger => read_linger(fd, known.place).map(|seconds| seconds.map_or(Value::Switch(false), whole)),
         Form::Pipe => pipe::pipe_size(fd).map(|bytes| Value::Number(bytes as u64)),
+    }
+}
+
+fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
+    let mut value = [0u8; size_of::<u64>()];
+    match sockopt::read_bytes(fd, place, &mut value)? {
+        len if len == value.len() => Ok(u64::from_ne_bytes(value)),
+        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
 }
 

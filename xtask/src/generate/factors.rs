@@ -149,7 +149,7 @@ fn levels(kind: Kind) -> String {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
         }
         Kind::PowerOfTwo { max } => format!("powers of two, 1 to {max}"),
-        Kind::Rate => "bytes per second, `max`".to_owned(),
+        Kind::Rate { word } => format!("bytes per second, `{word}`"),
         Kind::CallRate => "calls per second, `max`".to_owned(),
         Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
         Kind::Switch { auto: false } => "`on`, `off`".to_owned(),

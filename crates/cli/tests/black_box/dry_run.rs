@@ -4,12 +4,16 @@ use bytegauge_model::WORKLOADS;
 use bytegauge_model::Workload;
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::level::Kind;
+use bytegauge_model::option;
 use serde_json::Value;
 
 use crate::bench::{Bench, QUICK};
 
 /// Two levels of a factor, as a flag takes them.
 fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
+    if let Some(row) = option::of_factor(factor.name) {
+        return [if factor.name == "reuseport" { "off" } else { "auto" }, row.example];
+    }
     match (factor.kind, factor.name) {
         (_, "transport") if workload == Workload::Call => ["unix", "tcp"],
         (_, "profile") if workload == Workload::Call => ["echo", "rpc"],
@@ -21,7 +25,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (Kind::CallRate, _) => ["max", "20k"],
         (Kind::PowerOfTwo { .. }, _) => ["64", "1"],
         (Kind::Duration { .. }, _) => ["20ms", "1500us"],
-        (Kind::Rate, _) => ["max", "100M"],
+        (Kind::Rate { word }, _) => [word, "100M"],
         (Kind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
         (_, "role") => ["reader", "both"],
@@ -37,7 +41,6 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "rcvbuf_on") => ["listener", "client"],
         (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],
-        (_, "congestion") => ["auto", "reno"],
         (_, "mode") => ["checked", "ceiling"],
         (_, "user_data") => ["boxed", "none"],
         (_, "implementation") => ["raw", "io-uring"],

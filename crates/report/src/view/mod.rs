@@ -273,7 +273,7 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
         // Whatever a program takes.
         Kind::Value => None,
         Kind::Duration { .. } => Some("ns"),
-        Kind::Rate => Some("bytes/s"),
+        Kind::Rate { .. } => Some("bytes/s"),
         Kind::CallRate => Some("calls/s"),
         Kind::Count { .. } | Kind::PowerOfTwo { .. } | Kind::Switch { .. } | Kind::Name(_) => None,
     };

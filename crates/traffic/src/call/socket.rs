@@ -37,6 +37,7 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     let path = &call.path;
     let count = if listens_alone(path) { call.server_threads } else { 1 };
     let options = wanted(&path.options, (Setter::Server, Moment::Listening), &path.transport);
+    can_open_fast(path)?;
     let mut address = unbound(path)?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
@@ -50,6 +51,22 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
         listeners.push(socket.into());
     }
     Ok((listeners, told(&address)?))
+}
+
+/// Whether servers may let data in with the SYN, where that is requested: listeners accept `TCP_FASTOPEN` anyway.
+///
+/// # Errors
+/// [`Fault::Missing`] where the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
+fn can_open_fast(path: &PathSetup) -> Result<(), Fault> {
+    let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
+    let allowed = allowed.trim().parse::<u64>().unwrap_or(0);
+    if path.options.fastopen().is_none() || allowed & 2 != 0 {
+        return Ok(());
+    }
+    Err(Fault::Missing(format!(
+        "TCP_FASTOPEN: net.ipv4.tcp_fastopen is {allowed}, which allows it to clients alone: set it to 3 (sysctl -w \
+         net.ipv4.tcp_fastopen=3), or leave out --fastopen"
+    )))
 }
 
 /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{CallDatagrams, CallReport, EndRole, Engine, FdTable};
+use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine, FdTable};
 use bytegauge_sys::{descriptor_table, limit};
 
 use crate::astray;
@@ -20,6 +20,7 @@ use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
 use crate::ticket::SHOWN;
+use crate::transport::options;
 
 /// Descriptors that an end needs beside its connections.
 const OTHER_FILES: u64 = 64;
@@ -30,6 +31,8 @@ pub(super) struct ServerEnd {
     body: Body,
     /// Held by the threads alone once they run: a server that dies listens no more.
     listeners: Vec<Arc<OwnedFd>>,
+    /// The options in force on the first listening socket, of those that connections do not inherit.
+    of_listener: EffectiveOptions,
     /// Of datagrams of another host's: who is answered.
     guests: Option<Arc<GuestList>>,
     /// One for each thread of the end.
@@ -62,6 +65,9 @@ impl ServerEnd {
             enough_files(call.path.flows + call.idle_flows + call.competing_flows, each, body)?;
             listen(call)?
         };
+        let of_listener = listeners
+            .first()
+            .map(|listener| options::of_listener(listener.as_fd(), &call.path.transport, &call.path.options));
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
@@ -69,6 +75,7 @@ impl ServerEnd {
             setup: Arc::clone(setup),
             body,
             listeners: listeners.into_iter().map(Arc::new).collect(),
+            of_listener: of_listener.unwrap_or_default(),
             guests,
             shared: Vec::new(),
             abort: Arc::default(),
@@ -132,6 +139,9 @@ impl Duty for ServerEnd {
             died.then(|| Fault::Impossible("a thread died in the middle of serving calls".into()))
         };
         let fault = fault.or_else(died).or_else(|| self.shared.iter().find_map(|shared| shared.take_fault()));
+        for flow in &mut report.flows {
+            flow.options.levels.extend(self.of_listener.levels.clone());
+        }
         report.verified_bytes = self.shared.iter().map(|shared| shared.verified_bytes()).sum();
         report.call = Some(CallReport {
             calls: report.calls,

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::level::Kind;
-use bytegauge_model::option::{self as table, OPTIONS, OptionRow, Setter, When};
+use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
 use bytegauge_model::{EffectiveOptions, Level, Spec, Transport};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
 
@@ -34,11 +34,8 @@ pub(crate) fn wanted(requested: &Spec, (setter, moment): (Setter, Moment), trans
                 (Moment::Accepted, When::Early) => !transport.is_tcp(),
             }
     };
-    OPTIONS
-        .iter()
-        .filter(|row| (row.fits)(transport) && is_wanted(row))
-        .filter_map(|row| asked(row, requested))
-        .collect()
+    let rows = OPTIONS.iter().filter(|row| (row.fits)(transport) && is_wanted(row));
+    rows.filter_map(|row| Some(known(row, setter, transport).to(asked(row, requested)?))).collect()
 }
 
 /// Sets them all.
@@ -55,48 +52,74 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
     options.iter().try_for_each(|option| option::set(fd, option))
 }
 
-/// What is in force, of what was asked for and of what is always told.
+/// The values in force on a connection, a socket of datagrams or a pipe, of the options that were requested or that every
+/// report has.
 pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
-    let mut effective = EffectiveOptions::default();
     let is_told = |row: &&OptionRow| row.always || requested.get(row.factor) != Level::Absent;
-    for row in OPTIONS.iter().filter(is_told).filter(|row| (row.fits)(transport)) {
-        if let Ok(value) = option::read(fd, known(row)) {
-            effective.levels.insert(row.factor.to_owned(), level(row, value));
+    // A client has its own option where that of the server belongs to the listening socket.
+    let is_here = |row: &&OptionRow| !row.of_listener || (row.variant)(Setter::Client, transport).is_some();
+    read(fd, (Setter::Client, transport), requested, OPTIONS.iter().filter(is_told).filter(is_here))
+}
+
+/// The values in force on a listening socket, of the requested options that no accepted connection inherits.
+pub(crate) fn of_listener(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
+    let rows = OPTIONS.iter().filter(|row| row.of_listener && requested.get(row.factor) != Level::Absent);
+    read(fd, (Setter::Server, transport), requested, rows)
+}
+
+fn read<'a>(
+    fd: BorrowedFd<'_>,
+    (setter, transport): (Setter, &Transport),
+    requested: &Spec,
+    rows: impl Iterator<Item = &'a OptionRow>,
+) -> EffectiveOptions {
+    let mut effective = EffectiveOptions::default();
+    for row in rows.filter(|row| row.readable && (row.fits)(transport)) {
+        if let Ok(value) = option::read(fd, known(row, setter, transport)) {
+            effective.levels.insert(row.factor.to_owned(), level(row, value, requested));
         }
     }
     effective
 }
 
-/// The kernel's option of a row.
-fn known(row: &OptionRow) -> KernelOption {
-    let layer = match row.layer {
-        table::Layer::Socket => Layer::Socket,
-        table::Layer::Tcp => Layer::Tcp,
+/// The kernel's option of a row at an end.
+fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption {
+    let own = (row.name, row.layer, row.number, row.form);
+    let (name, layer, number, form) = (row.variant)(setter, transport).unwrap_or(own);
+    let layer = match layer {
+        OptionLayer::Socket => Layer::Socket,
+        OptionLayer::Ip => Layer::Ip,
+        OptionLayer::Ipv6 => Layer::Ipv6,
+        OptionLayer::Tcp => Layer::Tcp,
     };
-    let form = match row.form {
-        table::Form::Int if matches!(row.kind, Kind::Switch { .. }) => Form::Flag,
-        table::Form::Int => Form::Int,
-        table::Form::Text => Form::Text,
-        table::Form::Linger => Form::Linger,
-        table::Form::Pipe => Form::Pipe,
+    let form = match form {
+        ValueForm::Int if matches!(row.kind, Kind::Switch { .. }) => Form::Flag,
+        ValueForm::Int => Form::Int,
+        ValueForm::Flag => Form::Flag,
+        ValueForm::Long => Form::Long,
+        ValueForm::Text => Form::Text,
+        ValueForm::Linger => Form::Linger,
+        ValueForm::Pipe => Form::Pipe,
     };
-    KernelOption::new(row.name, layer, row.number, form, row.suffix)
+    KernelOption::new(name, layer, number, form, row.suffix)
 }
 
-/// The option as the level asks for it, in the kernel's units.
-fn asked(row: &OptionRow, requested: &Spec) -> Option<SocketOption> {
-    let value = match row.in_kernel_units(requested.get(row.factor)) {
+/// The requested value in the kernel's units.
+fn asked(row: &OptionRow, requested: &Spec) -> Option<Value> {
+    Some(match row.in_kernel_units(requested.get(row.factor)) {
         Level::Absent => return None,
         Level::Number(n) => Value::Number(n),
         Level::Switch(on) => Value::Switch(on),
         Level::Name(name) => Value::Text(name),
-    };
-    Some(known(row).to(value))
+    })
 }
 
-fn level(row: &OptionRow, value: Value) -> Level {
+/// The level of a value that was read.
+fn level(row: &OptionRow, value: Value, requested: &Spec) -> Level {
     match value {
         Value::Number(n) => Level::Number(n.saturating_mul(row.unit)),
+        // The option of this end only turns on what the other end has a number for.
+        Value::Switch(true) if requested.get(row.factor).number().is_some() => requested.get(row.factor),
         Value::Switch(on) => Level::Switch(on),
         Value::Text(name) => Level::Name(name),
     }
@@ -117,21 +140,50 @@ mod tests {
     fn kernel_receives_the_printed_number() {
         for row in OPTIONS {
             let level = row.kind.parse(row.example).unwrap();
-            let option = asked(row, &Spec::from([(row.factor, level.clone())])).unwrap();
+            let value = asked(row, &Spec::from([(row.factor, level.clone())])).unwrap();
             if let Level::Number(printed) = row.in_kernel_units(level) {
-                assert_eq!(option.value, Value::Number(printed), "{option}");
-                assert_eq!(option.to_string(), format!("{}={printed}{}", row.name, row.suffix));
+                assert_eq!(value, Value::Number(printed), "{}", row.name);
             }
         }
+    }
+
+    /// Units, against the manual pages and the kernel's headers.
+    #[test]
+    fn a_level_is_passed_in_the_units_of_the_option() {
+        let check = |factor: &str, level: &str, transport: &str, expected: &str| {
+            let row = bytegauge_model::option::of_factor(factor).unwrap();
+            let level = row.kind.parse(level).unwrap();
+            let [setter, ..] = (row.sites)(&Spec::default()).0 else { panic!("nobody sets {factor}") };
+            assert_eq!(set(&[(factor, level)], *setter, Moment::Own, transport), expected);
+        };
+        check("busy_poll", "50us", "tcp", "SO_BUSY_POLL=50us");
+        check("busy_poll_budget", "8", "udp", "SO_BUSY_POLL_BUDGET=8");
+        check("prefer_busy_poll", "on", "udp", "SO_PREFER_BUSY_POLL=true");
+        check("pacing_rate", "8Mbit", "tcp", "SO_MAX_PACING_RATE=1000000");
+        check("delack_max", "40ms", "tcp", "TCP_DELACK_MAX_US=40000us");
+        check("rto_min", "40ms", "tcp", "TCP_RTO_MIN_US=40000us");
+        check("rto_max", "5s", "tcp6", "TCP_RTO_MAX_MS=5000ms");
+        check("tx_delay", "1ms", "tcp", "TCP_TX_DELAY=1000us");
+        check("txrehash", "off", "tcp", "SO_TXREHASH=false");
+        check("tos", "184", "udp", "IP_TOS=184");
+        check("tos", "184", "tcp6", "IPV6_TCLASS=184");
+        check("tos", "184", "unix", "");
+        check("defer_accept", "1", "tcp", "TCP_DEFER_ACCEPT=1s");
+        check("fastopen", "256", "tcp", "TCP_FASTOPEN_CONNECT=256");
+        check("notsent_lowat", "16K", "tcp", "TCP_NOTSENT_LOWAT=16384");
+        check("rcvbuf", "64K", "unix", "SO_RCVBUF=65536");
+        check("linger", "1", "tcp", "SO_LINGER=1s");
+        check("pipe_size", "64K", "pipe", "F_SETPIPE_SZ=65536");
     }
 
     /// The numbers of the table against those that `sys` has from libc.
     #[test]
     fn one_option_has_one_number() {
-        use option::{CONGESTION, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER};
-        let in_sys = [CONGESTION, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER];
-        for of_libc in in_sys {
-            assert_eq!(OPTIONS.iter().map(known).find(|known| known.name == of_libc.name), Some(of_libc));
+        use option::{CONGESTION, DEFER_ACCEPT, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER};
+        let (ends, tcp) = (Setter::Server, &Transport::Tcp);
+        for of_libc in [CONGESTION, DEFER_ACCEPT, LINGER, NO_DELAY, RECEIVE_BUFFER, REUSE_PORT, SEND_BUFFER] {
+            let of_table = OPTIONS.iter().map(|row| known(row, ends, tcp)).find(|known| known.name == of_libc.name);
+            assert_eq!(of_table, Some(of_libc));
         }
     }
 

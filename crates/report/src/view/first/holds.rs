@@ -172,11 +172,8 @@ fn loopback(view: &View) -> Option<String> {
 
 /// Whether the kernel's own interface stood in for a network.
 pub fn is_loopback(levels: &Spec) -> bool {
-    let is_network = levels.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
-    let is_here = levels.far().is_none() && levels.relay_host().is_none() && levels.emulated_link().is_none();
     // A condition that only an import knows says where it was measured, which was not this machine's loopback.
-    let known = levels.iter().all(|(name, _)| factor::find(name).is_some());
-    is_network && is_here && known && levels.connect().is_none()
+    levels.is_over_loopback() && levels.iter().all(|(name, _)| factor::find(name).is_some())
 }
 
 /// The ages of connections where questions differ in them: one range for all would be true of none.
