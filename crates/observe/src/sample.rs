@@ -115,7 +115,7 @@ fn follow(
 ) -> io::Result<(u64, bool, Option<u32>)> {
     let (mut calls, mut ended, mut foreign) = (0, false, None);
     let mut letting_go: Option<Instant> = None;
-    while !tracer.traces_nobody() {
+    while !tracer.has_no_threads() {
         let enough = calls >= CALLS_MAX || foreign.is_some() || over.load(Ordering::Relaxed);
         match letting_go {
             None if enough => {
@@ -139,7 +139,7 @@ fn follow(
                 counted.gone(*who, status.is_some());
             }
             Seen::Executed(who) => counted.executed(*who),
-            Seen::Foreign(who) => foreign = Some(*who),
+            Seen::OtherArchitecture(who) => foreign = Some(*who),
         })?;
     }
     Ok((calls, ended, foreign))

@@ -48,7 +48,7 @@ pub struct EndedChild {
     pub pid: u32,
     /// How it ended.
     pub status: ExitStatus,
-    /// What it has used.
+    /// Resources it has used.
     pub used: ProcessUse,
 }
 

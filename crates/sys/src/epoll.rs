@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_reported_again_and_an_edge_is_not() {
+    fn levels_are_reported_again_edges_are_not() {
         for (ready, again) in [(Ready::READ, 1), (Ready::READ | Ready::EDGE, 0)] {
             let (left, right) = UnixStream::pair().unwrap();
             let epoll = Epoll::new().unwrap();

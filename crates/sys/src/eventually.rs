@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
         thread::yield_now();
     }
 }

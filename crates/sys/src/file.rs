@@ -106,7 +106,7 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
     let mut cached = 0;
     for start in (0..mapping.len_bytes).step_by(WINDOW_PAGES * page_bytes) {
         let len = (mapping.len_bytes - start).min(WINDOW_PAGES * page_bytes);
-        // SAFETY: the window lies inside the mapping and begins on a page; the kernel writes one
+        // SAFETY: the window is inside the mapping and begins on a page; the kernel writes one
         // byte per page of it, at most WINDOW_PAGES, and touches no mapped byte.
         outcome::of(unsafe { libc::mincore(mapping.start.byte_add(start), len, resident.as_mut_ptr().cast()) })?;
         // Only the lowest bit is defined.

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_end_of_a_connection_is_found_with_its_holder() {
+    fn the_peer_socket_is_found_with_its_process() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = listener.accept().unwrap().0;

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_cross_a_socket_and_the_end_is_zero() {
+    fn bytes_cross_a_socket_until_zero() {
         let (left, right) = UnixStream::pair().unwrap();
         assert_eq!(write(left.as_fd(), b"hello").unwrap(), 5);
         shutdown(left.as_fd(), Shutdown::Write).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_takes_a_part_and_then_refuses() {
+    fn a_full_socket_takes_a_part_then_refuses() {
         let (left, _right) = UnixStream::pair().unwrap();
         set_nonblocking(left.as_fd(), true).unwrap();
         let bytes = vec![7u8; 8 << 20];

@@ -55,7 +55,7 @@ pub enum Form {
     Text,
     /// `struct linger`.
     Linger,
-    /// Of a pipe: fcntl(2).
+    /// A pipe's option, set by fcntl(2).
     Pipe,
 }
 

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_process_is_dead_before_it_is_waited_for() {
+    fn ended_process_is_dead_before_the_wait() {
         let mut child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
         let owner = OwnerProcess { pid: child.id(), start_ticks: start_ticks(child.id()).unwrap() };
         assert!(owner.is_alive());

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_up_to_powers_of_two_pages() {
+    fn sizes_are_powers_of_two_pages() {
         let page = 4096.max(page_size());
         check_size(1, page);
         check_size(page, page);

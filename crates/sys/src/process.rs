@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_dies_with_the_thread_that_spawned_it() {
+    fn a_child_dies_with_its_spawning_thread() {
         let spawn = || die_with_parent(&mut sleeper()).spawn().unwrap();
         let mut child = thread::spawn(spawn).join().unwrap();
         // The test hangs if the signal does not arrive.

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_on_one_cpu_wait_for_each_other() {
+    fn two_threads_share_one_cpu() {
         let cpu = crate::affinity::allowed_cpus().unwrap()[0];
         let burn = move || {
             crate::affinity::pin_thread(&[cpu]).unwrap();

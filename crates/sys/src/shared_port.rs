@@ -18,7 +18,7 @@ use crate::sockopt::{self, Name};
 /// `BPF_RET | BPF_K` (linux/bpf_common.h): returns a constant.
 const RETURN: u16 = 0x06;
 
-/// Size of a control message with one descriptor, in words: larger than its header of 16 bytes and the descriptor
+/// Size of a control message with one descriptor, in machine words: larger than its header of 16 bytes and the descriptor
 /// (cmsg(3)).
 type ControlWords = [u64; 4];
 

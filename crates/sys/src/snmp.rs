@@ -1,12 +1,13 @@
 //! The kernel's own counts of UDP in this network namespace (`/proc/net/snmp`, `/proc/net/snmp6`), and some of TCP
 //! (`/proc/net/netstat`).
 //!
-//! Beside them stands what the machine dropped before any protocol saw it (`/proc/net/softnet_stat`).
+//! In addition, packets that the machine dropped before any protocol processed them (`/proc/net/softnet_stat`).
 //!
-//! They say where datagrams died that no socket of ours can tell of, how often an end waited for the other's timer, and
-//! how often a connection found no room at a listener.
-//! They count the whole namespace, so whoever else speaks UDP or TCP is in them. A packet that was joined or not yet cut counts once for each of its
-//! datagrams in `OutDatagrams` and `InDatagrams` where the kernel cuts it, and once where it does not.
+//! The counts show where datagrams were lost that no socket of a trial reports, how often an end waited for the other's
+//! timer, and how often a connection found no room at a listener.
+//!
+//! They cover the whole namespace, so they include UDP and TCP traffic of other programs. A packet that was joined, or
+//! not yet segmented, counts once per datagram in `OutDatagrams` and `InDatagrams` if the kernel segments it, else once.
 
 use std::fs;
 use std::io;
@@ -20,7 +21,7 @@ pub struct UdpCounts {
     pub received: u64,
     /// Sent (`OutDatagrams`).
     pub sent: u64,
-    /// Came for a port that nobody has (`NoPorts`).
+    /// Arrived for a port without a socket (`NoPorts`).
     pub no_port: u64,
     /// Could not be delivered for any other reason (`InErrors`); holds those below that are received.
     pub receive_errors: u64,
@@ -35,7 +36,7 @@ pub struct UdpCounts {
 }
 
 impl UdpCounts {
-    /// What was counted since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &UdpCounts) -> UdpCounts {
         let gained = |of: fn(&UdpCounts) -> u64| of(self).saturating_sub(of(earlier));
@@ -99,7 +100,7 @@ pub struct TcpCounts {
 }
 
 impl TcpCounts {
-    /// What was counted since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &TcpCounts) -> TcpCounts {
         let gained = |of: fn(&TcpCounts) -> Option<u64>| Some(of(self)?.saturating_sub(of(earlier)?));
@@ -124,12 +125,12 @@ pub fn read_tcp() -> io::Result<TcpCounts> {
     Ok(TcpCounts::of(&fs::read_to_string("/proc/net/netstat")?))
 }
 
-/// Packets that the machine dropped because a CPU's queue of what has arrived was full (`net.core.netdev_max_backlog`), all
-/// CPUs and network namespaces together: what is sent over loopback waits there too.
+/// Packets that the machine dropped because a CPU's backlog queue was full (`net.core.netdev_max_backlog`), summed over
+/// all CPUs and network namespaces. Packets sent over loopback pass through this queue too.
 ///
 /// # Errors
 ///
-/// The file's error, and `InvalidData` where it reads otherwise than expected.
+/// The file's error, and `InvalidData` if its format is unexpected.
 pub fn backlog_drops() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/net/softnet_stat")?;
     dropped(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -199,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts_what_finds_no_room_at_a_listener() {
+    fn kernel_counts_overflows_of_a_listener() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it sets the backlog anew.
+        // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it changes the backlog.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let address = listener.local_addr().unwrap();
         let before = read_tcp().unwrap();
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_a_full_backlog_dropped_are_counted_over_the_cpus() {
+    fn backlog_drops_are_summed_over_cpus() {
         let text = "0000b1e5 0000000a 00000000 00000000\n00001000 000000ff 00000002 00000000\n";
         assert_eq!(dropped(text), Some(265));
         assert_eq!(dropped("0000b1e5\n"), None);

@@ -1,4 +1,4 @@
-//! The calls of a server and its clients beside read(2) and write(2): accepting, what became of a connection
+//! System calls of a server and its clients other than read(2) and write(2): accepting, the result of a connection
 //! attempt, and waiting for one socket.
 //!
 //! Options such as `SO_LINGER`, `SO_REUSEPORT` and `SO_BUSY_POLL` are in [`crate::option`].
@@ -13,7 +13,7 @@ use crate::sockopt::{self, Name};
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
 
-/// What one socket is waited for.
+/// The event that a wait for one socket ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Bytes, the end of the stream, or a connection to accept.
@@ -22,11 +22,11 @@ pub enum Until {
     Writable,
     /// Either.
     Either,
-    /// The end of what the peer has to say, or of the connection: as readable, and nothing else is.
+    /// The end of the peer's stream, or of the connection: as readable, and nothing else is.
     PeerShut,
 }
 
-/// What a wait for one socket found.
+/// The result of a wait for one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// A receive would not block; it may return an error.
@@ -46,11 +46,11 @@ pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd
     // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)).
     let fd =
         outcome::of(unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })?;
-    // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether an error says that descriptors or memory have run out: trying again at once would only spin.
+/// Whether an error means that descriptors or memory have run out: trying again at once would only spin.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
@@ -66,7 +66,7 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     sockopt::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
 }
 
-/// Sends on a connected socket (send(2)), as the socket blocks or not: what write(2) does, without its detour
+/// Sends on a connected socket (send(2)), as the socket blocks or not: the same as write(2), without its detour
 /// through the file layer. `SIGPIPE` is not raised.
 ///
 /// # Errors
@@ -123,7 +123,7 @@ pub fn peek(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     receive_with(fd, buffer, flags)
 }
 
-/// Whether an error says that the descriptor is no socket.
+/// Whether an error means that the descriptor is no socket.
 #[must_use]
 pub fn is_no_socket(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOTSOCK)
@@ -168,7 +168,7 @@ fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()
     sockopt::write_bytes(fd, name, &value)
 }
 
-/// Waits until a socket is ready, for at most so many nanoseconds (ppoll(2)). `None`: the time is over.
+/// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)). `None`: the time is over.
 ///
 /// # Errors
 ///
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_refuses_at_once_although_it_blocks() {
+    fn a_full_blocking_socket_refuses_at_once() {
         let (left, _right) = UnixStream::pair().unwrap();
         let bytes = vec![0; 1 << 20];
         while send_now(left.as_fd(), &bytes).is_ok() {}

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sockopt::{self, Name};
 
-/// The numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes but for
+/// The numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except
 /// the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketMemory {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_writer_is_charged_until_the_reader_has_read() {
+    fn a_unix_writer_is_charged_until_the_read() {
         let (left, right) = UnixStream::pair().unwrap();
         calls::write(left.as_fd(), &[1; 1000]).unwrap();
         assert_eq!(queued_in(right.as_fd()).unwrap(), 1000);

@@ -1,14 +1,14 @@
 //! Sockets that the kernel redirects to one another: two maps of sockets, and a program of fourteen instructions that
 //! names, for what arrives at one socket, the other one (bpf(2), `BPF_PROG_TYPE_SK_SKB`; net/core/sock_map.c).
 //!
-//! The end of a stream may arrive as a segment of its own, without a byte. The program drops it, which concerns nobody: the
-//! kernel has noted the end already. Redirected, nothing could be sent of it, which the kernel takes for a failure of the other
-//! socket: it reports `EPIPE` there, and passes on no more (net/core/skmsg.c, `sk_psock_backlog`).
+//! The end of a stream may arrive as a segment of its own, without a byte. The program drops it; nothing is lost, since
+//! the kernel has noted the end already. If it were redirected, the kernel would find nothing to send and take that for
+//! a failure of the other socket: it reports `EPIPE` there, and redirects nothing more (net/core/skmsg.c, `sk_psock_backlog`).
 //!
-//! One map holds where to, by the cookie of the socket at which bytes arrive; the other one holds the sockets whose bytes
-//! the program sees. With a single map bytes that arrive between two entries are dropped, for their target is not there.
+//! One map holds the targets, by the cookie of the socket at which bytes arrive; the other one holds the sockets whose
+//! bytes the program sees. With a single map, bytes that arrive between two entries are dropped: their target is missing.
 //!
-//! Never looks at a byte, and never knows when all have passed: `TCP_INFO` of both sockets does.
+//! Never reads a byte, and cannot tell when all bytes have passed: `TCP_INFO` of both sockets tells.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -18,8 +18,8 @@ use crate::outcome;
 use crate::sockopt::{self, Name};
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
-/// Since which Linux, major and minor, redirection is sound: before, a direction whose socket had been full could wait for ever,
-/// since nobody looked again (`sk_psock_backlog` of net/core/skmsg.c, a delayed work since then).
+/// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
+/// could wait for ever, since the kernel did not check it again (`sk_psock_backlog` of net/core/skmsg.c uses delayed work now).
 pub const SINCE: (u32, u32) = (6, 6);
 
 /// How often the program is offered again to a kernel that was interrupted.
@@ -105,7 +105,7 @@ pub struct SockMap {
 }
 
 impl SockMap {
-    /// Room for so many directions. A socket that is closed leaves by itself.
+    /// Makes maps with room for `most` directions. A closed socket leaves them by itself.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl SockMap {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if the peer of either has said its end already: then nothing is redirected. `E2BIG` without room.
+    /// `EOPNOTSUPP` if the peer of either has ended its stream already: then nothing is redirected. `E2BIG` without room.
     pub fn redirect(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
         let cookie = cookie(from)?;
         let enter = |map: &OwnedFd, socket: BorrowedFd<'_>| {
@@ -152,8 +152,8 @@ impl SockMap {
         // The target is there before anything is looked at.
         enter(&self.targets, to)?;
         enter(&self.armed, from)?;
-        // Bytes that arrived before wake nobody. Setting the low-water mark wakes the reader if it is reached (net/ipv4/tcp.c,
-        // `tcp_set_rcvlowat`).
+        // Bytes that arrived before wake no reader. Setting the low-water mark wakes the reader if it is reached
+        // (net/ipv4/tcp.c, `tcp_set_rcvlowat`).
         sockopt::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
     }
 }
@@ -166,7 +166,7 @@ fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
 
 fn descriptor(command: libc::c_long, attributes: &Attributes) -> io::Result<OwnedFd> {
     let fd = call(command, attributes)?;
-    // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use crate::tcp_pair::tcp_pair;
 
     #[test]
-    fn bytes_before_and_after_go_to_the_other_socket() {
+    fn bytes_before_and_after_are_redirected() {
         let map = match SockMap::new(4) {
             Ok(map) => map,
             Err(error) => return eprintln!("SKIPPED: no sockmap here: {error}"),

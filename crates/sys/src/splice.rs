@@ -14,12 +14,12 @@ use crate::outcome;
 
 /// Moves at most `most` bytes from one descriptor to another, of which at least one is a pipe; 0 at the end of the
 /// stream. Blocks as the sockets do, and for a pipe that is full or empty unless that one does not block.
-/// `more` says that more follows at once (`SPLICE_F_MORE`, which a socket treats as `MSG_MORE`).
+/// `more` announces that more follows at once (`SPLICE_F_MORE`, which a socket treats as `MSG_MORE`).
 ///
 /// # Errors
 ///
 /// `EINVAL` if neither is a pipe, or one cannot be spliced; otherwise the kernel's error untouched, `EINTR` and
-/// `EAGAIN` included. What a socket of which the peer is gone raises as `SIGPIPE`, Rust's runtime ignores.
+/// `EAGAIN` included. A socket whose peer is gone raises `SIGPIPE`, which Rust's runtime ignores.
 #[inline]
 pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
     let flags = if more { libc::SPLICE_F_MORE } else { 0 };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_from_socket_to_socket_through_a_pipe() {
+    fn bytes_pass_between_sockets_through_a_pipe() {
         check(|from, to| splice(from, to, 1 << 16, false));
         check(|from, to| sendfile(from, to, 1 << 16));
     }

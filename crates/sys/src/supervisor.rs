@@ -105,7 +105,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // What cannot be ended was reported by an earlier sweep, or is tried again by the next start.
+        // Processes that cannot be ended were reported by an earlier sweep, or the next start tries again.
         let _ = self.sweep(Duration::ZERO);
         let _ = set_death_signal(self.death_signal);
     }
@@ -113,9 +113,9 @@ impl Drop for Supervisor {
 
 fn not_ended(pids: &[u32]) -> io::Error {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    let said =
+    let message =
         format!("processes that a program left behind cannot be killed: end them by hand (pid {})", pids.join(", "));
-    io::Error::new(io::ErrorKind::TimedOut, said)
+    io::Error::new(io::ErrorKind::TimedOut, message)
 }
 
 /// Puts the caller's name into the environment of the program that `command` will start.
@@ -216,8 +216,8 @@ mod tests {
         let name = "supervisor::tests::supervisor_ends_every_descendant";
         let own = std::env::current_exe().unwrap();
         let output = Command::new(own).args(["--exact", name, "--ignored"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
     }
 
     #[test]

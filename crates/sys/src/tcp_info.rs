@@ -1,11 +1,11 @@
-//! What TCP knows about one connection: `TCP_INFO`.
+//! The kernel's state of one TCP connection: `TCP_INFO`.
 //!
 //! Two uses: its byte counts are an account of what crossed a connection that is independent of
 //! our own counting, and its times tell what limited a sender.
 //!
 //! The structure has grown with the kernel (struct tcp_info, include/uapi/linux/tcp.h): fields
-//! are only ever appended, and the kernel says how many bytes it filled. So it is read as bytes
-//! at fixed offsets, and a field that an older kernel does not know is `None` instead of zero.
+//! are only ever appended, and the kernel returns how many bytes it filled. So it is read as bytes
+//! at fixed offsets, and a field that an older kernel does not have is `None` instead of zero.
 //!
 //! Never touches the connection. Never corrects for the SYN and the FIN, which occupy a sequence
 //! number each and are counted as follows (checked by the tests below): `bytes_received` counts
@@ -19,7 +19,7 @@ use crate::sockopt::{self, Name};
 
 /// A snapshot of one connection. Counts run since the connection was made.
 ///
-/// A field is `None` if the kernel is too old to know it.
+/// A field is `None` if the kernel is too old to have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The state, as `TCP_ESTABLISHED` (include/net/tcp_states.h).
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_agree_with_libc_where_it_knows_the_field() {
+    fn offsets_agree_with_libc() {
         assert_eq!(offset::LAST_ACK, offset_of!(libc::tcp_info, tcpi_last_ack_recv));
         assert_eq!(offset::TOTAL_RETRANS, offset_of!(libc::tcp_info, tcpi_total_retrans));
     }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_accepted_does_not_count_its_syn() {
+    fn accepting_end_does_not_count_its_syn() {
         let (client, server) = tcp_pair();
         assert_eq!(write(server.as_fd(), b"12345").unwrap(), 5);
         drain(&client, 5);

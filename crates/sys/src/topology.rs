@@ -21,7 +21,7 @@ use crate::{affinity, cpu_list};
 pub struct CpuPlace {
     /// The kernel's number of the CPU (hardware thread).
     pub cpu: usize,
-    /// Physical package (socket). 0 where the platform does not say.
+    /// Physical package (socket). 0 where the platform does not report it.
     pub package: usize,
     /// Physical core, named by its lowest-numbered CPU, since the kernel's `core_id` is unique
     /// only within a package or die.
@@ -122,7 +122,7 @@ impl Topology {
         Ok(Self { cpus })
     }
 
-    /// All pairs of CPUs that stand in the relation, the smaller number first.
+    /// All pairs of CPUs in this relation, the smaller number first.
     ///
     /// The order serves parallel flows: take pairs from the front. First come pairs that share no
     /// physical core with an earlier one, then pairs that share no CPU, then the rest. Among
@@ -148,7 +148,7 @@ impl Topology {
     }
 
     fn candidates(&self, relation: Relation) -> Vec<(CpuPlace, CpuPlace)> {
-        let stands = |a: &CpuPlace, b: &CpuPlace| match relation {
+        let is_related = |a: &CpuPlace, b: &CpuPlace| match relation {
             Relation::SameCpu => a.cpu == b.cpu,
             Relation::SmtSibling => a.cpu < b.cpu && a.core == b.core,
             Relation::CrossCore => a.cpu < b.cpu && a.core != b.core,
@@ -156,7 +156,7 @@ impl Topology {
         };
         let mut pairs = Vec::new();
         for a in &self.cpus {
-            pairs.extend(self.cpus.iter().filter(|b| stands(a, b)).map(|b| (*a, *b)));
+            pairs.extend(self.cpus.iter().filter(|b| is_related(a, b)).map(|b| (*a, *b)));
         }
         pairs
     }
@@ -208,7 +208,7 @@ fn read_package(path: &Path) -> Result<usize, TopologyError> {
     let Ok(number) = text.trim().parse::<i64>() else {
         return Err(TopologyError::Malformed { path: path.to_owned(), text });
     };
-    // −1 means that the platform does not say (the ABI document named above).
+    // −1 means that the platform does not report it (the ABI document named above).
     Ok(usize::try_from(number).unwrap_or(0))
 }
 
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn cross_core_stays_on_a_node_and_leads_with_disjoint_pairs() {
+    fn cross_core_begins_with_disjoint_pairs() {
         let expected = [(0, 1), (2, 3), (4, 5), (6, 7), (0, 5), (1, 4), (2, 7), (3, 6)];
         check(&two_nodes(), Relation::CrossCore, &expected);
     }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn node_directories_are_told_from_others() {
+    fn node_directories_are_recognised() {
         assert_eq!(node_number("node12"), Some(12));
         assert_eq!(node_number("nodes"), None);
         assert_eq!(node_number("topology"), None);

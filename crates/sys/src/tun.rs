@@ -1,6 +1,6 @@
 //! A TUN device: a network interface whose packets a process reads and writes (Documentation/networking/tuntap.rst).
 //!
-//! Before each packet stands what is said of it ([`Offload`]): the kernel leaves trains of TCP segments uncut, and takes them so.
+//! A header precedes each packet ([`Offload`]), so the kernel passes TCP segments in trains, without segmenting them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -10,12 +10,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::interface::{self, PointToPoint};
 use crate::outcome;
 
-/// A device. It leaves with whoever holds it.
+/// A TUN device. It exists as long as this value.
 #[derive(Debug)]
 pub struct Tun {
     device: File,
     name: &'static str,
-    /// `/proc/net/dev` of the network that the device is in: an open file goes on to show that one, wherever its reader goes.
+    /// `/proc/net/dev` of the device's network: an open file keeps showing that network, whichever network its reader enters.
     counters: File,
 }
 
@@ -48,7 +48,7 @@ impl Tun {
     /// Gives the network a packet or a train; it is received before this returns.
     ///
     /// # Errors
-    /// `EINVAL` for what is no packet, `EIO` where the device was taken out of service.
+    /// `EINVAL` if `packet` is no packet, `EIO` where the device was taken out of service.
     pub fn give(&self, packet: &[u8]) -> io::Result<()> {
         (&self.device).write(packet).map(drop)
     }
@@ -56,13 +56,12 @@ impl Tun {
     /// Packets that were dropped, since the device is there, because those before them were not taken.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not report it.
     pub fn dropped(&mut self) -> io::Result<u64> {
         self.counters.rewind()?;
         let mut text = String::new();
         self.counters.read_to_string(&mut text)?;
-        dropped(&text, self.name)
-            .ok_or_else(|| io::Error::other(format!("/proc/net/dev does not tell of {}", self.name)))
+        dropped(&text, self.name).ok_or_else(|| io::Error::other(format!("/proc/net/dev does not list {}", self.name)))
     }
 }
 
@@ -72,11 +71,11 @@ pub const PREFIX: usize = 10;
 /// The most that is taken at once, bytes: a train is as long as an IP packet may be.
 pub const TAKEN_MAX: usize = PREFIX + 65_536;
 
-/// What is said of a packet before it: what a network card would still have to do to it.
+/// The header of a packet: the work that a network card would still have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload([u8; PREFIX]);
 
-/// Where its parts stand: the kind of a train, how long its headers are, and how much each of its segments carries.
+/// Offsets of its fields: the kind of a train, the length of its headers, and the payload bytes of each segment.
 const KIND: usize = 1;
 const HEADERS: usize = 2;
 const SEGMENT: usize = 4;
@@ -86,17 +85,17 @@ const NO_TRAIN: u8 = 0;
 const TRAIN: u8 = 1;
 
 impl Offload {
-    /// What is said before a packet; of a message without it, that it is one packet.
+    /// The header at the front of a message; the header of a single packet if the message is too short.
     pub fn of(message: &[u8]) -> Offload {
         Offload(message.first_chunk().copied().unwrap_or_default())
     }
 
-    /// What each segment of a train carries but the last, bytes; `None` of one packet.
+    /// Payload bytes of each segment of a train except the last; `None` for a single packet.
     pub fn segment_bytes(self) -> Option<usize> {
         (self.0[KIND] != NO_TRAIN).then(|| u16::from_ne_bytes([self.0[SEGMENT], self.0[SEGMENT + 1]]).into())
     }
 
-    /// The same said of a piece of a train, with headers of so many bytes: of several segments of it, or of one packet.
+    /// The header for a piece of a train, with `headers` bytes of packet headers: several segments, or a single packet.
     #[must_use]
     pub fn of_piece(mut self, headers: u16, segment: Option<u16>) -> Offload {
         self.0[KIND] = if segment.is_some() { TRAIN } else { NO_TRAIN };
@@ -105,7 +104,7 @@ impl Offload {
         self
     }
 
-    /// Its bytes, to stand before the packet.
+    /// Its bytes, which precede the packet.
     pub fn bytes(&self) -> &[u8; PREFIX] {
         &self.0
     }
@@ -123,10 +122,10 @@ fn dropped(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(counts)?.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Waits until any of these can be read, for at most so many nanoseconds (ppoll(2)): which of them can.
+/// Waits up to `timeout_ns` nanoseconds until a descriptor can be read (ppoll(2)). Returns which of them can.
 ///
 /// # Errors
-/// What ppoll(2) says; `Interrupted` by a signal.
+/// The error of ppoll(2); `Interrupted` by a signal.
 pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64>) -> io::Result<[bool; N]> {
     let mut polled = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let timeout = timeout_ns.map(|ns| libc::timespec {
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_tells_what_it_did_not_send() {
+    fn drops_of_an_interface_are_read() {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  far0: \
                     0 0 0 0 0 0 0 0 900 10 0 77 0 0 0 0\n";
         assert_eq!((dropped(text, "far0"), dropped(text, "lo"), dropped(text, "far")), (Some(77), Some(12), None));
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_train_is_said_to_be_a_train_or_a_packet() {
+    fn a_piece_has_the_header_of_its_kind() {
         let packet = Offload::of(&[]);
         let train = packet.of_piece(52, Some(1448));
         assert_eq!((packet.segment_bytes(), train.segment_bytes()), (None, Some(1448)));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_be_read_is_told_and_nobody_is_waited_for_longer_than_asked() {
+    fn readable_returns_ready_ends_within_the_timeout() {
         let (reader, mut writer) = io::pipe().unwrap();
         assert_eq!(readable([reader.as_fd()], Some(1)).unwrap(), [false]);
         writer.write_all(b"x").unwrap();

@@ -80,7 +80,6 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/store/src/cell.rs",
     "crates/store/src/import",
     "crates/store/tests/all",
-    "crates/sys",
     "crates/traffic",
     "crates/wire",
     "deny.toml",

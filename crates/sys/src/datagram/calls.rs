@@ -1,6 +1,6 @@
 //! The system calls that move datagrams.
 //!
-//! Miri does not run these system calls, so a stand-in plays the kernel: it reads and writes the memory that the
+//! Miri does not run these system calls, so a substitute plays the kernel: it reads and writes the memory that the
 //! headers point to. So Miri checks the pointers.
 
 #[cfg(not(miri))]

@@ -74,7 +74,7 @@ impl Inbox {
         self.reset(1);
         let header = self.headers.at(0);
         // SAFETY: the header points to one iovec over the first slot, to room for an address or none, and to a
-        // control buffer, each as long as it says; all are owned by `self`, which is borrowed exclusively.
+        // control buffer, each of the length it states; all are owned by `self`, which is borrowed exclusively.
         // MSG_TRUNC asks for the message's real length (recv(2)).
         let len =
             outcome::of_count(unsafe { calls::recvmsg(fd.as_raw_fd(), &raw mut (*header).msg_hdr, libc::MSG_TRUNC) })?;

@@ -34,7 +34,7 @@ fn an_inbox_is_filled_again_and_again() {
 }
 
 #[test]
-fn an_outbox_is_written_and_sent_again_and_again() {
+fn an_outbox_is_written_and_sent_repeatedly() {
     let mut outbox = Outbox::new(2, 50);
     let peer = PeerAddress::from(std::net::SocketAddr::from(([127, 0, 0, 1], 9)));
     for len in [50, 3] {

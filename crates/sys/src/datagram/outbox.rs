@@ -108,7 +108,7 @@ impl Outbox {
     pub fn send_one(&mut self, fd: BorrowedFd<'_>, slot: usize) -> io::Result<usize> {
         let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec inside the slot, to an address or none, and to control
-        // messages, each as long as it says; all are owned by `self`. The kernel only reads them.
+        // messages, each of the length it states; all are owned by `self`. The kernel only reads them.
         outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
     }
 

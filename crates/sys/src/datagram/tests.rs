@@ -120,7 +120,7 @@ fn received_messages_are_sent_back_in_place() {
 }
 
 #[test]
-fn a_send_is_cut_and_a_receive_is_joined() {
+fn sends_are_segmented_and_receives_joined() {
     let (left, right) = udp();
     option::set(right.as_fd(), &option::UDP_COALESCE.to(true)).unwrap();
     let mut outbox = Outbox::new(1, 2500);
@@ -136,7 +136,7 @@ fn a_send_is_cut_and_a_receive_is_joined() {
 }
 
 #[test]
-fn a_receiver_that_does_not_join_gets_each_datagram() {
+fn without_gro_each_datagram_arrives_alone() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 2500);
     outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_tree_begins_at_its_mount() {
+    fn a_subtree_begins_at_its_mount() {
         let mounts = "9 8 0:1 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
         check("0::/docker/x/y\n", mounts, Some((2, "/sys/fs/cgroup", "/y")));
         check("0::/docker/x\n", mounts, Some((2, "/sys/fs/cgroup", "")));

@@ -81,7 +81,7 @@ full avg10=0.00 avg60=0.00 avg300=0.00 total=7
     }
 
     #[test]
-    fn an_old_kernel_has_one_line_for_the_cpu() {
+    fn an_old_kernel_has_one_cpu_line() {
         let stalls = parse("some avg10=1.00 avg60=0 avg300=0 total=1\n");
         assert!(stalls.some.is_some() && stalls.full.is_none());
         assert_eq!(parse("nonsense"), Stalls::default());

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A procfs file whose text is generated anew by each read from its start.
+/// A procfs file whose text the kernel generates at each read from its start.
 #[derive(Debug)]
 pub(super) struct OpenText {
     file: File,
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_larger_than_the_buffer_is_read_whole() {
+    fn a_text_larger_than_the_buffer_is_read() {
         let scratch = Scratch::new();
         let long = "0123456789".repeat(100);
         scratch.file("long", &long);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_text_leaves_no_rest_of_the_longer() {
+    fn a_shorter_text_replaces_a_longer_one() {
         let scratch = Scratch::new();
         scratch.file("text", "long text");
         let path = scratch.path().join("text");

@@ -47,11 +47,7 @@ struct SetupPart {
 const PARTS: &[SetupPart] = &[
     SetupPart { asked: |setup| setup.single_issuer, name: "single-issuer", since: "6.1" },
     SetupPart { asked: |setup| setup.coop, name: "coop", since: "5.19" },
-    SetupPart {
-        asked: |setup| setup.sqpoll,
-        name: "sqpoll",
-        since: "5.13, and neither single-issuer nor coop beside it",
-    },
+    SetupPart { asked: |setup| setup.sqpoll, name: "sqpoll", since: "5.13, without single-issuer and coop" },
     SetupPart { asked: |setup| setup.no_sqarray, name: "no-sqarray", since: "6.6" },
     SetupPart { asked: |setup| setup.registered, name: "registered", since: "5.18" },
 ];

@@ -1,11 +1,11 @@
-//! The system calls that move bytes, wait for them, or end a descriptor: their numbers, and where their arguments hold what.
+//! The system calls that move bytes, wait for them, or close a descriptor: their numbers and the layout of their arguments.
 //!
 //! Numbers are those of this machine's own architecture; those that it does not have are left out (aarch64 has no poll(2)).
-//! Never reads memory of anybody.
+//! Never reads the memory of another process.
 
 use libc::c_long;
 
-/// Where a call says what it moves.
+/// Which arguments of a call state what it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Descriptor first, bytes asked for third.
@@ -77,17 +77,17 @@ const CALLS: &[(c_long, &str, Shape)] = &[
     (libc::SYS_dup2, "dup2", Shape::End(1)),
 ];
 
-/// What a call of this number is, if it is one of those looked at.
+/// The name and shape of a call by its number, if it is one of the traced ones.
 pub(super) fn known(number: u64) -> Option<(&'static str, Shape)> {
     let is_it = |(known, ..): &&(c_long, &'static str, Shape)| *known as u64 == number;
     CALLS.iter().find(is_it).map(|(_, name, shape)| (*name, *shape))
 }
 
-/// Calls that return `EINTR` whenever their thread is stopped, though no handler of a signal ran (signal(7), "Interruption
-/// of system calls and library functions by stop signals"), and that may be begun anew: nothing was done when they say so.
+/// Calls that return `EINTR` whenever their thread is stopped, although no handler of a signal ran (signal(7),
+/// "Interruption of system calls and library functions by stop signals"). They can be restarted: they have done nothing.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn begins_anew(number: u64) -> bool {
-    const ANEW: &[c_long] = &[
+pub(super) fn is_restartable(number: u64) -> bool {
+    const RESTARTABLE: &[c_long] = &[
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
@@ -106,7 +106,7 @@ pub(super) fn begins_anew(number: u64) -> bool {
         libc::SYS_accept,
         libc::SYS_accept4,
     ];
-    ANEW.iter().any(|known| *known as u64 == number)
+    RESTARTABLE.iter().any(|known| *known as u64 == number)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_stands_once() {
+    fn every_call_occurs_once() {
         for (at, (number, name, _)) in CALLS.iter().enumerate() {
             let again = CALLS[at + 1..].iter().any(|(other, known, _)| other == number || known == name);
             assert!(!again, "{name}");

@@ -1,13 +1,13 @@
-//! Looks on while a program makes its system calls, and lets it go unharmed (ptrace(2)).
+//! Traces the system calls of a running program and then releases it unharmed (ptrace(2)).
 //!
-//! A program is traced for a moment at a time: its threads are seized, which stops none; each is asked to stop, goes on from
-//! call to call, and is let go where it stops next. What was blocked begins anew. Should the tracing thread end in any way,
-//! the kernel lets all go on.
+//! A program is traced for a moment at a time: its threads are seized, which stops none; each is asked to stop, continues
+//! from call to call, and is released at its next stop. Interrupted waits are restarted. If the tracing thread ends, the
+//! kernel lets all traced threads continue.
 //!
-//! A thread traces what it seized, and no other does. Every stop costs the program two changes of threads: whoever calls
-//! this says so.
+//! A thread traces the threads that it seized; no other thread can. Every stop costs the program two context switches, so
+//! callers must warn the user.
 //!
-//! Never changes what a program does, and never follows what has to be let go.
+//! Never changes the program's behaviour.
 
 mod calls;
 mod raw;
@@ -23,13 +23,13 @@ pub use calls::Way;
 use crate::clock;
 use crate::io::IOV_MAX;
 
-/// Pieces of a message that are looked at: more are rare, and their sizes are no question of buffers.
+/// Pieces of a message that are read. More are rare, and their sizes do not concern buffers.
 const PIECES_MAX: usize = 64;
 
-/// Messages of a call that are looked at (the kernel takes 1024, `UIO_MAXIOV`).
+/// Messages of a call that are read (the kernel takes 1024, `UIO_MAXIOV`).
 const MESSAGES_MAX: usize = 64;
 
-/// A system call that has returned, while its thread stands still.
+/// A system call that has returned, while its thread is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
     /// The process.
@@ -38,11 +38,11 @@ pub struct Called {
     pub tid: u32,
     /// The kernel's name of the call.
     pub name: &'static str,
-    /// What it did.
+    /// The effect of the call.
     pub did: Did,
 }
 
-/// What a system call did.
+/// The effect of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// Moved bytes, or tried to.
@@ -51,7 +51,7 @@ pub enum Did {
     Waited,
     /// Ended a descriptor.
     Ended(i32),
-    /// Handed so many operations to an io_uring, whose sizes are not to be seen here.
+    /// Handed this number of operations to an io_uring, whose sizes are not visible here.
     Submitted(u64),
 }
 
@@ -81,16 +81,16 @@ pub enum Seen {
     Ended(u32, Option<i32>),
     /// A process runs another program from now on.
     Executed(u32),
-    /// A process speaks another architecture's calls: a 32-bit program.
-    Foreign(u32),
+    /// A process uses the calls of another architecture: a 32-bit program.
+    OtherArchitecture(u32),
 }
 
-/// What tracing itself came to.
+/// The cost of tracing itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceCost {
     /// Times that a thread was stopped.
     pub stops: u64,
-    /// Time from hearing of a stop until the thread could go on, nanoseconds; what waking costs comes on top.
+    /// Time from the report of a stop until the thread could continue, nanoseconds; the cost of waking is not included.
     pub held_ns: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Traces nobody yet.
+    /// Traces no thread yet.
     #[must_use]
     pub fn new() -> Tracer {
         Tracer::default()
@@ -125,8 +125,8 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if it is gone, `EPERM` if it may not be traced or somebody else does, `ENOSYS` on an architecture whose
-    /// calls are not known here.
+    /// `ESRCH` if it has ended, `EPERM` if it may not be traced or another process traces it, `ENOSYS` on an architecture
+    /// whose calls are not in the table.
     pub fn seize(&mut self, pid: u32) -> io::Result<()> {
         if raw::OWN_ARCH.is_none() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
@@ -158,13 +158,13 @@ impl Tracer {
         }
     }
 
-    /// Whether anybody is traced.
+    /// Whether any thread is traced.
     #[must_use]
-    pub fn traces_nobody(&self) -> bool {
-        self.tasks.is_empty()
+    pub fn has_no_threads(&self) -> bool {
+        self.tasks.has_no_threads()
     }
 
-    /// What tracing has cost so far.
+    /// The cost of tracing up to now.
     #[must_use]
     pub fn cost(&self) -> TraceCost {
         self.cost
@@ -175,9 +175,9 @@ impl Tracer {
         self.letting_go = true;
     }
 
-    /// Asks those that are still traced to stop: what is blocked does not stop by itself. A write that has moved a part of
-    /// its bytes and is blocked returns that part, as it does for any stop (signal(7)); so whoever has the time waits for a
-    /// moment first.
+    /// Asks the threads that are still traced to stop, since blocked ones do not stop by themselves. A write that has moved
+    /// a part of its bytes and is blocked returns that part, as it does for any stop (signal(7)), so wait a moment first if
+    /// there is time.
     pub fn insist(&self) {
         for tid in self.tasks.keys() {
             // One that has ended is heard of.
@@ -185,8 +185,8 @@ impl Tracer {
         }
     }
 
-    /// Waits for the next event, hands what is to be seen to `look` while the thread stands still, and lets the thread go
-    /// on. Returns as well when a signal interrupts the waiting ([`crate::interrupt`]).
+    /// Waits for the next event, passes it to `look` while the thread is stopped, and lets the thread
+    /// continue. Also returns when a signal interrupts the waiting ([`crate::interrupt`]).
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl Tracer {
         let (tid, status) = match raw::wait()? {
             raw::Heard::Thread(tid, status) => (tid, status),
             raw::Heard::Nothing => return Ok(()),
-            raw::Heard::Nobody => {
+            raw::Heard::NoThread => {
                 self.tasks.clear();
                 return Ok(());
             }
@@ -213,7 +213,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// One thread has stopped. A request that fails means that it was killed meanwhile, which is heard of.
+    /// Handles the stop of one thread. A request that fails means that the thread was killed meanwhile, which is reported.
     fn stopped(&mut self, tid: i32, status: libc::c_int, look: &mut dyn FnMut(&Seen)) {
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
@@ -230,16 +230,16 @@ impl Tracer {
         // Any other is on its way to the program, which gets it.
         let kept = if at_call || event != 0 { 0 } else { signal };
         if self.letting_go {
-            // Any stop takes back what was asked for by an interrupt (kernel/signal.c, `ptrace_stop`), so that nothing of
-            // it reaches the calls to come; what it has cut short begins anew.
-            let _ = raw::begin_anew(tid);
+            // Any stop cancels an earlier interrupt request (kernel/signal.c, `ptrace_stop`), so it does not affect later
+            // calls. A call that the stop cut short is restarted.
+            let _ = raw::restart(tid);
             let _ = raw::detach(tid, kept);
             self.tasks.remove(&tid);
         } else if event == libc::PTRACE_EVENT_STOP && signal != libc::SIGTRAP {
             let _ = raw::listen(tid);
         } else {
             if event == libc::PTRACE_EVENT_STOP {
-                let _ = raw::begin_anew(tid);
+                let _ = raw::restart(tid);
             }
             let _ = raw::go_on(tid, kept);
         }
@@ -250,7 +250,7 @@ impl Tracer {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let pid = task.pid;
         if Some(info.arch) != raw::OWN_ARCH {
-            look(&Seen::Foreign(pid as u32));
+            look(&Seen::OtherArchitecture(pid as u32));
             return;
         }
         match info.op {
@@ -270,7 +270,7 @@ impl Tracer {
     }
 }
 
-/// What a call did, by its arguments and its result.
+/// The effect of a call, from its arguments and its result.
 fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
     let fd = args[0] as i32;
     let one = |way, asked, pieces| {
@@ -296,7 +296,7 @@ fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
             Did::Moved(vec![side(args[from], Way::In), side(args[to], Way::Out)])
         }
         Shape::Wait => Did::Waited,
-        // close(2) has ended the descriptor whatever it says.
+        // close(2) has closed the descriptor even if it returns an error.
         Shape::End(at) => Did::Ended(args[at] as i32),
         Shape::Ring => Did::Submitted(u64::try_from(result).ok()?),
     })
@@ -326,7 +326,7 @@ fn message(pid: i32, address: u64) -> Option<(Option<u64>, u64)> {
     Some((pieces(pid, header[2], header[3]), header[3].min(IOV_MAX as u64)))
 }
 
-/// What a call with many messages came to (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
+/// The transfers of a call with many messages (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
 fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer {
     const WORDS: usize = 8;
     let mut transfer =

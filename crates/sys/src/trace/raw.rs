@@ -6,7 +6,7 @@ use std::io;
 
 use crate::outcome;
 
-/// Where a stopped thread stands in a system call (`PTRACE_GET_SYSCALL_INFO`, Linux 5.3; struct ptrace_syscall_info of
+/// The state of a stopped thread in a system call (`PTRACE_GET_SYSCALL_INFO`, Linux 5.3; struct ptrace_syscall_info of
 /// linux/ptrace.h). One layout for all architectures.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,20 +35,20 @@ pub(super) const OWN_ARCH: Option<u32> = Some(0xC000_003E);
 /// As above.
 #[cfg(target_arch = "aarch64")]
 pub(super) const OWN_ARCH: Option<u32> = Some(0xC000_00B7);
-/// Numbers of calls are told apart on x86-64 and aarch64 alone.
+/// Call numbers are implemented for x86-64 and aarch64 only.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) const OWN_ARCH: Option<u32> = None;
 
 fn request(request: libc::c_long, tid: i32, address: usize, data: usize) -> io::Result<libc::c_long> {
     // SAFETY: the requests of this file read or write another process, or the one place that `data` points to, which
-    // each caller keeps valid, of the size that it says, through the call.
+    // each caller keeps valid, of the size that it states, through the call.
     let returned = unsafe { libc::syscall(libc::SYS_ptrace, request, libc::c_long::from(tid), address, data) };
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
-/// Begins to trace a running thread, which runs on. What it starts is traced as well.
+/// Begins to trace a running thread, which keeps running. Threads and processes that it starts are traced as well.
 pub(super) fn seize(tid: i32) -> io::Result<()> {
-    // No PTRACE_O_EXITKILL: should we die, the kernel lets the program go on (ptrace(2)).
+    // No PTRACE_O_EXITKILL: if the tracer dies, the kernel lets the program continue (ptrace(2)).
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -77,7 +77,7 @@ pub(super) fn detach(tid: i32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH as libc::c_long, tid, 0, signal as usize).map(drop)
 }
 
-/// Where a stopped thread stands.
+/// The state of a stopped thread.
 pub(super) fn call_info(tid: i32) -> io::Result<CallInfo> {
     let mut info = CallInfo::default();
     let place = &raw mut info;
@@ -85,17 +85,18 @@ pub(super) fn call_info(tid: i32) -> io::Result<CallInfo> {
     Ok(info)
 }
 
-/// Makes the kernel begin a call anew that our stop alone has ended with `EINTR`, as it would have done had the call been
-/// one of those that are restarted: a thread that stands before its signals and returns `ERESTARTNOHAND` runs its call
-/// again, unless a handler is to run, which then sees `EINTR` (arch/x86/kernel/signal.c, `arch_do_signal_or_restart`).
+/// Makes the kernel restart a call that ended with `EINTR` only because of our stop. The kernel restarts some calls itself: a
+/// thread that is stopped before its signals are handled and returns `ERESTARTNOHAND` runs its call again, unless a handler
+/// is to run, which then receives `EINTR` (arch/x86/kernel/signal.c, `arch_do_signal_or_restart`).
 #[cfg(target_arch = "x86_64")]
-pub(super) fn begin_anew(tid: i32) -> io::Result<()> {
+pub(super) fn restart(tid: i32) -> io::Result<()> {
     const ERESTARTNOHAND: i64 = 514;
     // SAFETY: registers are numbers, for which zeros are valid.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let place = &raw mut registers;
     request(libc::PTRACE_GETREGS as libc::c_long, tid, 0, place as usize)?;
-    let ended_by_us = registers.rax as i64 == -i64::from(libc::EINTR) && super::calls::begins_anew(registers.orig_rax);
+    let ended_by_us =
+        registers.rax as i64 == -i64::from(libc::EINTR) && super::calls::is_restartable(registers.orig_rax);
     if ended_by_us {
         registers.rax = (-ERESTARTNOHAND) as u64;
         let place = &raw mut registers;
@@ -107,18 +108,18 @@ pub(super) fn begin_anew(tid: i32) -> io::Result<()> {
 /// Elsewhere the registers are past that point when the thread can be looked at: such a call returns `EINTR`, as it does
 /// for every program that is stopped and goes on (signal(7)).
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn begin_anew(_tid: i32) -> io::Result<()> {
+pub(super) fn restart(_tid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// What a traced thread reported: its number, and the status of waitpid(2).
+/// A report of a traced thread: its number, and the status of waitpid(2).
 pub(super) enum Heard {
     /// It stopped or ended.
     Thread(i32, libc::c_int),
     /// A signal came, or, where it was not to be waited for, nothing has happened.
     Nothing,
-    /// The calling thread traces nobody.
-    Nobody,
+    /// The calling thread traces no thread.
+    NoThread,
 }
 
 /// Waits for a report of a thread that the calling thread traces, or of its children.
@@ -128,7 +129,7 @@ pub(super) fn wait() -> io::Result<Heard> {
     match outcome::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) }) {
         Ok(0) => Ok(Heard::Nothing),
         Ok(tid) => Ok(Heard::Thread(tid, status)),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Heard::Nobody),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Heard::NoThread),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Heard::Nothing),
         Err(error) => Err(error),
     }

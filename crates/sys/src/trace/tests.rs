@@ -1,4 +1,4 @@
-//! Programs of known calls, looked at while they run: what they do is seen, and they do not see it.
+//! Traces programs with known calls while they run: the calls are seen, and the programs do not notice.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -8,17 +8,17 @@ use std::thread;
 use super::*;
 use crate::interrupt::{self, ThreadHandle};
 
-/// Traces a process until `enough` says so or it ends, and lets it go: all that was seen.
+/// Traces a process until `enough` returns true or the process ends, and releases it. Returns all events.
 fn trace(pid: u32, mut enough: impl FnMut(&[Seen]) -> bool) -> Vec<Seen> {
     let mut tracer = Tracer::new();
     tracer.seize(pid).unwrap();
     let mut seen = Vec::new();
-    while !tracer.traces_nobody() && !enough(&seen) {
+    while !tracer.has_no_threads() && !enough(&seen) {
         tracer.next(&mut |one| seen.push(one.clone())).unwrap();
     }
     tracer.let_go();
     tracer.insist();
-    while !tracer.traces_nobody() {
+    while !tracer.has_no_threads() {
         tracer.next(&mut |one| seen.push(one.clone())).unwrap();
     }
     assert!(tracer.cost().stops > 0);
@@ -42,7 +42,7 @@ fn moves(seen: &[Seen], wanted: &str) -> Vec<(Option<u64>, i64)> {
 }
 
 #[test]
-fn sizes_are_seen_in_what_a_child_of_the_program_does() {
+fn sizes_in_a_child_process_are_seen() {
     let mut child = waiting("dd if=/dev/zero of=/dev/null bs=12345 count=7 2>/dev/null");
     let mut input = child.stdin.take().unwrap();
     // The line is sent once the threads are seized: the program starts its child under our eyes.
@@ -58,15 +58,15 @@ fn sizes_are_seen_in_what_a_child_of_the_program_does() {
     });
     feeder.join().unwrap();
     assert_eq!(moves(&seen, "read").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
-    // What it says at its end is shorter.
+    // The message at its end is shorter.
     assert_eq!(moves(&seen, "write").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
     assert!(seen.iter().any(|one| matches!(one, Seen::Executed(_))));
     assert!(seen.contains(&Seen::Ended(child.id(), Some(0))));
-    assert!(child.wait().is_err(), "its end was heard by whoever traced it");
+    assert!(child.wait().is_err(), "the tracer received its end");
 }
 
 #[test]
-fn a_program_that_is_let_go_runs_on_to_its_end() {
+fn a_released_program_runs_to_its_end() {
     // It begins when it is traced: a busy machine might let it end before.
     let mut child = waiting("exec dd if=/dev/zero of=/dev/null bs=1 count=300000 2>/dev/null");
     let mut input = child.stdin.take();
@@ -84,15 +84,15 @@ fn a_program_that_is_let_go_runs_on_to_its_end() {
 }
 
 #[test]
-fn what_a_call_did_follows_from_its_arguments_and_its_result() {
-    // A process cannot trace itself: what a message is made of is read from our own memory.
+fn effects_follow_from_arguments_and_results() {
+    // A process cannot trace itself: the parts of a message are read from our own memory.
     let pid = std::process::id();
     let parts = [
         libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 100 },
         libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 23 },
     ];
     assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 2), Some(123));
-    assert_eq!(pieces(pid as i32, 0, 2), None, "what cannot be read is not known");
+    assert_eq!(pieces(pid as i32, 0, 2), None, "unreadable memory has no size");
     assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 1 << 20), None);
     let args = [7, 0, 4096, 0, 0, 0];
     let read = Transfer { fd: 7, way: Way::In, asked: Some(4096), moved: 10, pieces: 1, messages: 1 };
@@ -101,7 +101,7 @@ fn what_a_call_did_follows_from_its_arguments_and_its_result() {
     assert_eq!(did(1, Shape::Ring, &args, -4), None);
 }
 
-/// A C program that waits for its input to end, and says with its exit code whether the wait was ever cut short.
+/// A C program that waits for its input to end, and reports by its exit code whether the wait was ever cut short.
 const PATIENT: &str = r#"
 #include <sys/epoll.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ int main(void) {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_wait_that_a_stop_would_end_goes_on() {
+fn a_wait_continues_after_a_stop() {
     let scratch = crate::scratch::Scratch::new();
     let (source, program) = (scratch.path().join("patient.c"), scratch.path().join("patient"));
     fs::write(&source, PATIENT).unwrap();
@@ -153,7 +153,7 @@ fn a_wait_that_a_stop_would_end_goes_on() {
 }
 
 #[test]
-fn who_is_gone_or_ours_already_is_refused() {
+fn ended_or_traced_processes_are_refused() {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     assert!(Tracer::new().seize(child.id()).is_err());
@@ -167,7 +167,7 @@ fn who_is_gone_or_ours_already_is_refused() {
     assert_eq!(error.join().unwrap().raw_os_error(), Some(libc::EPERM));
     first.let_go();
     first.insist();
-    while !first.traces_nobody() {
+    while !first.has_no_threads() {
         first.next(&mut |_| {}).unwrap();
     }
     sleeper.kill().unwrap();

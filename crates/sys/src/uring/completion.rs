@@ -1,4 +1,4 @@
-//! What the kernel says when an operation, or a part of one, is done.
+//! The kernel's report that an operation, or a part of one, is done.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,15 +34,15 @@ impl From<Errno> for io::Error {
 /// One completion.
 #[derive(Debug)]
 pub struct Completion {
-    /// What the operation was queued with.
+    /// The token of the operation.
     pub token: u64,
     /// Whether the same operation will complete again.
     pub more: bool,
-    /// What happened.
+    /// The result.
     pub event: Event,
 }
 
-/// What happened.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum Event {
     /// Nothing, as was asked; with the kernel's result.
@@ -51,7 +51,7 @@ pub enum Event {
     Accepted(Result<OwnedFd, Errno>),
     /// A socket can be written, or has an error to tell.
     Writable(Result<(), Errno>),
-    /// What a poll found a descriptor to be ready for.
+    /// The events for which a poll found a descriptor ready.
     Polled(Result<Ready, Errno>),
     /// Bytes arrived; 0 is the end of the stream.
     Received {
@@ -93,7 +93,7 @@ pub enum Wait {
     Interrupted,
 }
 
-/// What a ring has done in its life.
+/// Totals since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// io_uring_enter(2) calls.

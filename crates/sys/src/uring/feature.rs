@@ -1,4 +1,4 @@
-//! What parts of io_uring this kernel has: asked where the kernel tells, tried where it does not.
+//! Features of io_uring in this kernel: queried where the kernel reports them, tried where it does not.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -70,7 +70,7 @@ pub fn probe(features: &[Feature]) -> Result<(), Missing> {
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
 impl Ring {
-    /// Makes sure that the kernel has a feature. What was found once is not tried again.
+    /// Makes sure that the kernel has a feature. A feature that was found once is not tried again.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Ring {
         self.register_probe(&mut probe).is_ok() && probe.is_supported(code)
     }
 
-    /// Tries: a byte is waiting, so a multishot receive completes at once and says that it goes on.
+    /// Tries: a byte is waiting, so a multishot receive completes at once and reports that it continues.
     fn receives_on_and_on(&mut self) -> Result<bool, Missing> {
         let doing = "trying a multishot receive";
         let refused = |error: std::io::Error| Missing::of(doing, &error);
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn zero_copy_sends_by_a_submission_thread_are_refused() {
-        // Twice: what was found without a submission thread must not count.
+    fn zero_copy_with_submission_thread_is_refused() {
+        // Twice: a feature found without a submission thread must not count.
         for _ in 0..2 {
             let _ = probe(&[Feature::ZeroCopySend]);
             let Err(refused) = probe(&[Feature::PollThread, Feature::ZeroCopySend]) else { panic!("it was permitted") };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_release_has_is_found_and_what_is_absent_is_named() {
+    fn features_match_the_release_of_the_kernel() {
         let here = kernel_release::running().unwrap();
         for (feature, _, since) in FEATURES {
             match probe(&[*feature]) {

@@ -60,7 +60,7 @@ impl Entries {
         self.tail_place().store(self.tail, Ordering::Release);
     }
 
-    /// Begins anew. Only for a ring that the kernel no longer knows.
+    /// Empties the ring. Only for a ring that is no longer registered with the kernel.
     pub(super) fn reset(&mut self) {
         self.tail = 0;
         self.tail_place().store(0, Ordering::Release);

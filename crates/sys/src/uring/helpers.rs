@@ -1,8 +1,7 @@
-//! What the kernel's own threads cost that work for a ring: the submission thread and workers.
+//! CPU time of the kernel's own threads that work for a ring: the submission thread and workers.
 //!
 //! They are threads of the process, named after the thread that made the ring (`iou-sqp-TID`,
-//! `iou-wrk-TID`), so no thread's own usage contains them. Workers that went home take their time
-//! with them.
+//! `iou-wrk-TID`), so no thread's own usage contains them. The time of workers that have ended is lost.
 
 use std::fs;
 

@@ -25,7 +25,7 @@ impl Ring {
         self.buffers.add(len).map_err(|error| Missing::of("making a buffer", &error))
     }
 
-    /// Makes a buffer longer; what it held is lost.
+    /// Makes a buffer longer; its content is lost.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Ring {
         self.messages.bytes(message)
     }
 
-    /// What the kernel said of a message that was received with `moved` bytes.
+    /// The kernel's report on a message that was received with `moved` bytes.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl Ring {
         self.messages.arrived(message, moved)
     }
 
-    /// Who sent a message that was received.
+    /// The sender of a message that was received.
     ///
     /// # Panics
     ///
@@ -96,7 +96,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// What this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
+    /// The feature that this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
         let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
@@ -132,8 +132,8 @@ impl Ring {
         self.keep_offered(pool, u16::MAX);
     }
 
-    /// Keeps so many buffers of a pool offered to receives, or as many as it has. The fewer they are, the fewer different
-    /// ones are used in turn; a receive that finds none ends with `ENOBUFS`.
+    /// Keeps `buffers` buffers of a pool offered to receives, or all if it has fewer. The fewer are offered, the fewer
+    /// different ones are used in turn; a receive that finds none ends with `ENOBUFS`.
     pub fn keep_offered(&mut self, pool: PoolId, buffers: u16) {
         self.pool(pool).keep_offered(buffers);
     }
@@ -177,7 +177,7 @@ impl Ring {
         Ok(id)
     }
 
-    /// A part of a queue's own memory; none while a send is in flight. What was offered of it is not to be changed.
+    /// A part of a queue's own memory; none while a send is in flight. Do not change a part that was offered.
     #[inline]
     pub fn queue_bytes(&mut self, queue: QueueId, part: &Range<usize>) -> Option<&mut [u8]> {
         self.queues[usize::from(queue.0)].bytes(part)
@@ -244,11 +244,11 @@ impl Ring {
         len
     }
 
-    /// Forgets what was offered to a queue, and returns what was not sent of it.
+    /// Removes the pieces that were offered to a queue, and returns those that were not sent.
     ///
     /// # Errors
     ///
-    /// What keeps the kernel from registering the queue anew.
+    /// The reason why the kernel does not register the queue again.
     ///
     /// # Panics
     ///
@@ -312,7 +312,7 @@ impl Ring {
 
     /// Offers the buffers of what arrived again.
     #[inline]
-    #[expect(clippy::needless_pass_by_value, reason = "what was given back is not to be read any more")]
+    #[expect(clippy::needless_pass_by_value, reason = "buffers that were given back must not be read any more")]
     pub fn give_back(&mut self, taken: Taken) {
         self.pool(taken.pool).give_back(&taken);
     }

@@ -24,7 +24,7 @@ impl Mapping {
         // Miri knows no other flags.
         let untouched = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-        // memory of ours.
+        // existing memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -57,7 +57,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this very length, unmapped once, and nobody borrows from it
+        // SAFETY: mapped in `new` with this very length, unmapped once, and nothing borrows from it
         // any more since borrows do not outlive `self`. The kernel uses none of it: the ring is
         // settled before its memory goes, or the mapping is leaked.
         unsafe { libc::munmap(self.start().cast(), self.len) };
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_lent_only_while_the_kernel_does_not_have_it() {
+    fn a_buffer_is_lent_while_unused() {
         let mut buffers = Buffers::default();
         let ids: Vec<_> = (0..100).map(|len| buffers.add(len).unwrap()).collect();
         for (len, id) in ids.iter().enumerate() {

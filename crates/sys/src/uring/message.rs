@@ -1,8 +1,8 @@
 //! Messages of a ring: bytes with an address and control messages, for recvmsg(2) and sendmsg(2).
 //!
 //! As with other buffers of a ring, the memory is reached through raw pointers, and lent only while no
-//! operation uses it. A receive that goes on takes buffers of a pool instead; the kernel then writes what it
-//! has to say in front of the bytes (io_uring_prep_recvmsg_multishot(3)).
+//! operation uses it. A multishot receive takes buffers of a pool instead; the kernel then writes its
+//! report in front of the bytes (io_uring_prep_recvmsg_multishot(3)).
 
 use std::io;
 use std::slice;
@@ -16,22 +16,22 @@ use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, contro
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u32);
 
-/// A datagram that a receive that goes on brought.
+/// A datagram that a multishot receive returned.
 #[derive(Debug)]
 pub struct Parcel<'a> {
     /// Its bytes, without what was cut off.
     pub bytes: &'a mut [u8],
-    /// What the kernel said of it.
+    /// The kernel's report on it.
     pub arrived: Arrived,
-    /// Who sent it; nobody on a connected socket of some kinds.
+    /// The sender; none on a connected socket of some kinds.
     pub source: PeerAddress,
 }
 
-/// What a buffer of a pool needs beside the bytes of a datagram: the kernel's header of four words
+/// Bytes that a buffer of a pool needs in addition to those of a datagram: the kernel's header of four words
 /// (`struct io_uring_recvmsg_out`), the address and the control messages.
 pub const MESSAGE_ROOM: usize = 16 + PeerAddress::ROOM as usize + Control::ROOM;
 
-/// What the kernel reads and writes beside the bytes.
+/// Memory that the kernel reads and writes in addition to the bytes.
 #[repr(C)]
 struct Envelope {
     header: libc::msghdr,
@@ -119,14 +119,14 @@ impl Messages {
         self.0[id.0 as usize].in_use = false;
     }
 
-    /// What the kernel said of a message that was received with `moved` bytes.
+    /// The kernel's report on a message that was received with `moved` bytes.
     pub(super) fn arrived(&mut self, id: MessageId, moved: usize) -> Arrived {
         let envelope = self.envelope(id);
         let messages = envelope.control.filled(control_len(&envelope.header));
         control::read(messages, moved, envelope.header.msg_flags)
     }
 
-    /// Who sent a message that was received.
+    /// The sender of a message that was received.
     pub(super) fn source(&mut self, id: MessageId) -> PeerAddress {
         let envelope = self.envelope(id);
         envelope.peer.set_len(envelope.header.msg_namelen);
@@ -145,7 +145,7 @@ impl Messages {
         message.in_use = true;
         let envelope = message.memory.start().cast::<Envelope>();
         // Pointers that are kept are made of the mapping's, not of a reference: that would be invalid at the next reference.
-        // SAFETY: the mapping begins with an envelope, as `envelope` says. Nothing uses it but the operation, from now on.
+        // SAFETY: the mapping begins with an envelope (see `envelope`). From now on only the operation uses it.
         unsafe {
             let null = std::ptr::null_mut();
             let name = if name_len == 0 { null } else { PeerAddress::raw(&raw mut (*envelope).peer) };
@@ -156,7 +156,7 @@ impl Messages {
         }
     }
 
-    /// What stands beside the bytes of a message that no operation uses.
+    /// The envelope of a message that no operation uses.
     fn envelope(&mut self, id: MessageId) -> &mut Envelope {
         let message = &self.0[id.0 as usize];
         assert!(!message.in_use, "one operation a message");
@@ -167,7 +167,7 @@ impl Messages {
     }
 }
 
-/// What a receive that goes on is told: how much room the kernel leaves in front of the bytes.
+/// The template for a multishot receive: the size of the room that the kernel leaves in front of the bytes.
 pub(super) fn template() -> libc::msghdr {
     let mut template = header(std::ptr::null_mut(), PeerAddress::ROOM, std::ptr::null_mut(), std::ptr::null_mut(), 0);
     template.msg_hdr.msg_iovlen = 0;
@@ -191,7 +191,7 @@ mod miri {
 
     /// The kernel's part in a receive.
     fn fill(header: *mut libc::msghdr, bytes: &[u8]) {
-        // SAFETY: the header points to what it says.
+        // SAFETY: the header's pointers and lengths are valid.
         unsafe {
             (*(*header).msg_iov).iov_base.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len());
             (*header).msg_name.cast::<u16>().write(libc::AF_UNIX as u16);

@@ -1,7 +1,7 @@
-//! Why io_uring, or a part of it, cannot be used here, in words that name the next step.
+//! Why io_uring, or a part of it, cannot be used here, and the next step.
 //!
-//! Every reason is a skip for whoever measures: the machine lacks something, nothing is wrong with
-//! the program. Never guesses beyond what the kernel's answer and its sysctl say.
+//! Every reason becomes a skip of the measurement: the machine lacks a feature, the program is not at fault.
+//! Never guesses beyond the kernel's error number and its sysctl.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::feature::Feature;
 
-/// What this machine lacks.
+/// A feature that this machine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The kernel was built without it (`ENOSYS`, and no sysctl of its own).
@@ -22,11 +22,11 @@ pub enum Missing {
          or use --engine epoll"
     )]
     SwitchedOff(
-        /// The sysctl's value: 1 forbids it to ordinary users, 2 to everybody.
+        /// The sysctl's value: 1 forbids it to ordinary users, 2 to all users.
         u8,
     ),
-    /// A seccomp filter or a security module refuses it (`EPERM`, `EACCES`; `ENOSYS` from a kernel whose sysctl shows that it has
-    /// it: so say the filters of containers).
+    /// A seccomp filter or a security module refuses it (`EPERM`, `EACCES`). Filters of containers return `ENOSYS` although
+    /// the sysctl shows that the kernel has io_uring.
     #[error(
         "io_uring is refused here although kernel.io_uring_disabled permits it: a container or sandbox filters it; \
          allow io_uring_setup, io_uring_enter and io_uring_register there, or use --engine epoll"
@@ -38,7 +38,7 @@ pub enum Missing {
          `ulimit -l unlimited`, or use fewer flows"
     )]
     LockedMemory {
-        /// What was being set up.
+        /// The step that failed.
         doing: &'static str,
         /// The soft limit in force, KiB.
         limit_kib: u64,
@@ -49,12 +49,12 @@ pub enum Missing {
     /// The kernel is too old for one feature.
     #[error("{feature} needs Linux {since}: use a newer kernel, or leave out the mode that asks for it")]
     Feature {
-        /// What is absent.
+        /// The absent feature.
         feature: Feature,
         /// The release that brought it.
         since: &'static str,
     },
-    /// Zero-copy sends by a submission thread are never made ([`super::Ring::send_zero_copy`] says why).
+    /// Zero-copy sends by a submission thread are never made (for the reason see [`super::Ring::send_zero_copy`]).
     #[error(
         "zero-copy sends by a submission thread are not made: a process that is killed could leave a kernel thread \
          behind that takes a whole CPU and cannot be killed; use uring:zc or uring:multishot:sqpoll"
@@ -63,7 +63,7 @@ pub enum Missing {
     /// Any other refusal.
     #[error("{doing}: {}: use --engine epoll", io::Error::from_raw_os_error(*errno))]
     Refused {
-        /// What was being set up.
+        /// The step that failed.
         doing: &'static str,
         /// The kernel's error number.
         errno: i32,
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     fn check(errno: i32, switched_off: Option<u8>, expected: &str) {
-        let said = classify("making a ring", errno, switched_off, 64).to_string();
-        assert!(said.contains(expected), "{said}");
+        let message = classify("making a ring", errno, switched_off, 64).to_string();
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn an_absent_feature_names_its_release() {
-        let said = Missing::feature(Feature::Bundles).to_string();
-        assert!(said.starts_with("a bundle of buffers (IORING_RECVSEND_BUNDLE) needs Linux 6.10"), "{said}");
+        let message = Missing::feature(Feature::Bundles).to_string();
+        assert!(message.starts_with("a bundle of buffers (IORING_RECVSEND_BUNDLE) needs Linux 6.10"), "{message}");
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A [`Ring`] owns its queues, the buffers of its operations and its pools of provided buffers, and
 //! lends bytes only while the kernel does not use them. Every operation has a place in a table until
-//! its last completion, so that what was queued is what is reaped. A ring that is dropped cancels
-//! what is in flight and waits for it; what the kernel will not let go of in time is leaked, never
-//! freed under its hands.
+//! its last completion, so that every queued operation is reaped. A ring that is dropped cancels the operations
+//! in flight and waits for them; memory that the kernel does not release in time is leaked, never
+//! freed while in use.
 //!
 //! Operations take borrowed descriptors. The kernel looks a descriptor up when it takes the
 //! submission, which is at the next [`Ring::wait`] or, with a submission thread, some time later:
@@ -63,7 +63,7 @@ const SETTLE_NS: u64 = 1_000_000_000;
 /// The first buffer group of a send queue; those below are of pools.
 const QUEUE_GROUPS: u16 = 1 << 10;
 
-/// The notification of a zero-copy send says that the bytes were copied after all
+/// The notification of a zero-copy send reports that the bytes were copied after all
 /// (`IORING_NOTIF_USAGE_ZC_COPIED`, include/uapi/linux/io_uring.h).
 const NOTIFIED_COPIED: u32 = 1 << 31;
 
@@ -74,7 +74,7 @@ pub struct Setup {
     pub entries: u32,
     /// Completions that fit at once. Be generous: an overflow is slow.
     pub completions: u32,
-    /// A kernel thread takes submissions, and sleeps after so many idle milliseconds.
+    /// A kernel thread takes submissions, and sleeps after this number of idle milliseconds.
     pub poll_idle_ms: Option<u32>,
 }
 
@@ -89,7 +89,7 @@ pub struct Ring {
     pools: ManuallyDrop<Vec<Option<Pool>>>,
     queues: ManuallyDrop<Vec<SendQueue>>,
     messages: ManuallyDrop<Messages>,
-    /// What receives of messages that go on are told; read by the kernel when it takes them.
+    /// Templates of multishot receives of messages; the kernel reads them when it takes the operation.
     template: ManuallyDrop<Box<libc::msghdr>>,
     counts: Counts,
     enter_flags: EnterFlags,
@@ -101,7 +101,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// What this machine lacks.
+    /// The feature that this machine lacks.
     pub fn open(setup: &Setup) -> Result<Ring, Missing> {
         let doing = "making an io_uring";
         let (io, deferred) = newest_first(setup).map_err(|error| match error.raw_os_error() {
@@ -136,7 +136,7 @@ impl Ring {
         })
     }
 
-    /// What the ring has done so far.
+    /// Totals since the ring was made.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -154,8 +154,8 @@ impl Ring {
         self.deferred
     }
 
-    /// What the kernel's own threads have cost that work for rings of this thread (SQPOLL, io-wq),
-    /// nanoseconds. Absent without procfs. Read it before the ring goes, and they with it.
+    /// CPU time of the kernel's own threads that work for rings of this thread (SQPOLL, io-wq),
+    /// nanoseconds. Absent without procfs. Read it before the ring is dropped, which ends these threads.
     #[must_use]
     pub fn helper_cpu_ns(&self) -> Option<u64> {
         helper_cpu_ns()
@@ -234,7 +234,7 @@ impl Ring {
         let first = cqueue::buffer_select(flags);
         match op.kind {
             Kind::Nop => Event::Nop(result),
-            // SAFETY: the result of an accept is a descriptor that nobody else has yet.
+            // SAFETY: the result of an accept is a descriptor that nothing else owns yet.
             Kind::Accept => Event::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
             Kind::Writable => Event::Writable(count.map(drop)),
             Kind::Poll => Event::Polled(count.map(|found| Ready(found as u32))),
@@ -304,13 +304,13 @@ impl Drop for Ring {
     }
 }
 
-/// What the kernel's own threads have cost that work for rings of the calling thread, nanoseconds.
+/// CPU time of the kernel's own threads that work for rings of the calling thread, nanoseconds.
 pub(crate) fn helper_cpu_ns() -> Option<u64> {
     // SAFETY: gettid takes no arguments and cannot fail.
     helpers::cpu_ns(unsafe { libc::gettid() })
 }
 
-/// Tries the flags of young kernels first. Says whether work is deferred to waits.
+/// Tries the flags of recent kernels first. Returns whether work is deferred to waits.
 fn newest_first(setup: &Setup) -> io::Result<(IoUring, bool)> {
     let polled = setup.poll_idle_ms.is_some();
     for age in 0.. {

@@ -1,4 +1,4 @@
-//! The operations that the kernel works on: who asked, and which memory it uses.
+//! The operations that the kernel works on: the token of the requester, and the memory that each uses.
 //!
 //! An operation's user data is its place in this table and a count of how often the place was used,
 //! so that a completion that belongs to nothing is noticed and never mistaken for another one.
@@ -8,7 +8,7 @@ use super::message::MessageId;
 use super::pool::PoolId;
 use super::send_queue::QueueId;
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Nop,
@@ -37,7 +37,7 @@ pub(super) enum Uses {
     MessageLent(MessageId, PoolId, u16),
 }
 
-/// Names an operation that was queued: what [`super::Ring::cancel`] takes.
+/// Names an operation that was queued; [`super::Ring::cancel`] takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpId {
     index: u32,

@@ -4,8 +4,8 @@
 //! the first buffer it used; a bundle used those that were offered after it as well (io_uring_prep_recv(3)).
 //!
 //! The kernel takes buffers in the order in which they were offered, so a pool that offered all of them would go through
-//! all its memory again and again. This one offers few, and of those that it keeps back the one that was used last: what is
-//! touched is what is offered and what is in use, however large the pool is.
+//! all its memory again and again. This pool offers few, and offers next the free buffer that was used last, so only the
+//! buffers that are offered or in use are touched, regardless of the pool's size.
 //!
 //! A buffer that was given back while sends still read it is offered when the last of them is over.
 
@@ -23,8 +23,8 @@ const OURS: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolId(pub(super) u16);
 
-/// Received bytes, in one or more buffers of a pool. Give it back, or the pool is so many buffers
-/// shorter.
+/// Received bytes, in one or more buffers of a pool. Give it back, otherwise the pool is shorter by these
+/// buffers.
 #[derive(Debug)]
 #[must_use]
 pub struct Taken {
@@ -120,7 +120,7 @@ impl Pool {
         usize::from(self.touched) * self.buffer_len
     }
 
-    /// Keeps so many buffers offered, or as many as there are.
+    /// Keeps `wanted` buffers offered, or all if there are fewer.
     pub(super) fn keep_offered(&mut self, wanted: u16) {
         self.wanted = wanted.min(self.count());
         self.top_up();
@@ -175,7 +175,7 @@ impl Pool {
         let (_, start, len) = self.front(taken, range);
         let len = len.min(room.len());
         // SAFETY: `front` has checked that the program has the buffer, and the bytes are inside the mapping. Others read
-        // them at most: who writes has borrowed the pool exclusively, or the kernel has the buffer.
+        // them at most: a writer has borrowed the pool exclusively, or the kernel has the buffer.
         room[..len].copy_from_slice(unsafe { slice::from_raw_parts(start, len) });
         len
     }
@@ -194,7 +194,7 @@ impl Pool {
         }
     }
 
-    /// What was lent may be used for receives again.
+    /// Lets receives use the lent buffers again.
     pub(super) fn give_back(&mut self, taken: &Taken) {
         let mut at = taken.first;
         for _ in 0..taken.buffers {

@@ -173,7 +173,7 @@ impl Ring {
     /// socket before all is sent: another bundle sends the rest.
     ///
     /// A bundle that has to wait for a peer that has shut down its writing is given up with `ECANCELED`, or
-    /// short: its poll says "ready" for the peer's end, the retries run out, and io-wq takes no multishot
+    /// short: its poll reports "ready" for the peer's end, the retries run out, and io-wq takes no multishot
     /// request (seen on Linux 6.18). [`Ring::empty_queue`] returns what is left.
     ///
     /// `MSG_WAITALL`: without it a part of a buffer may be sent, and the rest of that buffer is lost.
@@ -184,9 +184,9 @@ impl Ring {
         self.queue(Kind::Send, token, Uses::Queue(queue), entry)
     }
 
-    /// Receives one message, with its address and what the kernel says of it: [`Ring::arrived`],
-    /// [`Ring::source`]. Several may be in flight on one socket. What is told to have moved is the message's whole
-    /// length, what was cut off included.
+    /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`],
+    /// [`Ring::source`]. Several may be in flight on one socket. The reported number of moved bytes is the message's
+    /// whole length, including bytes that were cut off.
     ///
     /// # Panics
     ///
@@ -221,9 +221,9 @@ impl Ring {
         self.queue(Kind::Send, token, Uses::Message(message), entry)
     }
 
-    /// Sends the first `len` bytes of what [`Ring::receive_messages`] brought to `peer`, from where they are. `message` is
-    /// what the kernel is told of it by; its own bytes are not sent. What was received may be given back before the send
-    /// is over.
+    /// Sends the first `len` bytes of a message from [`Ring::receive_messages`] to `peer`, without copying them. `message`
+    /// only carries the header and the address; its own bytes are not sent. The received message may be given back before
+    /// the send is over.
     ///
     /// # Panics
     ///

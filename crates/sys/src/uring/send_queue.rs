@@ -1,8 +1,8 @@
-//! What one connection sends as a bundle: pieces of memory, offered to the kernel in the order in which they leave.
+//! Pieces of memory that one connection sends as a bundle, offered to the kernel in the order in which they leave.
 //!
 //! A piece is of the queue's own memory, in which messages are composed, or of a buffer in which bytes were received and
-//! from which they are sent back. The queue keeps them all until they are sent. A bundle takes the pieces that were
-//! offered; what it leaves is still offered, except the rest of a piece of which it took a part.
+//! from which they are sent back. The queue keeps them all until they are sent. A bundle takes the offered pieces.
+//! Pieces that it leaves are still offered, except the rest of a piece of which it took a part.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use super::pool::PoolId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueId(pub(super) u16);
 
-/// What a piece is a part of.
+/// The memory that a piece is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The queue's own memory.
@@ -36,7 +36,7 @@ pub(super) struct Piece {
     pub(super) len: usize,
 }
 
-/// What became of the pieces of a send.
+/// Counts of the pieces that a send used.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
     /// Pieces that it used up.
@@ -99,7 +99,7 @@ impl SendQueue {
         Piece { source: Source::Own, start: self.memory.at(part.start), len: part.len() }
     }
 
-    /// Offers a piece to the next send. What it is a part of must stay until [`sent`](Self::sent) or
+    /// Offers a piece to the next send. The memory that it is a part of must stay until [`sent`](Self::sent) or
     /// [`start_over`](Self::start_over) lets go of it.
     pub(super) fn offer(&mut self, piece: Piece) {
         assert!(self.free() > 0, "a queue has room for the piece");
@@ -138,7 +138,7 @@ impl SendQueue {
         assert!(!self.in_use, "a queue in use keeps its pieces");
         let mut rest = Vec::new();
         for piece in self.pieces.drain(..) {
-            // SAFETY: what was offered stays until it is released, which is below. Nothing writes to it meanwhile: it is of
+            // SAFETY: offered memory stays until it is released, which is below. Nothing writes to it meanwhile: it is of
             // this queue, exclusively borrowed, or marked as used by a send in the ring that owns both.
             rest.extend_from_slice(unsafe { slice::from_raw_parts(piece.start, piece.len) });
             release(piece.source);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "in the order")]
-    fn a_send_out_of_order_is_noticed() {
+    fn a_send_out_of_order_panics() {
         filled(4, b"abcd", 1).sent(1, 1, |_| ());
     }
 }

@@ -15,7 +15,7 @@ use crate::tcp_pair::tcp_pair;
 
 const SMALL: Setup = Setup { entries: 8, completions: 64, poll_idle_ms: None };
 
-/// Where io_uring itself is absent there is nothing to test; the reason is another test's business.
+/// Without io_uring there is nothing to test; another test checks the reason.
 fn ring(setup: &Setup) -> Option<Ring> {
     Ring::open(setup).ok()
 }
@@ -103,7 +103,7 @@ fn a_buffer_is_sent_received_and_lent_again() {
 }
 
 #[test]
-fn multishot_receive_goes_on_until_the_pool_is_empty() {
+fn multishot_receive_ends_with_an_empty_pool() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotReceive]).is_ok()) else { return };
     let (mut left, right) = tcp_pair();
     let pool = ring.new_pool(2, 16).unwrap();
@@ -168,7 +168,7 @@ fn bundles_carry_many_buffers_in_order() {
 }
 
 #[test]
-fn a_bundle_larger_than_the_socket_is_sent_whole() {
+fn a_bundle_larger_than_the_socket_is_sent() {
     const LEN: usize = 1 << 16;
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
@@ -199,7 +199,7 @@ fn a_bundle_larger_than_the_socket_is_sent_whole() {
 }
 
 #[test]
-fn a_zero_copy_send_keeps_its_buffer_until_the_notification() {
+fn zero_copy_keeps_the_buffer_until_notified() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::ZeroCopySend]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
     let out = ring.new_buffer(5000).unwrap();
@@ -242,7 +242,7 @@ fn connections_are_accepted_on_and_on() {
 }
 
 #[test]
-fn a_socket_becomes_writable_and_a_wait_ends_in_time() {
+fn a_writable_socket_ends_a_wait() {
     let Some(mut ring) = ring(&SMALL) else { return };
     assert_eq!(ring.wait(1, Some(1_000_000)).unwrap(), Wait::TimedOut);
     let (left, _right) = UnixStream::pair().unwrap();
@@ -252,9 +252,9 @@ fn a_socket_becomes_writable_and_a_wait_ends_in_time() {
 
 #[test]
 fn a_signal_ends_a_wait() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let waiter = thread::spawn(move || {
-        tell.send(ThreadHandle::current().unwrap()).unwrap();
+        sender.send(ThreadHandle::current().unwrap()).unwrap();
         let mut ring = ring(&SMALL)?;
         loop {
             match ring.wait(1, None).unwrap() {
@@ -264,7 +264,7 @@ fn a_signal_ends_a_wait() {
             }
         }
     });
-    let handle = told.recv().unwrap();
+    let handle = receiver.recv().unwrap();
     while !waiter.is_finished() {
         interrupt(&handle).unwrap();
         thread::sleep(Duration::from_millis(1));
@@ -273,7 +273,7 @@ fn a_signal_ends_a_wait() {
 }
 
 #[test]
-fn dropping_a_ring_calls_off_what_is_in_flight() {
+fn dropping_a_ring_cancels_its_operations() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::MultishotReceive]).is_ok()) else { return };
     let (left, right) = UnixStream::pair().unwrap();
     let (into, pool) = (ring.new_buffer(100).unwrap(), ring.new_pool(4, 100).unwrap());
@@ -315,7 +315,7 @@ fn a_queue_that_was_not_sent_is_emptied() {
 }
 
 #[test]
-fn what_was_received_is_sent_back_from_where_it_is() {
+fn received_bytes_are_sent_without_a_copy() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles, Feature::ZeroCopySend]).is_ok()) else {
         return;
     };
@@ -355,7 +355,7 @@ fn what_was_received_is_sent_back_from_where_it_is() {
 }
 
 #[test]
-fn a_submission_thread_works_and_costs_what_is_told() {
+fn a_submission_thread_reports_its_cpu_time() {
     let Some(mut ring) = ring(&Setup { poll_idle_ms: Some(50), ..SMALL }) else { return };
     for token in 0..100 {
         ring.nop(token);
@@ -367,7 +367,7 @@ fn a_submission_thread_works_and_costs_what_is_told() {
 }
 
 #[test]
-fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
+fn the_unsent_rest_of_a_bundle_is_returned() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
     crate::option::set(left.as_fd(), &crate::option::SEND_BUFFER.to(16_384)).unwrap();
@@ -384,7 +384,7 @@ fn what_a_full_socket_left_of_a_bundle_is_handed_back() {
         if let Event::Sent { moved, .. } = next(&mut ring).event {
             sent += moved.unwrap_or(0);
         }
-        // Nobody reads: the socket is full soon.
+        // Nothing reads: the socket is full soon.
         while ring.in_flight() > 0 {
             next(&mut ring);
         }
@@ -407,7 +407,7 @@ fn udp_pair() -> (std::net::UdpSocket, std::net::UdpSocket) {
 }
 
 #[test]
-fn messages_outstanding_are_filled_with_what_the_kernel_says() {
+fn several_waiting_receives_get_their_messages() {
     let Some(mut ring) = ring(&SMALL) else { return };
     let (left, right) = udp_pair();
     let messages: Vec<_> = (0..4).map(|_| ring.new_message(100).unwrap()).collect();
@@ -442,7 +442,7 @@ fn messages_outstanding_are_filled_with_what_the_kernel_says() {
 }
 
 #[test]
-fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
+fn multishot_messages_report_joined_and_truncated() {
     let Some(mut ring) = ring(&SMALL) else { return };
     if ring.require(Feature::MultishotReceive).is_err() {
         return;
@@ -475,7 +475,7 @@ fn a_receive_of_messages_goes_on_and_tells_what_was_joined_and_cut_off() {
 }
 
 #[test]
-fn a_datagram_is_sent_back_from_where_it_is() {
+fn a_datagram_is_sent_without_a_copy() {
     let Some(mut ring) = ring(&SMALL) else { return };
     if ring.require(Feature::MultishotReceive).is_err() {
         return;
