@@ -37,7 +37,7 @@ pub struct Across {
     pub upper: Option<Vec<f64>>,
     /// Whether a cell costs significantly more than some other cell in the mean session, simultaneous over all
     /// comparisons with one reference. All `false` for fewer than [`MIN_SESSIONS`].
-    pub dearer: Vec<bool>,
+    pub worse: Vec<bool>,
     /// Standard deviation, in ln, of the differences of two cells caused by differences between sessions, pooled over
     /// all pairs; `None` for one session.
     pub between: Option<f64>,
@@ -65,7 +65,7 @@ pub fn across(sessions: &[Replicate], level: f64) -> Across {
         sessions: sessions.len(),
         excess: (0..cells).map(|cell| mean(cell) - least).collect(),
         upper: critical.map(|critical| (0..cells).map(|cell| worst(cell, critical)).collect()),
-        dearer: (0..cells).map(is_worse).collect(),
+        worse: (0..cells).map(is_worse).collect(),
         between,
     }
 }
@@ -126,8 +126,8 @@ mod tests {
     fn agreeing_sessions_give_a_bound() {
         let calm = across(&world(&[0.0, 0.02, 0.4], 0.005, 0.01, 6, 1), 0.95);
         assert!(calm.upper.as_ref().is_some_and(|upper| upper[0] < 0.05 && upper[2] > 0.3), "{calm:?}");
-        assert_eq!(calm.dearer, [false, calm.dearer[1], true], "{calm:?}");
-        assert!(across(&world(&[0.0, 0.4], 0.005, 0.01, 2, 1), 0.95).dearer.iter().all(|dearer| !dearer));
+        assert_eq!(calm.worse, [false, calm.worse[1], true], "{calm:?}");
+        assert!(across(&world(&[0.0, 0.4], 0.005, 0.01, 2, 1), 0.95).worse.iter().all(|worse| !worse));
         let wild = across(&world(&[0.0, 0.02, 0.4], 0.3, 0.01, 6, 1), 0.95);
         assert!(wild.upper.as_ref().is_some_and(|upper| upper.iter().all(|bound| *bound > 0.05)), "{wild:?}");
     }

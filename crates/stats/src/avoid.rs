@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_compared_within_its_column_and_block() {
+    fn levels_are_compared_within_column_and_block() {
         let blocks = [block(5, 1.0), block(5, 7.0)];
         let got = against(&grid(5), &blocks, 0, 2, 0.95);
         assert_eq!(got.iter().map(|a| (a.level, a.pairs)).collect::<Vec<_>>(), [(1, 10), (2, 10)]);

@@ -14,7 +14,7 @@ use crate::serial::MIN_BLOCKS;
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
-    if verdict.twin_alarm || !holds(&verdict.present) || holds(&verdict.spoken_against) {
+    if verdict.twin_alarm || !holds(&verdict.present) || holds(&verdict.contradicted) {
         return None;
     }
     match verdict.inconclusive {
@@ -85,6 +85,6 @@ mod tests {
         }
         let after = analyse(&input, &method);
         assert!(after.excess[1].is_some_and(|excess| excess < method.ln_margin()), "{after:?}");
-        assert_eq!((after.spoken_against.as_slice(), more_blocks(&after, 1, &method)), (&[1][..], None), "{after:?}");
+        assert_eq!((after.contradicted.as_slice(), more_blocks(&after, 1, &method)), (&[1][..], None), "{after:?}");
     }
 }

@@ -14,7 +14,7 @@ pub const STEAL_MUCH: f64 = 0.05;
 /// Steal above this share: grade C.
 pub const STEAL_DISTURBED: f64 = 0.01;
 /// Load of other programs above this many CPUs: grade C.
-pub const FOREIGN_DISTURBED_CPUS: f64 = 0.2;
+pub const OTHER_LOAD_DISTURBED_CPUS: f64 = 0.2;
 
 /// Readings of the environment over a session. `None` = could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct DisturbanceReadings {
     /// Time the cgroup was throttled, in ns. Without a limit: 0.
     pub throttled_ns: Option<f64>,
     /// CPU time of other programs over wall time, in CPUs.
-    pub foreign_load_cpus: Option<f64>,
+    pub other_load_cpus: Option<f64>,
     /// Whether the frequency governor could be read.
     pub governor_known: bool,
     /// Whether the state of turbo could be read.
@@ -52,13 +52,13 @@ pub enum GradeReason {
     /// cgroup throttling, in ns.
     Throttled(f64),
     /// Load of other programs, in CPUs.
-    ForeignLoad(f64),
+    OtherLoad(f64),
     /// Steal could not be read.
     StealUnknown,
     /// Throttling could not be read.
     ThrottlingUnknown,
     /// Load of other programs could not be read.
-    ForeignLoadUnknown,
+    OtherLoadUnknown,
     /// The frequency governor could not be read.
     GovernorUnknown,
     /// The state of turbo could not be read.
@@ -72,7 +72,7 @@ impl GradeReason {
         match self {
             Self::Steal(share) if share > STEAL_MUCH => Grade::D,
             Self::Throttled(_) => Grade::D,
-            Self::Steal(_) | Self::ForeignLoad(_) => Grade::C,
+            Self::Steal(_) | Self::OtherLoad(_) => Grade::C,
             _ => Grade::B,
         }
     }
@@ -83,10 +83,10 @@ impl fmt::Display for GradeReason {
         match self {
             Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
             Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
-            Self::ForeignLoad(cpus) => write!(f, "other programs used {cpus:.2} CPUs"),
+            Self::OtherLoad(cpus) => write!(f, "other programs used {cpus:.2} CPUs"),
             Self::StealUnknown => write!(f, "steal unknown"),
             Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
-            Self::ForeignLoadUnknown => write!(f, "load of other programs unknown"),
+            Self::OtherLoadUnknown => write!(f, "load of other programs unknown"),
             Self::GovernorUnknown => write!(f, "governor unknown"),
             Self::TurboUnknown => write!(f, "turbo unknown"),
         }
@@ -114,7 +114,7 @@ pub fn grade(environment: &DisturbanceReadings) -> Graded {
     let mut reasons: Vec<GradeReason> = [
         above(e.steal_share, STEAL_DISTURBED, GradeReason::Steal, GradeReason::StealUnknown),
         above(e.throttled_ns, 0.0, GradeReason::Throttled, GradeReason::ThrottlingUnknown),
-        above(e.foreign_load_cpus, FOREIGN_DISTURBED_CPUS, GradeReason::ForeignLoad, GradeReason::ForeignLoadUnknown),
+        above(e.other_load_cpus, OTHER_LOAD_DISTURBED_CPUS, GradeReason::OtherLoad, GradeReason::OtherLoadUnknown),
         (!e.governor_known).then_some(GradeReason::GovernorUnknown),
         (!e.turbo_known).then_some(GradeReason::TurboUnknown),
     ]
@@ -133,7 +133,7 @@ mod tests {
         let mut environment = DisturbanceReadings {
             steal_share: Some(0.0),
             throttled_ns: Some(0.0),
-            foreign_load_cpus: Some(0.05),
+            other_load_cpus: Some(0.05),
             governor_known: true,
             turbo_known: true,
         };
@@ -151,7 +151,7 @@ mod tests {
         check(|e| e.steal_share = None, Grade::B, Some("steal unknown"));
         check(|e| e.steal_share = Some(0.01), Grade::A, None);
         check(|e| e.steal_share = Some(0.02), Grade::C, Some("steal 2.0 %"));
-        check(|e| e.foreign_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPUs"));
+        check(|e| e.other_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPUs"));
         check(|e| e.steal_share = Some(0.06), Grade::D, Some("steal 6.0 %"));
         check(|e| e.throttled_ns = Some(2e6), Grade::D, Some("cgroup throttled for 2 ms"));
     }

@@ -184,11 +184,10 @@ pub struct GroupVerdict {
     pub inconclusive: Option<Inconclusive>,
     /// Number of limited slow trials of each cell.
     pub slow_limited: Vec<usize>,
-    /// Cells that the limited means keep or put within the margin, but for which no claim is made, ascending. The plain
-    /// means, in which every slow trial counts in full, reject them and put them beyond the margin. A trial in which
-    /// nothing moved counts against its cell too: its cost is infinite and has no logarithm, so its block is not
-    /// compared.
-    pub spoken_against: Vec<usize>,
+    /// Cells that the limited means keep or put within the margin, without a claim, ascending. Plain means,
+    /// in which every slow trial counts in full, reject these cells and put them beyond the margin. A trial that moved
+    /// nothing counts against its cell as well: its cost is infinite and has no logarithm, so its block is not compared.
+    pub contradicted: Vec<usize>,
 }
 
 /// A paired difference of two cells.
@@ -217,7 +216,7 @@ impl GroupVerdict {
         let within = |upper: f64| upper <= method.ln_margin();
         !self.twin_alarm
             && self.upper.get(i).copied().flatten().is_some_and(within)
-            && self.spoken_against.binary_search(&i).is_err()
+            && self.contradicted.binary_search(&i).is_err()
     }
 
     /// Whether the claim for cell `i` still holds with the control's costs in place of the repeated cell's.
@@ -251,11 +250,11 @@ pub fn analyse(input: &GroupInput, method: &Method) -> GroupVerdict {
     let mut primary = judge_blocks(input, method);
     if method.limit_outliers && primary.slow_limited.iter().any(|&trials| trials > 0) {
         let plain = judge_blocks(input, &Method { limit_outliers: false, ..*method });
-        primary.spoken_against = spoken_against(&primary, &plain, method);
+        primary.contradicted = contradicted(&primary, &plain, method);
     }
-    primary.spoken_against.extend(primary.present.iter().filter(|&&cell| input.cells[cell].unfit));
-    primary.spoken_against.sort_unstable();
-    primary.spoken_against.dedup();
+    primary.contradicted.extend(primary.present.iter().filter(|&&cell| input.cells[cell].unfit));
+    primary.contradicted.sort_unstable();
+    primary.contradicted.dedup();
     if (0..input.cells.len()).any(|cell| primary.proves(cell, method)) {
         primary.exchanged_upper = exchanged(input).map_or_else(Vec::new, |input| judge_blocks(&input, method).upper);
     }
@@ -272,7 +271,7 @@ fn exchanged(input: &GroupInput) -> Option<GroupInput> {
 
 /// Cells that the limited means keep or put within the margin, but that the plain means reject and put beyond the
 /// margin.
-fn spoken_against(typical: &GroupVerdict, plain: &GroupVerdict, method: &Method) -> Vec<usize> {
+fn contradicted(typical: &GroupVerdict, plain: &GroupVerdict, method: &Method) -> Vec<usize> {
     let beyond = |cell: &&usize| plain.excess[**cell].is_some_and(|excess| excess > method.ln_margin());
     let is_favoured = |cell: &&usize| {
         typical.best_set.binary_search(cell).is_ok()
@@ -314,7 +313,7 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
         exchanged_upper: Vec::new(),
         inconclusive,
         slow_limited,
-        spoken_against: Vec::new(),
+        contradicted: Vec::new(),
         present,
         absent,
     };

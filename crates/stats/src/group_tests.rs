@@ -77,7 +77,7 @@ fn only_kept_cells_are_contradicted() {
         }
     }
     let got = analyse(&input, &Method::default());
-    assert_eq!(got.spoken_against, [1], "{got:?}");
+    assert_eq!(got.contradicted, [1], "{got:?}");
     assert!(!got.best_set.contains(&2));
 }
 
@@ -88,7 +88,7 @@ fn an_unfit_cell_is_not_recommended() {
     let recommend = |input: &GroupInput| {
         let verdict = analyse(input, &method);
         let recommendation = crate::recommend::over_profiles(&[(input, &verdict)], &method);
-        (recommendation.cell, recommendation.proven, verdict.spoken_against)
+        (recommendation.cell, recommendation.proven, verdict.contradicted)
     };
     assert_eq!(recommend(&input), (Some(0), true, vec![]));
     input.cells[0].unfit = true;
@@ -111,7 +111,7 @@ fn a_control_that_differs_withdraws_every_claim() {
     let after = analyse(&input, &Method::default());
     assert!(after.twin_alarm && !after.proves(0, &Method::default()));
     assert!(after.twin_reach.unwrap() > 0.09);
-    assert_eq!((after.upper, after.lower), (before.upper, before.lower), "the bounds stand");
+    assert_eq!((after.upper, after.lower), (before.upper, before.lower), "the bounds stay");
 }
 
 #[test]

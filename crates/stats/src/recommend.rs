@@ -104,7 +104,7 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let candidate = |&cell: &usize| Candidate {
         is_default: profiles[0].0.cells[cell].is_default,
         proven: proves_everywhere(&cell),
-        may_be_best: profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.spoken_against.contains(&cell)),
+        may_be_best: profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.contradicted.contains(&cell)),
         bound: worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper),
     };
     let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();
@@ -175,11 +175,11 @@ fn worst_over(
 }
 
 fn with_smallest_bound(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Option<usize> {
-    let spoken_against = |cell: usize| profiles.iter().any(|(_, v)| v.spoken_against.contains(&cell));
+    let contradicted = |cell: usize| profiles.iter().any(|(_, v)| v.contradicted.contains(&cell));
     let rank = |cell: usize| {
         let bound = worst_over(profiles, |v| v.upper[cell]).map_or(f64::INFINITY, |(_, upper)| upper);
         let (_, excess) = worst_over(profiles, |v| v.excess[cell])?;
-        Some((spoken_against(cell), bound, excess, cell))
+        Some((contradicted(cell), bound, excess, cell))
     };
     (0..cells)
         .filter_map(rank)

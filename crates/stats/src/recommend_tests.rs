@@ -97,7 +97,7 @@ fn the_smallest_bound_wins_without_a_proof() {
     close.best_set.retain(|cell| *cell != 2);
     assert_eq!(found_with_default(&close), Some(1), "it is significantly worse than another");
     // An option that plain means contradict is not recommended while others are uncontradicted.
-    verdict.spoken_against = vec![1];
+    verdict.contradicted = vec![1];
     assert_ne!(named(&verdict).cell, Some(1));
     // Without bounds the estimate decides.
     verdict.upper = vec![None; 3];

@@ -76,7 +76,6 @@ pub const STILL_TO_CLEAN: &[&str] = &[
     "crates/observe",
     "crates/plan",
     "crates/report",
-    "crates/stats",
     "crates/store/src/cell.rs",
     "crates/store/src/import",
     "crates/store/tests/all",

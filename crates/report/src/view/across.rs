@@ -264,7 +264,7 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
     let candidate = |&cell: &usize| Candidate {
         is_default: is_default(cell),
         proven: !common[cell].unfit && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
-        may_be_best: !common[cell].unfit && !judged.dearer[cell],
+        may_be_best: !common[cell].unfit && !judged.worse[cell],
         bound: bound(cell),
     };
     let candidates: Vec<Candidate> = ranked.iter().map(candidate).collect();

@@ -315,7 +315,7 @@ fn why_open(confirmed: &[&Judged], recommendation: &OptionRecommendation, condit
             if let Some(share) = confirmed.iter().filter_map(|group| group.behind(cell)).reduce(f64::min) {
                 return Some(format!("it {}, which others carry", carried(share)));
             }
-            let against = confirmed.iter().any(|group| group.verdict.spoken_against.contains(&cell));
+            let against = confirmed.iter().any(|group| group.verdict.contradicted.contains(&cell));
             against.then(|| "plain means, in which its slow trials count in full, speak against it".to_owned())
         }
     }

@@ -22,7 +22,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
     let judged = grade(&DisturbanceReadings {
         steal_share: steal,
         throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
-        foreign_load_cpus: foreign,
+        other_load_cpus: foreign,
         governor_known: fact(machine, "governor").is_some(),
         turbo_known: fact(machine, "turbo").is_some(),
     });

@@ -55,7 +55,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         },
         undecided: undecided.map(id).collect(),
         limited_trials: verdict.slow_limited.iter().sum(),
-        spoken_against: verdict.spoken_against.iter().filter_map(|&choice| of_choice(choice)).collect(),
+        spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit::view(judged, conditions),
         recommendation: recommendation(judged, conditions, scope),
         // Long trials that contradict the choice contradict what lost to it as well.

@@ -87,7 +87,7 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     if verdict.twin_alarm {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
-    let slow = verdict.spoken_against.contains(&b) && !group.input.cells[b].unfit && difference <= 0.0;
+    let slow = verdict.contradicted.contains(&b) && !group.input.cells[b].unfit && difference <= 0.0;
     slow.then(|| "plain means, in which slow trials count in full, say the opposite".into())
 }
 

@@ -17,7 +17,7 @@ pub use noise::Noise;
 use crate::group::{BlockInput, CellInput, GroupInput};
 use crate::rng::{RandomStream, seeded};
 
-/// What the machine does meanwhile, shared by all trials that run at the time. In ln of cost.
+/// Conditions of the machine, shared by all trials that run at the same time. In ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Environment {
     /// Nothing.
@@ -37,14 +37,14 @@ pub enum Environment {
     },
 }
 
-/// CPU time that a hypervisor takes: what it hits is dearer.
+/// CPU time that a hypervisor takes: trials that are hit cost more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Steal {
     /// Share of the trials of each cell that are hit, in turn (cell i has share i modulo their number): one number is
     /// noise, several are an effect of the cell. Empty: none.
     pub shares: Vec<f64>,
-    /// How much dearer a hit trial is, in ln.
-    pub dearer: f64,
+    /// Additional cost of a hit trial, in ln.
+    pub ln_cost: f64,
 }
 
 impl Steal {
@@ -52,10 +52,10 @@ impl Steal {
         if self.shares.is_empty() { 0.0 } else { self.shares[cell % self.shares.len()] }
     }
 
-    /// What it adds to the mean ln cost of a cell.
+    /// Its addition to the mean ln cost of a cell.
     #[must_use]
     pub fn effect(&self, cell: usize) -> f64 {
-        self.share(cell) * self.dearer
+        self.share(cell) * self.ln_cost
     }
 }
 
@@ -91,29 +91,29 @@ pub struct Scenario {
     pub spread: f64,
     /// Correlation of a cell's own noise with that in the block before, which pairing cannot remove.
     pub own_rho: f64,
-    /// What the machine does meanwhile.
+    /// Conditions of the machine.
     pub environment: Environment,
     /// In what order trials run.
     pub order: Order,
-    /// The cell that a twin repeats in every block.
+    /// The cell that an A/A control repeats in every block.
     pub twin_of: Option<usize>,
-    /// How much dearer the twin truly is than the cell that it repeats, in ln: 0 for a healthy one.
+    /// True excess cost of the control over the cell that it repeats, in ln: 0 for an equal control.
     pub twin_off: f64,
-    /// What the hypervisor takes.
+    /// CPU time that the hypervisor takes.
     pub steal: Steal,
 }
 
-/// Blocks with what was known of each of their trials.
+/// Blocks with the conditions of each of their trials.
 #[derive(Clone, Debug)]
 pub struct Trials {
-    /// ln costs, one row a block, one column a cell, the twin last if there is one.
+    /// ln costs, one row per block, one column per cell; the A/A control is the last column, if there is one.
     pub rows: Vec<Vec<f64>>,
     /// Whether each trial was hit by steal.
     pub hits: Vec<Vec<bool>>,
 }
 
 impl Scenario {
-    /// A still group in randomised blocks without a twin.
+    /// A quiet group in randomised blocks without an A/A control.
     #[must_use]
     pub fn new(effects: Vec<f64>, noise: Noise, spread: f64) -> Self {
         Self {
@@ -129,19 +129,19 @@ impl Scenario {
         }
     }
 
-    /// Runs it: ln costs, one row a block, one column a cell, the twin last if there is one.
+    /// Runs it: ln costs, one row per block, one column per cell; the A/A control is the last column, if there is one.
     #[must_use]
     pub fn rows(&self, blocks: usize, random: &mut RandomStream) -> Vec<Vec<f64>> {
         self.trials(blocks, random).rows
     }
 
-    /// True mean ln cost of every cell: what it takes by itself and what steal adds.
+    /// True mean ln cost of every cell: its own cost and the addition by steal.
     #[must_use]
     pub fn truth(&self) -> Vec<f64> {
         self.effects.iter().enumerate().map(|(cell, effect)| effect + self.steal.effect(cell)).collect()
     }
 
-    /// Runs it, and tells which trials were hit.
+    /// Runs it, and returns which trials were hit.
     #[must_use]
     pub fn trials(&self, blocks: usize, random: &mut RandomStream) -> Trials {
         let cells = self.effects.len();
@@ -153,9 +153,9 @@ impl Scenario {
         for (&(block, column), level) in visits.iter().zip(levels) {
             let cell = if column < cells { column } else { self.twin_of.unwrap_or(column) };
             let noise = self.noise[cell % self.noise.len()].draw(random);
-            // A world without steal draws what it always drew.
+            // A world without steal draws the same numbers as before.
             hits[block][column] = self.steal.share(cell) > 0.0 && random.uniform() < self.steal.share(cell);
-            let stolen = if hits[block][column] { self.steal.dearer } else { 0.0 };
+            let stolen = if hits[block][column] { self.steal.ln_cost } else { 0.0 };
             let off = if column < cells { 0.0 } else { self.twin_off };
             rows[block][column] = self.effects[cell] + off + level + stolen + self.spread * noise;
         }
@@ -206,7 +206,7 @@ impl Scenario {
     }
 }
 
-/// Packs ln costs (twin in the last column, if there is one) as a group.
+/// Packs ln costs (the A/A control in the last column, if there is one) as a group.
 #[must_use]
 pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>) -> GroupInput {
     let cells = footprints.len();
@@ -248,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn steal_hits_as_often_and_as_hard_as_it_is_told() {
+    fn steal_hits_as_often_and_hard_as_set() {
         let mut scenario = Scenario::new(vec![0.0, 0.1], Noise::Normal, 0.01);
-        scenario.steal = Steal { shares: vec![0.1, 0.4], dearer: 0.5 };
+        scenario.steal = Steal { shares: vec![0.1, 0.4], ln_cost: 0.5 };
         (scenario.twin_of, scenario.twin_off) = (Some(0), 0.2);
         let Trials { rows, hits } = scenario.trials(4000, &mut seeded(3, 0));
         let share = |column: usize| hits.iter().filter(|row| row[column]).count() as f64 / 4000.0;

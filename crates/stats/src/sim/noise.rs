@@ -25,7 +25,7 @@ pub enum Noise {
     IntraTrial,
     /// A Gaussian with 5 % of trials far slower.
     Spikes,
-    /// A Gaussian with 5 % of trials slower by sixteen of its widths: what a shared machine does now and then
+    /// A Gaussian with 5 % of trials slower by sixteen of its widths, as it occurs on shared machines
     /// (measured: 14 % wide, tenfold slower).
     Bursts,
 }

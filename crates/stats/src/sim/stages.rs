@@ -2,8 +2,8 @@
 //! screened, reduced to finalists, confirmed, and a recommendation made.
 //!
 //! The shape of the costs is that of buffer sizes: small reads and small writes pay a call each,
-//! very large ones leave the cache, and every cell has a quirk of its own of about 1.5 %. How much
-//! each matters is drawn anew for every world and profile.
+//! very large ones leave the cache, and every cell has a random effect of its own of about 1.5 %. The size of
+//! each effect is drawn for every world and profile.
 
 use super::{Environment, Noise, Scenario, Steal, group_input, randomised_blocks};
 use crate::finalists::{choose, choose_over_profiles, score, worst_excess};
@@ -32,7 +32,7 @@ pub struct Design {
     pub spread: f64,
     /// The kind of noise.
     pub noise: Noise,
-    /// What the machine does meanwhile.
+    /// Conditions of the machine.
     pub environment: Environment,
     /// How much more a shorter screening trial scatters (√(6 ms / 5 ms)).
     pub screening_factor: f64,
@@ -56,7 +56,7 @@ impl Design {
     }
 }
 
-/// What a session came to.
+/// The result of a session.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The finalists, first the first profile's screening leader.
@@ -157,7 +157,7 @@ impl World {
         scenario.twin_of = Some(0);
         let rows = scenario.rows(design.blocks, random);
         let few = group_input(&rows, &vec![1.0; finalists.len()], Some(0));
-        // Back to the indices of the whole grid; what was not confirmed has no cost.
+        // Back to the indices of the whole grid; unconfirmed cells have no cost.
         let mut blocks = few.blocks;
         for block in &mut blocks {
             let mut cost = vec![None; effects.len()];

@@ -1,4 +1,4 @@
-//! Does an audit take back what it should, and seldom what it should not?
+//! Does the long-trial check withdraw false results, and seldom true ones?
 
 use super::{Demand, Row, Scale, Tally};
 use crate::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
@@ -9,10 +9,10 @@ const FALSE: Demand = Demand::AtMost(5.0);
 const COVERED: Demand = Demand::AtLeast(95.0);
 /// Spread of a trial where paired differences have 14 %, as long trials on a virtual machine had.
 const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
-/// What long connections were seen to turn round: 1.89 against 1.42 GiB/s.
-const TURNED: f64 = 0.33;
-/// Questions of a session that have one block each.
-const QUESTIONS: usize = 9;
+/// A reversal that was seen on long connections: 1.89 against 1.42 GiB/s.
+const REVERSAL: f64 = 0.33;
+/// Tests of a session that have one block each.
+const TESTS: usize = 9;
 const MARGIN: f64 = 0.05;
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
@@ -21,19 +21,19 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
         for blocks in [MIN_BLOCKS, 8] {
             let found = audits(MARGIN.ln_1p(), noise, blocks, scale, seed);
             let note = format!("two rivals cheaper by just the margin, {blocks} blocks, paired noise 14 %");
-            let name = format!("proofs taken back wrongly, {}, {blocks} blocks", noise.name());
+            let name = format!("results withdrawn wrongly, {}, {blocks} blocks", noise.name());
             rows.push(found.contradicted.row(name, FALSE, scale, note.clone()));
             let name = format!("bound by long trials covers, {}, {blocks} blocks", noise.name());
             rows.push(found.covered.row(name, COVERED, scale, note));
         }
     }
     let control = audits(MARGIN.ln_1p(), Noise::Normal, MIN_BLOCKS, scale, seed).by_mean;
-    let note = "a rival whose mean is cheaper by more than the margin counts as shown";
+    let note = "a rival whose mean is cheaper by more than the margin counts as significant";
     rows.push(control.control("audit without intervals", FALSE, scale, note));
     for blocks in [MIN_BLOCKS, 4, 6, 8] {
-        let found = audits(TURNED.ln_1p(), Noise::Normal, blocks, scale, seed).contradicted;
+        let found = audits(REVERSAL.ln_1p(), Noise::Normal, blocks, scale, seed).contradicted;
         let note = format!("two rivals that long trials put 33 % ahead, {blocks} blocks, paired noise 14 %");
-        rows.push(found.row(format!("what turned round is seen, {blocks} blocks"), Demand::Published, scale, note));
+        rows.push(found.row(format!("reversals found, {blocks} blocks"), Demand::Published, scale, note));
     }
     rows.extend(sessions(scale, seed));
     rows
@@ -46,39 +46,39 @@ struct Found {
     by_mean: Tally,
 }
 
-/// Audits of a choice that is so much dearer than its two rivals, in ln.
-fn audits(dearer: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> Found {
+/// Checks of an option that costs `excess` more than its two rivals, in ln.
+fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> Found {
     let mut found = Found::default();
     for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d1);
-        let costs = costs(vec![dearer, 0.0, 0.0], noise, blocks, &mut random);
+        let costs = costs(vec![excess, 0.0, 0.0], noise, blocks, &mut random);
         let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0) else { continue };
         found.contradicted.count(audit.finding == AuditResult::Contradicts);
-        found.covered.count(audit.bound().is_some_and(|bound| dearer <= bound));
+        found.covered.count(audit.bound().is_some_and(|bound| excess <= bound));
         found.by_mean.count(audit.rivals.iter().any(|rival| rival.mean > MARGIN.ln_1p()));
     }
     found
 }
 
-/// Sessions whose questions have too few blocks each to say anything alone.
+/// Sessions whose tests have too few blocks each for a result of their own.
 fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
-    let check = |dearer: f64| {
+    let check = |excess: f64| {
         let mut tally = Tally::default();
         for run in 0..scale.at_least(200, 4000) as u64 {
             let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
             let mean = |random: &mut RandomStream| {
-                let costs = costs(vec![dearer, 0.0], Noise::LogNormal, 1, random);
+                let costs = costs(vec![excess, 0.0], Noise::LogNormal, 1, random);
                 audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
             };
-            let means: Vec<f64> = (0..QUESTIONS).filter_map(|_| mean(&mut random)).collect();
+            let means: Vec<f64> = (0..TESTS).filter_map(|_| mean(&mut random)).collect();
             tally.count(together(&means, LEVEL, MARGIN.ln_1p()).1 == AuditResult::Contradicts);
         }
         tally
     };
-    let note = format!("{QUESTIONS} questions, one block each, paired noise 14 %, log-normal");
+    let note = format!("{TESTS} tests, one block each, paired noise 14 %, log-normal");
     vec![
-        check(MARGIN.ln_1p()).row("all proofs taken back wrongly", FALSE, scale, note.clone()),
-        check(TURNED.ln_1p()).row("sessions that turned round are seen", Demand::Published, scale, note),
+        check(MARGIN.ln_1p()).row("all results withdrawn wrongly", FALSE, scale, note.clone()),
+        check(REVERSAL.ln_1p()).row("sessions with a reversal found", Demand::Published, scale, note),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Two subjects: is nothing called nothing, and a slowdown seen and measured?
+//! Two subjects: are equal subjects called equal, and is a slowdown found and measured?
 
 use super::{Demand, Row, Scale, Tally, number};
 use crate::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
@@ -7,7 +7,7 @@ use crate::sim::{Environment, Noise, Scenario, Steal};
 
 const BLOCKS: usize = 20;
 const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
-/// Spread of the twin's difference, 1 %, as a trial's spread.
+/// Spread of the A/A control's difference, 1 %, as a trial's spread.
 const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
@@ -32,15 +32,15 @@ fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
     };
     let mut rows = vec![row(Noise::Normal, Demand::Within(3.0, 7.0))];
     rows.push(stolen_arms(scale, seed));
-    // Heavy tails make Student's t careful, never careless.
+    // Heavy tails make Student's t conservative, never too narrow.
     rows.extend(Noise::ALL.into_iter().skip(1).map(|noise| row(noise, Demand::AtMost(7.0))));
     rows
 }
 
-/// A/A on a machine that others use as well: heavy noise, and steal hits one trial in four of either arm.
+/// A/A on a shared machine: heavy noise, and steal hits one trial in four of either arm.
 fn stolen_arms(scale: Scale, seed: u64) -> Row {
     let mut scenario = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
-    scenario.steal = Steal { shares: vec![0.25], dearer: 0.4 };
+    scenario.steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
     let mut random = seeded(seed, 701);
     let mut tally = Tally::default();
     for _ in 0..scale.repetitions(8000) {
@@ -48,7 +48,7 @@ fn stolen_arms(scale: Scale, seed: u64) -> Row {
         let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
         tally.count(paired(&differences, &TERMS).p_any < 0.05);
     }
-    let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four 50 % dearer");
+    let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four costs 50 % more");
     tally.row("A/A called different, steal", Demand::Within(3.0, 7.0), scale, note)
 }
 
@@ -70,7 +70,7 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
             tally.count(got.p_any < 0.05);
             points.push((percent, 100.0 * got.difference.exp_m1()));
         }
-        let note = format!("{BLOCKS} blocks, twin's spread 1 %");
+        let note = format!("{BLOCKS} blocks, A/A control's spread 1 %");
         rows.push(tally.row(format!("slowdown of {percent} % seen"), demand, scale, note));
     }
     let slope = slope(&points);

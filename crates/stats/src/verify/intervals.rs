@@ -1,4 +1,4 @@
-//! Do intervals cover? Of medians, of paired differences, under drift, after a choice.
+//! Do intervals cover: for medians, paired differences, under drift, and after a selection?
 
 use super::{Demand, Row, Scale, Tally};
 use crate::compare::{ComparisonTerms, paired};

@@ -39,7 +39,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// What a client's window shows.
+/// The calls of a client, as far as its window shows them.
 fn watched(random: &mut RandomStream) -> Lifetimes {
     let [mut ended, mut entered, mut left] = [const { BTreeMap::new() }; 3];
     let (opens, closes) = (WARM_UP, WARM_UP + WINDOW);

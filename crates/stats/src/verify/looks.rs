@@ -1,4 +1,4 @@
-//! Do looks declared beforehand keep the level, and does looking whenever one likes lose it?
+//! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
 use super::{Demand, Row, Scale, Tally, number};
 use crate::group::{GroupInput, Method, analyse};
@@ -6,7 +6,7 @@ use crate::looks::{LOOKS, level, schedule};
 use crate::sim::{Noise, Scenario};
 
 const FALSE: Demand = Demand::AtMost(5.0);
-/// Blocks of the first look.
+/// Blocks of the first analysis.
 const FIRST: usize = 16;
 /// Spread of paired differences, over √2.
 const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
@@ -18,7 +18,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
         Scale::Minute | Scale::Test => 400,
         Scale::Glance => scale.repetitions(400),
     };
-    // The cheaper cell is as much dearer as the margin, and a little: to prove it is an error.
+    // The cheaper cell costs slightly more than the margin above the best: a claim for it is an error.
     let mut scenario = Scenario::new(vec![0.05_f64.ln_1p() + 1e-4, 0.0], Noise::Normal, SPREAD);
     scenario.twin_of = Some(1);
     let looks = schedule(FIRST, LOOKS, 0.95);
@@ -34,21 +34,16 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     }
     let shape = format!("a cell just beyond the margin; {FIRST} to {most} blocks, paired noise 14 %");
     vec![
-        shared.row("false proofs over three judgements", FALSE, scale, format!("{shape}; each at 98.3 %")),
-        whole.row("false proofs, one judgement", FALSE, scale, format!("{shape}; at 95 %")),
-        peeked.control(
-            "looking whenever one likes",
-            FALSE,
-            scale,
-            format!("{shape}; after every other block, at 95 %"),
-        ),
+        shared.row("false results over three analyses", FALSE, scale, format!("{shape}; each at 98.3 %")),
+        whole.row("false results, one analysis", FALSE, scale, format!("{shape}; at 95 %")),
+        peeked.control("analyses at any time", FALSE, scale, format!("{shape}; after every other block, at 95 %")),
     ]
     .into_iter()
     .chain(spent(scale, seed))
     .collect()
 }
 
-/// What looks save: blocks until something is proven, against the last look's blocks for everybody.
+/// Blocks until a significant result with interim analyses, compared with one analysis at the end.
 fn spent(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(if scale == Scale::Full { 2000 } else { 600 });
     let scenario = Scenario::new(vec![0.06, 0.02, 0.0, 0.01], Noise::Normal, 0.1);
@@ -71,13 +66,13 @@ fn spent(scale: Scale, seed: u64) -> Vec<Row> {
     let published = Demand::Published;
     vec![
         by_looks.row(
-            "share proven, three judgements",
+            "share proven, three analyses",
             published,
             scale,
             format!("at most {most} blocks, paired noise 14 %"),
         ),
-        by_most.row("share proven, one judgement at the end", published, scale, format!("{most} blocks")),
-        number("blocks until proven, three judgements", "published", mean, "blocks", true, "or until the last of them"),
+        by_most.row("share proven, one analysis at the end", published, scale, format!("{most} blocks")),
+        number("blocks until proven, three analyses", "published", mean, "blocks", true, "or until the last of them"),
     ]
 }
 

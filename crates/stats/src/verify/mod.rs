@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// How much to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scale {
-    /// Too little to judge a row by, and over at once; for tests of whoever shows the table.
+    /// Too little for a judgement, and finished at once; for tests of code that shows the table.
     Glance,
     /// Seconds; for the tests of this crate.
     Test,
@@ -50,7 +50,7 @@ impl Scale {
         }
     }
 
-    /// The same, but at least so many where fewer would say nothing.
+    /// The same, but at least `least`, where fewer would show nothing.
     fn at_least(self, least: usize, full: usize) -> usize {
         if self == Self::Glance { self.repetitions(full) } else { self.repetitions(full).max(least) }
     }
@@ -59,11 +59,11 @@ impl Scale {
 /// One line of the verification table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was tested.
+    /// The tested property.
     pub name: String,
-    /// What was demanded, in words; "published" when the number is only to be known.
+    /// The target as text; "published" if the number has no target.
     pub target: String,
-    /// What came out, in `unit`.
+    /// The result, in `unit`.
     pub got: f64,
     /// Unit of `got`.
     pub unit: String,
@@ -95,12 +95,12 @@ pub const PARTS: [TablePart; 21] = [
     ("two stages, several profiles", selection::several_profiles),
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
-    ("what changes nothing", unchanged::rows),
+    ("the default", unchanged::rows),
     ("judgements", looks::rows),
     ("audit", audit::rows),
     ("rounds", rounds::rows),
     ("several sessions", sessions::rows),
-    ("what to avoid, where steal falls", shared::levels_and_steal),
+    ("levels to avoid, uneven steal", shared::levels_and_steal),
     ("two subjects", comparisons::rows),
     ("calls that a window cuts", lifetimes::rows),
     ("cost model", models::cost_rows),
@@ -119,7 +119,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
     rows
 }
 
-/// What a share has to be, in per cent.
+/// The target of a share, in per cent.
 #[derive(Clone, Copy)]
 enum Demand {
     Within(f64, f64),
@@ -129,7 +129,7 @@ enum Demand {
 }
 
 impl Demand {
-    /// What is demanded, and by how much chance alone may miss it in `of` repetitions.
+    /// The target as text, and how far chance alone may miss it in `of` repetitions.
     fn words(self, of: usize, scale: Scale) -> String {
         let give = |edge: f64| match slack(edge, of, scale) {
             0.0 => String::new(),
@@ -231,18 +231,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glance_has_every_row_and_judges_by_what_came_out() {
-        let mut told = Vec::new();
-        let rows = run(Scale::Glance, 1, |done, total, name| told.push((done, total, name.to_owned())));
-        assert_eq!(told.len(), PARTS.len() + 1);
-        assert_eq!(told.last(), Some(&(PARTS.len(), PARTS.len(), "done".to_owned())));
+    fn a_glance_has_every_row() {
+        let mut calls = Vec::new();
+        let rows = run(Scale::Glance, 1, |done, total, name| calls.push((done, total, name.to_owned())));
+        assert_eq!(calls.len(), PARTS.len() + 1);
+        assert_eq!(calls.last(), Some(&(PARTS.len(), PARTS.len(), "done".to_owned())));
         assert!(rows.iter().all(|row| !row.name.is_empty() && !row.target.is_empty() && !row.note.is_empty()));
         assert_eq!(rows, run(Scale::Glance, 1, |_, _, _| {}), "the same seed gives the same rows");
         assert_ne!(rows, run(Scale::Glance, 2, |_, _, _| {}));
     }
 
     #[test]
-    fn what_chance_may_miss_is_said_with_the_target() {
+    fn the_target_shows_the_tolerance() {
         let row = |scale, held, of| Tally { held, of }.row("coverage", Demand::AtLeast(95.0), scale, "");
         let short = row(Scale::Minute, 1893, 2000);
         assert!(short.passed, "{short:?}");

@@ -27,7 +27,7 @@ fn public_table() -> Vec<Row> {
     ]
 }
 
-/// A true break must lie in its interval, and a straight line must not get one.
+/// A true break must be in its interval, and a straight line must not get one.
 fn breaks(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(4000);
     let search = CostSearch { max_breaks: 1, bootstrap: 199, ..CostSearch::default() };

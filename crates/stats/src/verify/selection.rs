@@ -1,4 +1,4 @@
-//! Is the best kept, and is what is called proven true?
+//! Is the best kept, and are significant results true?
 
 use super::{Demand, Row, Scale, Tally, number};
 use crate::group::{Method, analyse};
@@ -62,8 +62,8 @@ pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Noise of a cell's own that lasts from block to block. Pairing cannot remove it; merging has to,
-/// or the group has to say nothing. The control believes in independence.
+/// A cell's own noise that lasts from block to block. Pairing cannot remove it; merging has to, or the
+/// group must have no result. The negative control assumes independence.
 pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(4000);
     let mut rows = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<Row> {
         let (kept, _) = kept_in(&scenario, 48, repetitions, &Method { seed, ..method() });
         let (trusted, _) = kept_in(&scenario, 48, repetitions, &believing);
         let silent = 100.0 * (1.0 - kept.of as f64 / repetitions as f64);
-        let note = format!("48 blocks, half of the variance lasts; {silent:.0} % of groups say nothing");
+        let note = format!("48 blocks, half of the variance lasts; {silent:.0} % of groups have no result");
         rows.push(kept.row(format!("best kept, own noise AR(1) {rho}"), Demand::Published, scale, note));
         let note = "neighbouring blocks believed to be independent";
         rows.push(trusted.control(format!("no merging, own noise AR(1) {rho}"), KEPT, scale, note));
@@ -94,7 +94,7 @@ fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Meth
     for run in 0..repetitions as u64 {
         let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
         let verdict = analyse(&input, method);
-        // A group that says nothing keeps everything and would flatter the method.
+        // A group without a result keeps everything and would make the method look better.
         if verdict.inconclusive.is_none() {
             tally.count(verdict.best_set.contains(&0));
             size += verdict.best_set.len();
@@ -118,13 +118,13 @@ pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Noise as a shared machine makes it, and the same sessions judged by plain means: what limiting buys.
+/// Noise as on a shared machine, and the same sessions judged by plain means: the gain by limiting.
 fn bursts(scale: Scale, seed: u64) -> Vec<Row> {
     let design = Design { noise: Noise::Bursts, ..Design::paired(4, 80, BURSTS_PAIRED) };
     let mut rows = session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed);
     let plain = Method { limit_outliers: false, ..method() };
     let proven = sessions(1, &design, &plain, scale, seed).proven;
-    let note = "the same sessions; one slow trial speaks as far as it likes";
+    let note = "the same sessions; slow trials are not limited";
     rows.push(proven.row("share proven, bursts, plain means", Demand::Published, scale, note));
     rows
 }
@@ -167,15 +167,15 @@ fn session_rows(name: &str, profiles: usize, design: &Design, method: &Method, s
     ]
 }
 
-/// What sessions came to.
+/// Counts over sessions.
 struct Sessions {
     /// Best set or undecided hold the best in every profile.
     held: Tally,
-    /// What is proven is true of the finalists, which is what is claimed.
+    /// The result is true of the finalists, which is the claim.
     within: Tally,
-    /// What is proven is true of all cells: as good as the screening is.
+    /// The result is true of all cells; this depends on the screening.
     all: Tally,
-    /// Something is proven.
+    /// There is a significant result.
     proven: Tally,
     /// Mean size of the best set.
     mean_size: f64,
@@ -206,11 +206,11 @@ fn sessions(profiles: usize, design: &Design, method: &Method, scale: Scale, see
     Sessions { held, within, all, proven, mean_size: size as f64 / (repetitions as f64 * profiles as f64) }
 }
 
-/// Healthy twins rarely alarm; one that is 2 % off does.
+/// Equal A/A controls rarely alarm; one that is 2 % off does.
 const FALSE_ALARMS: Demand = Demand::AtMost(1.5);
 
-/// How often a twin without a fault alarms, and how often one that is 2 % off does, on the whole way that a report
-/// goes: limited, merged, judged. Spikes and bursts are what limiting is for.
+/// How often an equal A/A control alarms, and how often one that is 2 % off does. Uses the whole path of a report:
+/// limiting, merging, judging. Limiting is meant for spikes and bursts.
 pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (noise, spread, shift, demand) in [
@@ -220,13 +220,13 @@ pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
         (Noise::Bursts, BURSTS_SPREAD, 0.0, FALSE_ALARMS),
         (Noise::Normal, 0.019, 0.02, Demand::AtLeast(95.0)),
     ] {
-        let (tally, reach) = twins(noise, spread, shift, scale, seed);
-        let name = format!("twin alarm, {}, twin {:.0} % off", noise.name(), 100.0 * shift);
-        let note = format!("48 blocks, one group of 3 cells; mean reach {:.2} %", 100.0 * reach);
+        let (tally, reach) = alarms(noise, spread, shift, scale, seed);
+        let name = format!("A/A alarm, {}, control {:.0} % off", noise.name(), 100.0 * shift);
+        let note = format!("48 blocks, one group of 3 cells; mean A/A interval {:.2} %", 100.0 * reach);
         rows.push(tally.row(name, demand, scale, note));
         if shift == 0.0 && noise == Noise::Normal {
             rows.push(number(
-                "reach of a healthy twin",
+                "A/A interval of an equal control",
                 "published",
                 100.0 * reach,
                 "%",
@@ -238,9 +238,9 @@ pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// How often the twin of a group alarms, and its mean reach in ln.
-fn twins(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (Tally, f64) {
-    // The whole way is slow: a self-test has a minute for everything.
+/// How often the A/A control of a group alarms, and its mean interval in ln.
+fn alarms(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (Tally, f64) {
+    // The whole path is slow: a self-test has a minute for everything.
     let repetitions = scale.repetitions(if scale == Scale::Full { 8000 } else { 2400 });
     let mut scenario = Scenario::new(vec![0.0, 0.02, 0.05], noise, spread);
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
@@ -250,7 +250,7 @@ fn twins(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (Tal
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut input = scenario.group(48, seed);
         input.blocks.iter_mut().filter_map(|block| block.twin_cost.as_mut()).for_each(|cost| *cost *= shift.exp());
-        // The flips judge the cells, not the twin.
+        // The flips judge the cells, not the control.
         let verdict = analyse(&input, &Method { seed, random_flips: 19, ..method() });
         tally.count(verdict.twin_alarm);
         reach += verdict.twin_reach.unwrap_or(0.0) / repetitions as f64;
@@ -259,6 +259,6 @@ fn twins(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (Tal
 }
 
 fn method() -> Method {
-    // Fewer flips than in a verdict: they scatter the critical value, not its mean.
+    // Fewer flips than in a report: they only affect the critical value, not its mean.
     Method { random_flips: 999, ..Method::default() }
 }

@@ -1,4 +1,4 @@
-//! Does what is said over several sessions hold for the mean session, and would their blocks in one heap lie?
+//! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
 use super::{Demand, Row, Scale, Tally};
 use crate::across::{Replicate, across};
@@ -26,7 +26,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     }
     let (_, heap) = covered(6, 0.1, scale, seed);
     let note = "the sessions' own errors alone, as if all blocks were of one session";
-    rows.push(heap.control("blocks of six sessions in one heap", COVERED, scale, note));
+    rows.push(heap.control("blocks of six sessions pooled", COVERED, scale, note));
     rows.extend(compared(scale, seed));
     rows
 }

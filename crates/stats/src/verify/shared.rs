@@ -1,5 +1,5 @@
-//! A machine that others use as well: heavy noise, steal that falls on all cells or on some more than on others, twins
-//! that differ, trials that end before the start is over.
+//! A shared machine: heavy noise, steal that hits all cells equally or some more than others, A/A controls that differ,
+//! trials that end before the start is over.
 
 use super::{Demand, Row, Scale, Tally};
 use crate::avoid::{GridPlace, against};
@@ -13,14 +13,14 @@ use crate::stolen::uneven;
 const TRUE: Demand = Demand::AtLeast(95.0);
 /// Cells of a group that are confirmed.
 const CELLS: usize = 4;
-/// How much dearer a trial is that the hypervisor took CPU time from: 10 ms of one of two CPUs in a trial of 6 ms and
-/// its set-up.
-const DEARER: f64 = 0.4;
+/// Additional ln cost of a trial from which the hypervisor took CPU time: 10 ms of one of two CPUs in a trial of 6 ms
+/// and its set-up.
+const STEAL_COST: f64 = 0.4;
 
-/// What a world does to its cells.
+/// The cells that steal hits.
 #[derive(Clone, Copy, PartialEq)]
 enum Hit {
-    Nobody,
+    None,
     All,
     Some,
 }
@@ -34,13 +34,13 @@ struct Kind {
     profiles: usize,
     /// Negative control when `false`: blocks in which a trial was hit are left out.
     all_blocks: bool,
-    /// Share of cells whose trials end within a start that is 20 % dearer or cheaper than what follows.
+    /// Share of cells whose trials end within a start that costs 20 % more or less than the time after it.
     starts: f64,
 }
 
-const USUAL: Kind = Kind { paired: 0.3, hit: Hit::Nobody, blocks: 128, profiles: 1, all_blocks: true, starts: 0.0 };
+const USUAL: Kind = Kind { paired: 0.3, hit: Hit::None, blocks: 128, profiles: 1, all_blocks: true, starts: 0.0 };
 
-/// What groups came to.
+/// Counts over groups.
 #[derive(Default)]
 struct Groups {
     proven: Tally,
@@ -55,27 +55,27 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
         (USUAL, "noise 30 %"),
         (Kind { paired: 0.6, blocks: 256, ..USUAL }, "noise 60 %"),
         (Kind { hit: Hit::All, ..USUAL }, "noise 30 %, steal hits all cells alike"),
-        (Kind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal goes with the cell"),
-        (Kind { hit: Hit::Some, profiles: 3, ..USUAL }, "3 profiles, noise 30 %, steal goes with the cell"),
+        (Kind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal depends on the cell"),
+        (Kind { hit: Hit::Some, profiles: 3, ..USUAL }, "3 profiles, noise 30 %, steal depends on the cell"),
     ] {
         let Groups { proven, is_true, covered, survive } = groups(kind, scale, seed);
         let note = format!("{CELLS} cells, {} blocks", kind.blocks);
         rows.push(is_true.row(format!("proven is true of the finalists, {name}"), TRUE, scale, note.clone()));
         rows.push(covered.row(format!("bound of the chosen cell covers, {name}"), TRUE, scale, note.clone()));
         rows.push(proven.row(format!("share proven, {name}"), Demand::Published, scale, note.clone()));
-        if kind.hit == Hit::Nobody {
-            let name = format!("proofs that survive the exchange of leader and twin, {name}");
+        if kind.hit == Hit::None {
+            let name = format!("results that survive the exchange of leader and control, {name}");
             rows.push(survive.row(name, Demand::Published, scale, note));
         }
     }
     let left_out = groups(Kind { hit: Hit::Some, blocks: 256, all_blocks: false, ..USUAL }, scale, seed).is_true;
-    let note = "the same groups; what users pay for steal is not in the blocks that are left";
-    rows.push(left_out.control("blocks with steal left out, steal goes with the cell", TRUE, scale, note));
+    let note = "the same groups; the remaining blocks do not contain the cost of steal";
+    rows.push(left_out.control("blocks with steal left out, steal depends on the cell", TRUE, scale, note));
     let started = groups(Kind { paired: 0.14, starts: 0.25, ..USUAL }, scale, seed).is_true;
     let note = "trials that end before a start that differs by 20 % is over, in a quarter of the cells: why claims name \
                 the age of connections";
-    rows.push(started.row("proven is true of what follows the start", Demand::Published, scale, note));
-    rows.extend(twins_that_differ(scale, seed));
+    rows.push(started.row("proven is true after the start", Demand::Published, scale, note));
+    rows.extend(unequal_controls(scale, seed));
     rows
 }
 
@@ -89,7 +89,7 @@ fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut random = seeded(seed, 0x5a4e);
         let method = Method { seed, random_flips: 299, groups: kind.profiles, ..Method::default() };
-        // What follows the start is the truth; what is measured is the start.
+        // The truth is the cost after the start; the trials measure the start.
         let quirks: Vec<f64> = (0..CELLS).map(|_| 0.12 * random.uniform()).collect();
         let draws = |random: &mut RandomStream| -> Vec<f64> { (0..CELLS).map(|_| random.uniform()).collect() };
         let hit: Vec<f64> = draws(&mut random).iter().map(|&u| if u < 0.5 { 0.02 } else { 0.3 }).collect();
@@ -124,9 +124,9 @@ fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut Ra
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.twin_of = Some(0);
     scenario.steal = match kind.hit {
-        Hit::Nobody => Steal::default(),
-        Hit::All => Steal { shares: vec![0.16], dearer: DEARER },
-        Hit::Some => Steal { shares: hit.to_vec(), dearer: DEARER },
+        Hit::None => Steal::default(),
+        Hit::All => Steal { shares: vec![0.16], ln_cost: STEAL_COST },
+        Hit::Some => Steal { shares: hit.to_vec(), ln_cost: STEAL_COST },
     };
     let truth = truth.iter().enumerate().map(|(cell, truth)| truth + scenario.steal.effect(cell)).collect();
     (scenario, truth)
@@ -144,42 +144,42 @@ fn confirmed(scenario: &Scenario, kind: Kind, random: &mut RandomStream) -> Grou
     input
 }
 
-/// A twin that is a third dearer than the leader, which too few blocks may not tell by an alarm: whether what is proven
-/// then comes with a word.
-fn twins_that_differ(scale: Scale, seed: u64) -> Vec<Row> {
+/// An A/A control that costs a third more than the leader, with too few blocks for an alarm: does the report then warn
+/// about results?
+fn unequal_controls(scale: Scale, seed: u64) -> Vec<Row> {
     let mut scenario = Scenario::new(vec![0.0, 0.3, 0.3], Noise::Normal, 0.4 / 2.0_f64.sqrt());
     (scenario.twin_of, scenario.twin_off) = (Some(0), 0.29);
-    let [mut alarmed, mut told] = [Tally::default(); 2];
+    let [mut alarmed, mut rejected] = [Tally::default(); 2];
     for run in 0..scale.repetitions(2000) as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let method = Method { seed, random_flips: 199, groups: 14, ..Method::default() };
         let verdict = analyse(&scenario.group(16, seed), &method);
         alarmed.count(verdict.twin_alarm);
         if verdict.proves(0, &method) {
-            told.count(verdict.survives_exchange(0, &method) == Some(false));
+            rejected.count(verdict.survives_exchange(0, &method) == Some(false));
         }
     }
-    let note = "16 blocks, paired noise 40 %, one of 14 groups, the twin a third dearer";
+    let note = "16 blocks, paired noise 40 %, one of 14 groups, the control costs a third more";
     vec![
-        alarmed.row("twin alarm, few blocks", Demand::Published, scale, note),
-        told.row("proofs of the others that the exchange takes back", Demand::Published, scale, note),
+        alarmed.row("A/A alarm, few blocks", Demand::Published, scale, note),
+        rejected.row("results of the other cells that the exchange rejects", Demand::Published, scale, note),
     ]
 }
 
-/// What screening says of levels, and whether steal is seen where it falls unevenly and nowhere else.
+/// Results of screening for levels, and whether uneven steal is found, and only where it exists.
 pub(super) fn levels_and_steal(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for paired in [0.3, 0.6] {
         let percent = 100.0 * paired;
         let (false_avoid, _, _) = avoided(paired, false, scale, seed);
-        let name = format!("a level is to be avoided that is not, noise {percent:.0} %");
+        let name = format!("a level is wrongly called to be avoided, noise {percent:.0} %");
         let note = "64 equal cells, 8 columns, 2 screens; 14 levels against those of the screening's leader";
         rows.push(false_avoid.row(name, Demand::AtMost(5.0), scale, note));
         let (false_avoid, covered, found) = avoided(paired, true, scale, seed);
-        let name = format!("all bounds of what to avoid cover, noise {percent:.0} %");
+        let name = format!("all bounds of levels to avoid cover, noise {percent:.0} %");
         let note = format!("64 cells that differ; a false one in {:.2} % of groups", false_avoid.percent());
         rows.push(covered.row(name, TRUE, scale, note));
-        let name = format!("levels twice as dear that are told, noise {percent:.0} %");
+        let name = format!("levels of twice the cost found, noise {percent:.0} %");
         rows.push(found.row(name, Demand::Published, scale, "of those that are, in the median column"));
     }
     let (alike, uneven) = (steal_seen(&[0.25; 4], scale, seed), steal_seen(&[0.47, 0.22, 0.22, 0.22], scale, seed));
@@ -203,8 +203,8 @@ fn steal_seen(shares: &[f64], scale: Scale, seed: u64) -> Tally {
 
 const SIDE: usize = 8;
 
-/// Whether a level is called to be avoided whose median column is within the margin; whether every bound that is told
-/// covers; how many of the levels that are twice as dear are told.
+/// Whether a level whose median column is within the margin is called to be avoided; whether every shown bound covers; how
+/// many of the levels of twice the cost are found.
 fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (Tally, Tally, Tally) {
     let [mut falsely, mut covered, mut found] = [Tally::default(); 3];
     let margin = Method::default().ln_margin();
@@ -232,13 +232,13 @@ fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (Tally, Tally,
                 let each: Vec<f64> = (0..SIDE).map(|column| effect(level, column) - effect(kept, column)).collect();
                 crate::quantile::median(&each).unwrap_or(0.0)
             };
-            let told = against(&places, &blocks, kept, 2 * (SIDE - 1), 0.95);
-            for one in told.iter().filter(|one| one.is_to_avoid(margin)) {
+            let levels = against(&places, &blocks, kept, 2 * (SIDE - 1), 0.95);
+            for one in levels.iter().filter(|one| one.is_to_avoid(margin)) {
                 wrong |= truth(one.level) <= margin;
                 holds &= one.lower <= truth(one.level) && truth(one.level) <= one.upper;
             }
             for level in (0..SIDE).filter(|&level| level != kept && truth(level) >= 2.0_f64.ln()) {
-                found.count(told.iter().any(|one| one.level == level && one.is_to_avoid(margin)));
+                found.count(levels.iter().any(|one| one.level == level && one.is_to_avoid(margin)));
             }
         }
         falsely.count(wrong);
