@@ -66,7 +66,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let stop = interrupt::stop_on_signals()?;
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
-    let watch = ToObserve { pid, time, sample, stands_still: started.is_some() };
+    let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
     let mut observed = observe(&watch, &stop).map_err(|error| failure(&error))?;
     drop(started);
     // What was typed, where it can be typed again; a shell's own line is no command of the user's.
@@ -196,7 +196,7 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
     }
     out.push_str(&format!("PACE   {}\n", pace(observed).join("\n       ")));
     out.push_str(&format!("COST   {}\n\n", costs(observed)));
-    out.push_str(&format!("ASKS   {}\n", asked.says));
+    out.push_str(&format!("ASKS   {}\n", asked.summary));
     out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}\n")));
     let run = file.map(|file| {
         let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
@@ -206,7 +206,7 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
         Some(run) => format!("NEXT   {run}\n       {}\n", asked.check.command),
         None => format!("NEXT   {}\n", asked.check.command),
     });
-    out.extend(asked.check.lacks.iter().map(|lacks| format!("       add {lacks}\n")));
+    out.extend(asked.check.lacks.iter().map(|lacks| format!("       {lacks}\n")));
     out
 }
 

@@ -1,8 +1,8 @@
-//! The question that fits what a program was seen to do: a plan with its conditions, and the check of the program itself.
+//! The test that fits the observed behaviour of a program: a plan with its conditions, and the check of the program itself.
 //!
-//! Pure: what was seen comes in, words come out. Where something had to be assumed, it is said.
+//! Pure: turns observations into text. Every assumption is listed.
 //!
-//! Long because a third of it are the questions' tests, each with its plan.
+//! Long because a third of it are the tests, each with its plan.
 
 use bytegauge_model::Bytes;
 use serde::Serialize;
@@ -12,25 +12,25 @@ use crate::seen::{EndView, Observed};
 use crate::suggest::{SIZE_MAX, Suggested};
 use crate::tally::SideView;
 
-/// Sizes that are always asked for, beside the program's own.
+/// Sizes that are always compared, in addition to the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// One direction counts as the only one when it moves so many times the other's bytes.
+/// One direction counts as the only one when it moves at least this multiple of the other's bytes.
 const ONE_WAY: u64 = 4;
 
-/// What is said on a connection once or twice is a stream where it is so long, whatever is answered at its end: bytes.
+/// At least this many bytes in one or two exchanges of a connection are a stream, whatever the reply at its end.
 const LONG: u64 = 1 << 20;
 
 /// Exchanges on a connection that are few.
 const FEW: u64 = 2;
 
-/// A pipe that moves less than one in so many of the most bytes is besides what the program does.
+/// A pipe that moves less than 1/100 of the most bytes is ignored.
 const ASIDE: u64 = 100;
 
 /// Two sides pass on the same bytes when they differ by less than this share.
 const SAME: f64 = 0.25;
 
-/// What the program is in the question.
+/// The program's role in the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramKind {
@@ -48,31 +48,31 @@ pub enum ProgramKind {
     Relay,
     /// It reads a file or a device.
     FileReader,
-    /// It moves bytes in a way that has no question here.
+    /// It moves bytes in a way that no test covers.
     Other,
 }
 
-/// The question.
+/// The test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    /// What the program is.
+    /// The program's role.
     pub kind: ProgramKind,
-    /// In a sentence: what it is, and the right question.
-    pub says: String,
-    /// What was not to be seen, and stands in the plan all the same.
+    /// One sentence: the program's behaviour, and the question that the test answers.
+    pub summary: String,
+    /// Assumptions of the plan that could not be observed.
     pub assumed: Vec<String>,
-    /// The plan, as `bytegauge run` takes it; absent where there is no question.
+    /// The plan, as `bytegauge run` takes it; absent if no test fits.
     pub plan: Option<String>,
-    /// The command that tests the answer on the program itself.
+    /// The command that tests the recommendation on the program itself.
     #[serde(flatten)]
     pub check: Suggested,
 }
 
 impl Asked {
-    /// The question for what was seen. `name` is the plan's.
+    /// The test for the observed behaviour. `name` is the plan's.
     pub fn of(observed: &Observed, name: &str) -> Asked {
         let most = observed.ends.iter().filter(|end| !end.start_up).map(EndView::bytes).max().unwrap_or(0);
-        // What a program reports, or a shell hears of its helpers.
+        // Ignore messages that a program prints, or that a shell reads from its helpers.
         let aside = |end: &EndView| end.leads.transport() == Some("pipe") && end.bytes() < most / ASIDE;
         let is_joined = |end: &&EndView| end.leads.transport().is_some() && !aside(end);
         let joined: Vec<&EndView> = observed.ends.iter().filter(is_joined).collect();
@@ -81,16 +81,16 @@ impl Asked {
             None => over_files(observed),
         };
         if let Some(plan) = &mut asked.plan {
-            plan.insert_str(0, &heading(observed, name, &asked.says));
+            plan.insert_str(0, &heading(observed, name, &asked.summary));
         }
         asked
     }
 }
 
-fn heading(observed: &Observed, name: &str, says: &str) -> String {
-    let plain: String = says.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
+fn heading(observed: &Observed, name: &str, summary: &str) -> String {
+    let plain: String = summary.chars().filter(|c| !matches!(c, '"' | '\\' | '\n')).collect();
     format!(
-        "# What `bytegauge observe` saw {} do, in {} samples. Change it as you like; `bytegauge run THIS-FILE` runs it.\n\
+        "# Made by `bytegauge observe` from {}, in {} samples. Edit it if needed; `bytegauge run THIS-FILE` runs it.\n\
          name = \"{name}\"\nsummary = \"{plain}\"\ntime = \"60s\"\n",
         observed.program.chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect::<String>(),
         observed.cost.samples,
@@ -115,7 +115,7 @@ fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Aske
     };
     let same = read_all.abs_diff(written_all) as f64 <= SAME * read_all.max(written_all) as f64;
     let answered = answered(main);
-    if joined.len() > 1 && same && one_way(main) && transport != "pipe" && !speaks_to_itself(joined) {
+    if joined.len() > 1 && same && one_way(main) && transport != "pipe" && !connects_to_itself(joined) {
         relay(observed, main, transport)
     } else if answered {
         calls(observed, main, transport)
@@ -128,8 +128,8 @@ fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Aske
     }
 }
 
-/// Whether both ends of a connection were seen: what comes in at one then went out at the other, and nothing is passed on.
-fn speaks_to_itself(ends: &[&EndView]) -> bool {
+/// Whether both ends of a connection were seen: bytes then only move within the program, and it is no relay.
+fn connects_to_itself(ends: &[&EndView]) -> bool {
     let is_own = |own: u16| ends.iter().any(|end| matches!(&end.leads, Leads::Accepted { port, .. } if *port == own));
     ends.iter().any(|end| {
         let Leads::Connected { peer, .. } = &end.leads else { return false };
@@ -137,7 +137,7 @@ fn speaks_to_itself(ends: &[&EndView]) -> bool {
     })
 }
 
-/// Whether reads and writes answer each other: every few calls the other way round.
+/// Whether reads and writes alternate, every few calls.
 fn answered(end: &EndView) -> bool {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return false };
     let fewer = reads.calls.min(writes.calls);
@@ -152,7 +152,7 @@ fn is_streamed(end: &EndView, read: u64, written: u64) -> bool {
     exchanges <= FEW * end.seen.max(1) && more / exchanges >= LONG && more >= ONE_WAY * less
 }
 
-/// The buffer that the program reads into: what it asks for most often.
+/// The buffer that the program reads into: the size that it requests most often.
 fn buffer(side: &SideView) -> u64 {
     side.asked.as_ref().map_or(side.moved.largest, |asked| asked.most_often).clamp(1, SIZE_MAX)
 }
@@ -170,7 +170,7 @@ fn compact(size: u64) -> String {
     Bytes(size.clamp(1, SIZE_MAX)).compact()
 }
 
-/// Work of the reader, as the factor takes it: two digits, or none where there is next to none or nothing is known.
+/// The reader's work, as the factor takes it: one to three digits, or `none` if there is almost none.
 fn work(ns_per_byte: Option<f64>, assumed: &mut Vec<String>) -> String {
     match ns_per_byte {
         Some(ns) if ns >= 0.01 => {
@@ -186,7 +186,7 @@ fn work(ns_per_byte: Option<f64>, assumed: &mut Vec<String>) -> String {
         Some(_) => "none".into(),
         None => {
             assumed.push(
-                "its work on a byte is not known (it was never left alone for long): it is taken to read every byte"
+                "its work per byte could not be measured (the pauses between samples were short): the plan assumes that it reads every byte"
                     .into(),
             );
             "sum".into()
@@ -206,24 +206,24 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let mut assumed = Vec::new();
     let Some(side) = &end.reads else { return other(observed, end) };
     let own = buffer(side);
-    // A read that filled its buffer tells nothing of what was written; one that did not had all there was.
+    // A read that filled its buffer shows nothing about the peer's writes; one that did not received all bytes that were there.
     let writes = if side.full * 2 >= side.calls {
         assumed.push(format!(
-            "most reads fill the buffer, so what the peer writes is not to be seen: 16K and 1M are asked for{}",
+            "the size of the peer's writes is not visible, since most reads fill the buffer: the plan uses 16K and 1M{}",
             peers_hint(end)
         ));
         "16K,1M".to_owned()
     } else {
         assumed
-            .push(format!("the peer's writes are taken to be as large as what most reads return{}", peers_hint(end)));
+            .push(format!("the peer's writes are assumed to have the size that most reads return{}", peers_hint(end)));
         compact(side.moved.most_often)
     };
     let work = work(observed.user_ns_per_byte, &mut assumed);
     let sizes = format!("write-size = \"{writes}\"\nread-size = \"{}\"\n", list(own));
     Asked {
         kind: ProgramKind::Reader,
-        says: format!(
-            "it reads, {} at a time, what its peer writes ({writes}): which read size is right?",
+        summary: format!(
+            "it reads {} at a time from a peer that writes ({writes}): which read size is best?",
             compact(own)
         ),
         assumed,
@@ -235,11 +235,11 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
 fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let Some(side) = &end.writes else { return other(observed, end) };
     let own = buffer(side);
-    let assumed = vec![format!("how the peer reads is not to be seen from here: 64K at a time{}", peers_hint(end))];
+    let assumed = vec![format!("the peer's read size is not visible: the plan uses 64K{}", peers_hint(end))];
     let sizes = format!("read-size = \"64K\"\nwrite-size = \"{}\"\n", list(own));
     Asked {
         kind: ProgramKind::Writer,
-        says: format!("it writes, {} at a time, what its peer reads: which write size is right?", compact(own)),
+        summary: format!("it writes {} at a time to a peer that reads: which write size is best?", compact(own)),
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
         check: Suggested::of(observed, Some((end, own))),
@@ -248,13 +248,13 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
 
 fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
-    let mut assumed = vec![format!("the peer is taken to read and write as it does{}", peers_hint(end))];
+    let mut assumed = vec![format!("the peer is assumed to use the same sizes{}", peers_hint(end))];
     let (in_size, out_size) = (buffer(reads), buffer(writes));
     let work = work(observed.user_ns_per_byte, &mut assumed);
     Asked {
         kind: ProgramKind::Both,
-        says: format!(
-            "it reads {} and writes {} at a time, neither in answer to the other: which sizes are right, each way?",
+        summary: format!(
+            "it reads {} and writes {} at a time, independently of each other: which sizes are best, each way?",
             compact(in_size),
             compact(out_size)
         ),
@@ -276,7 +276,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
 fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
     let serves = matches!(end.leads, Leads::Accepted { .. });
-    // A message may come in pieces: bytes by the number of answers.
+    // A message may arrive in pieces: divide bytes by the number of responses.
     let exchanges = end.exchanges.max(1);
     let (came, went) = (reads.bytes / exchanges, writes.bytes / exchanges);
     let (request, response) = if serves { (came, went) } else { (went, came) };
@@ -285,14 +285,14 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let work = work(ns_per_call.filter(|_| serves).map(|ns| ns / request.max(1) as f64), &mut assumed);
     if !serves {
         assumed.clear();
-        assumed.push("it makes the requests: what the plan chooses is its server's".into());
+        assumed.push("it makes the requests: the plan compares options of its server".into());
     }
     let work = if serves { work } else { "sum".into() };
     // One pipe goes one way.
     let transport = if transport == "pipe" { "unix" } else { transport };
     Asked {
         kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
-        says: format!(
+        summary: format!(
             "it {} requests of {} B with {} B over {}: which engine serves them best?",
             if serves { "answers" } else { "makes" },
             request.max(1),
@@ -320,12 +320,12 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let own = buffer(side);
     Asked {
         kind: ProgramKind::Relay,
-        says: format!(
-            "it passes on what it reads, {} at a time: which buffer, and would another way of passing on be better?",
+        summary: format!(
+            "it relays {} at a time: which buffer size is best, and would another relay method be better?",
             compact(own)
         ),
         assumed: vec![
-            "both sides of it are taken to be of one transport; the ends write and read 256K at a time".into(),
+            "both sides are assumed to use one transport; the plan's ends write and read 256K at a time".into(),
         ],
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{transport}\"\nprofile = \"drain\"\nflows = {}\nread-size = \"256K\"\nwrite-size \
@@ -349,12 +349,12 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
         (_, Some(written)) => (ProgramKind::Writer, written),
         (None, None) => return other(observed, end),
     };
-    // The largest payload over IPv4, and what a Unix datagram takes as well.
+    // The largest payload over IPv4; a Unix datagram can have it as well.
     let size = side.moved.most_often.clamp(1, 65_507);
     Asked {
         kind,
-        says: format!(
-            "it {} datagrams of {size} B, {:.1} a call: what does batching buy?",
+        summary: format!(
+            "it {} datagrams of {size} B, {:.1} per call: does batching help?",
             if kind == ProgramKind::Reader { "takes" } else { "sends" },
             side.messages_per_call
         ),
@@ -369,14 +369,14 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
 }
 
 fn over_files(observed: &Observed) -> Asked {
-    // What it reads to come to life is nobody's question.
+    // Files that a program reads at its start are not tested.
     let is_own = |end: &&EndView| !end.start_up;
     let reads = |end: &&EndView| bytes(end.reads.as_ref()) >= bytes(end.writes.as_ref());
     let own = || observed.ends.iter().filter(is_own);
     let Some(end) = own().find(reads).or(own().next()) else {
         return Asked {
             kind: ProgramKind::Other,
-            says: "it moved no bytes that were seen, but for what it reads to come to life".into(),
+            summary: "it moved no bytes in the samples, except files that it reads at its start".into(),
             assumed: Vec::new(),
             plan: None,
             check: Suggested::of(observed, None),
@@ -392,7 +392,7 @@ fn over_files(observed: &Observed) -> Asked {
     let work = work(observed.user_ns_per_byte, &mut assumed);
     Asked {
         kind: ProgramKind::FileReader,
-        says: format!("it reads {path}, {} at a time: which read size is right?", compact(own)),
+        summary: format!("it reads {path}, {} at a time: which read size is best?", compact(own)),
         assumed,
         plan: Some(format!(
             "workload = \"stream\"\ntransport = \"{path}\"\nprofile = \"observed\"\nread-size = \"{}\"\nfinalists = \
@@ -407,8 +407,8 @@ fn other(observed: &Observed, end: &EndView) -> Asked {
     let own = [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.bytes).map_or(65_536, buffer);
     Asked {
         kind: ProgramKind::Other,
-        says: format!(
-            "most of its bytes go over {}, which nothing here measures by itself: check the program",
+        summary: format!(
+            "most of its bytes go over {}, for which there is no test: use bytegauge check on the program",
             end.label
         ),
         assumed: Vec::new(),
@@ -419,12 +419,12 @@ fn other(observed: &Observed, end: &EndView) -> Asked {
 
 /// How to look at the other side.
 fn peers_hint(end: &EndView) -> String {
-    // Those that live come first.
+    // Peers that still run come first.
     match end.peers.first() {
         Some(peer) if peer.ended => {
-            format!(" ({}, process {}, has ended: look at the next one with bytegauge observe)", peer.name, peer.pid)
+            format!(" ({}, process {}, has ended: observe the next one with bytegauge observe)", peer.name, peer.pid)
         }
-        Some(peer) => format!(" (bytegauge observe --pid {} looks at {})", peer.pid, peer.name),
+        Some(peer) => format!(" (to observe {1}: bytegauge observe --pid {0})", peer.pid, peer.name),
         None => String::new(),
     }
 }
@@ -488,7 +488,7 @@ mod tests {
         }
     }
 
-    /// The plan is one that `run` takes, and holds these lines.
+    /// Checks that `run` accepts the plan, and that it contains these lines.
     #[track_caller]
     fn check_plan(ends: Vec<EndView>, kind: ProgramKind, lines: &[&str]) -> Asked {
         let asked = Asked::of(&observed(ends, &["thing", "--buffer", "64K"]), "observed-thing");
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_asked_for_its_peers_sizes() {
+    fn a_reader_is_tested_with_its_peers_sizes() {
         let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
         let lines = ["role = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
         let asked = check_plan(short, ProgramKind::Reader, &lines);
@@ -524,7 +524,7 @@ mod tests {
             ProgramKind::Reader,
             &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""],
         );
-        assert!(asked.assumed[0].contains("not to be seen"));
+        assert!(asked.assumed[0].contains("not visible"));
     }
 
     #[test]
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_here_measures_is_checked_alone() {
+    fn behaviour_without_a_test_is_only_checked() {
         let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
         let asked = Asked::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
         assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_with_a_receipt_is_a_stream_and_no_call() {
+    fn a_long_message_and_receipt_are_a_stream() {
         // Six uploads, each of 22 MB read by 4 KiB, with an answer of 19 B at its end.
         let uploads = |exchanges, calls| {
             let mut end = end(served(), side("recvfrom", 4096, 4096, calls), side("sendto", 19, 19, 6), exchanges);
@@ -594,22 +594,22 @@ mod tests {
         let mut kept = uploads(600, 600 * 400);
         kept[0].writes = side("sendto", 19, 19, 600);
         check_plan(kept, ProgramKind::Server, &["request = 1638400", "response = 19"]);
-        // A download that was asked for.
+        // A download after a request.
         let mut down = end(served(), side("read", 512, 100, 3), side("write", 65_536, 65_536, 900), 3);
         (down.seen, down.exchanges) = (3, 3);
         check_plan(vec![down], ProgramKind::Writer, &["role = \"writer\""]);
     }
 
     #[test]
-    fn a_little_over_a_pipe_is_beside_the_matter() {
+    fn few_bytes_over_a_pipe_are_ignored() {
         let zero = Leads::File { path: "/dev/zero".into() };
-        let says = end(Leads::Pipe { fd: 2 }, None, side("write", 80, 80, 3), 0);
-        let ends = vec![end(zero, side("read", 65_536, 65_536, 90), None, 0), says];
+        let pipe = end(Leads::Pipe { fd: 2 }, None, side("write", 80, 80, 3), 0);
+        let ends = vec![end(zero, side("read", 65_536, 65_536, 90), None, 0), pipe];
         check_plan(ends, ProgramKind::FileReader, &["transport = \"/dev/zero\""]);
     }
 
     #[test]
-    fn what_has_not_ended_lacks_a_bound_and_a_peer_that_has_is_said_to_have() {
+    fn missing_bounds_and_ended_peers_are_named() {
         let zero = Leads::File { path: "/dev/zero".into() };
         let runs = |command: &[&str]| Observed {
             ended: false,
@@ -625,6 +625,6 @@ mod tests {
         assert!(asked.assumed[0].contains("client.py, process 17239, has ended"), "{asked:?}");
         reader.peers.insert(PeerProcess { ended: false, pid: 99_999, name: "next".into() });
         let asked = Asked::of(&observed(vec![reader], &["x"]), "x");
-        assert!(asked.assumed[0].contains("--pid 99999 looks at next"), "{asked:?}");
+        assert!(asked.assumed[0].contains("to observe next: bytegauge observe --pid 99999"), "{asked:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is counted of a program's descriptors while samples are taken.
+//! Counts of a program's descriptors while samples are taken.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::life::{Life, most_at_once};
 use crate::seen::EndView;
 use crate::tally::OneWay;
 
-/// What is counted of one descriptor.
+/// Counts of one descriptor.
 #[derive(Debug)]
 pub(super) struct Flow {
     pid: u32,
@@ -36,7 +36,7 @@ impl Flow {
     }
 }
 
-/// What a process runs.
+/// The program that a process runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Program {
     pub(super) name: String,
@@ -50,50 +50,50 @@ impl Program {
     }
 }
 
-/// All that was counted so far.
+/// All counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// By process and descriptor: those that are open, as far as we know.
+    /// By process and descriptor: those that are open, as far as observed.
     open: BTreeMap<(u32, i32), Flow>,
     closed: Vec<Flow>,
     /// By process and thread: those that moved bytes of the program's own.
     threads: BTreeMap<(u32, u32), Life>,
     threads_gone: Vec<Life>,
-    /// Counts what was seen: its order is what we know of time.
+    /// Counts observations: their order is the only measure of time.
     moment: u64,
     pub(super) waits: u64,
     pub(super) uring: (u64, u64),
-    /// What every process that was seen runs, or ran last.
+    /// The program that every observed process runs, or ran last.
     programs: BTreeMap<u32, Program>,
 }
 
-/// What it came to.
+/// The result of the counting.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) ends: Vec<EndView>,
-    /// Who moved most of the bytes, but for what brought it to life.
+    /// The process that moved most of the bytes, except those read at its start.
     pub(super) worker: u32,
     /// Threads that moved bytes of the program's own: in all, and the most that lived at once.
     pub(super) threads: (u64, u64),
 }
 
 impl Counted {
-    /// A process that does something: what it runs is read once.
+    /// Registers a process that made a call: its program is read once.
     pub(super) fn met(&mut self, pid: u32) {
         self.programs.entry(pid).or_insert_with(|| Program::of(pid));
     }
 
-    /// What a process runs.
+    /// The program that a process runs.
     pub(super) fn program(&self, pid: u32) -> Program {
         self.programs.get(&pid).cloned().unwrap_or_default()
     }
 
-    /// What every process that was seen is called.
+    /// The name of every observed process.
     pub(super) fn names(&self) -> BTreeMap<u32, String> {
         self.programs.iter().map(|(pid, program)| (*pid, program.name.clone())).collect()
     }
 
-    /// Processes that were seen.
+    /// Number of processes observed.
     pub(super) fn processes(&self) -> u64 {
         self.programs.len() as u64
     }
@@ -143,7 +143,7 @@ impl Counted {
         self.closed.push(flow);
     }
 
-    /// A thread has ended; with the last of a process all that it had open is closed.
+    /// A thread has ended; the last one of a process closes all its descriptors.
     pub(super) fn gone(&mut self, thread: u32, is_process: bool) {
         self.moment += 1;
         let of_it = |(pid, other): &(u32, u32)| *other == thread || (is_process && *pid == thread);
@@ -161,8 +161,8 @@ impl Counted {
         self.threads_gone.push(life);
     }
 
-    /// Between samples any descriptor may have become another one, any thread may have ended, and any process may have
-    /// become another program.
+    /// Between samples any descriptor may have been reused, any thread may have ended, and any process may have
+    /// executed another program.
     pub(super) fn check_open(&mut self) {
         let became = |(pid, program): (&u32, &Program)| {
             let now = file_of(*pid)?;
@@ -181,7 +181,7 @@ impl Counted {
         gone.into_iter().for_each(|thread| self.thread_gone(thread));
     }
 
-    /// Forgets what a process did before it became another program.
+    /// Removes the counts of a process from before it executed another program.
     pub(super) fn executed(&mut self, pid: u32) {
         self.open.retain(|(of, _), _| *of != pid);
         self.closed.retain(|flow| flow.pid != pid);
@@ -189,7 +189,7 @@ impl Counted {
         self.programs.insert(pid, Program::of(pid));
     }
 
-    /// Who is at the other ends that are on this machine.
+    /// Finds the processes at the other ends that are on this machine.
     pub(super) fn find_peers(&mut self) {
         let unknown = |flow: &&mut Flow| flow.end.peers.is_empty() && flow.end.other.is_some();
         let wanted: BTreeSet<String> =
@@ -200,16 +200,16 @@ impl Counted {
         let found = holders::of(&wanted);
         for ((pid, _), flow) in &mut self.open {
             let Some(holders) = flow.end.other.as_ref().and_then(|other| found.get(other)) else { continue };
-            // Both ends of a pipe have one name: whoever else has it is at the other.
+            // Both ends of a pipe have one name: another process with that name is at the other end.
             let others = holders.iter().filter(|holder| *holder != pid && **holder != std::process::id());
-            // Named while it lives: it may be gone when the look is over.
+            // Read its name while it lives: it may have ended at the end of the observation.
             flow.end.peers.extend(others.map(|pid| (*pid, end::name_of(*pid))));
-            // Asked once: who is not found now hides from us.
+            // Asked once: a process that is not found now is hidden from us.
             flow.end.other = None;
         }
     }
 
-    /// Whether most bytes went by calls that the kernel counts nowhere by process (recv(2), send(2) and their kin).
+    /// Whether most bytes moved by calls that the kernel does not count per process (recv(2), send(2) and similar ones).
     pub(super) fn by_sockets_alone(&self) -> bool {
         let (mut alone, mut all) = (0, 0);
         for flow in self.open.values().chain(&self.closed).filter(|flow| !flow.end.start_up) {
@@ -221,7 +221,7 @@ impl Counted {
         alone * 2 > all
     }
 
-    /// Whether more than one read or write in ten only brought the program to life.
+    /// Whether more than one read or write in ten only belongs to the program's start.
     pub(super) fn is_coming_to_life(&self) -> bool {
         let (mut of_it, mut all) = (0, 0);
         for flow in self.open.values().chain(&self.closed) {
@@ -232,7 +232,7 @@ impl Counted {
         of_it * 10 > all
     }
 
-    /// What was seen of the tree of `root`.
+    /// Summarises the process tree of `root`.
     pub(super) fn summary(mut self, root: u32) -> Summary {
         self.closed.extend(std::mem::take(&mut self.open).into_values());
         self.threads_gone.extend(std::mem::take(&mut self.threads).into_values());
@@ -247,7 +247,7 @@ impl Counted {
     }
 }
 
-/// The descriptors of one sort together, those with the most bytes first, and last what only brought the program to life.
+/// Groups descriptors by sort: those with the most bytes first, and those that only belong to the program's start last.
 fn views(flows: Vec<Flow>) -> Vec<EndView> {
     let mut grouped: BTreeMap<String, Vec<Flow>> = BTreeMap::new();
     for flow in flows.into_iter().filter(|flow| flow.read.calls + flow.written.calls > 0) {

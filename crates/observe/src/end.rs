@@ -1,6 +1,6 @@
-//! What a descriptor of a program is: where it leads, who is there, and what its options are.
+//! One descriptor of a program: its target, its peer and its options.
 //!
-//! Never reads from it and never keeps it: a socket that we held would not end when its owner closes it.
+//! Never reads from it and never keeps it: a socket held here would not end when its owner closes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use bytegauge_sys::{borrow, holders, listening};
 
 use crate::start_up::is_start_up;
 
-/// Options that are told, by the kernel's name.
+/// Options that are reported, by the kernel's name.
 const OPTIONS: [KernelOption; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
 
-/// What a descriptor leads to.
+/// The target of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Leads {
@@ -32,7 +32,7 @@ pub enum Leads {
     Connected {
         /// The transport.
         transport: String,
-        /// Where to.
+        /// The peer's address.
         peer: String,
     },
     /// A Unix socket, with the name of the program at the other end.
@@ -57,7 +57,7 @@ pub enum Leads {
 }
 
 impl Leads {
-    /// The transport's name on our command line, where it is one.
+    /// The transport's name on the command line of bytegauge, if it has one.
     pub fn transport(&self) -> Option<&str> {
         match self {
             Leads::Accepted { transport, .. } | Leads::Connected { transport, .. } | Leads::Unix { transport, .. } => {
@@ -68,7 +68,7 @@ impl Leads {
         }
     }
 
-    /// For people.
+    /// The name for output.
     pub fn label(&self) -> String {
         match self {
             Leads::Accepted { transport, port } => format!("{transport} port {port}, accepted"),
@@ -84,7 +84,7 @@ impl Leads {
 /// A process at the other end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PeerProcess {
-    /// It had ended when the look was over.
+    /// It had ended when the observation was over.
     pub ended: bool,
     /// Its number.
     pub pid: u32,
@@ -92,26 +92,26 @@ pub struct PeerProcess {
     pub name: String,
 }
 
-/// A descriptor, looked at once.
+/// A descriptor, inspected once.
 #[derive(Clone, Debug)]
 pub(super) struct End {
-    /// What `/proc/PID/fd` calls it.
+    /// Its name in `/proc/PID/fd`.
     pub(super) link: String,
     pub(super) leads: Leads,
     /// Options in force, by the kernel's name.
     pub(super) options: BTreeMap<&'static str, String>,
-    /// What the other end is called in `/proc/PID/fd`, where it is on this machine.
+    /// The name of the other end in `/proc/PID/fd`, if it is on this machine.
     pub(super) other: Option<String>,
-    /// Who is there, by number: names as they were when they were found.
+    /// The processes there, by number; names as they were when they were found.
     pub(super) peers: BTreeMap<u32, String>,
-    /// Why the socket could not be asked.
+    /// Why the socket could not be inspected.
     pub(super) unasked: Option<String>,
-    /// A file that only brings the program to life.
+    /// A file that the program only reads at its start.
     pub(super) start_up: bool,
 }
 
 impl End {
-    /// Looks at a descriptor of a program with this name and command line; `None` where it is gone by now.
+    /// Inspects a descriptor of a program with this name and command line; `None` if it is closed by now.
     pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<End> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
         let mut end = End {
@@ -134,7 +134,7 @@ impl End {
             if let Ok(pipe) = borrow::descriptor(pid, fd)
                 && let Ok(value) = option::read(pipe.as_fd(), option::PIPE_SIZE)
             {
-                end.options.insert(option::PIPE_SIZE.name, in_words(value));
+                end.options.insert(option::PIPE_SIZE.name, as_text(value));
             }
         } else if end.link.starts_with('/') {
             end.leads = Leads::File { path: end.link.clone() };
@@ -147,9 +147,9 @@ impl End {
         let Some(transport) = borrow::socket_kind(socket).ok().and_then(borrow::SocketKind::transport) else { return };
         let transport = transport.to_owned();
         for known in OPTIONS {
-            // A Unix socket has a kernel's buffers, and none of TCP's options.
+            // A Unix socket has buffers in the kernel, and none of TCP's options.
             if let Ok(value) = option::read(socket, known) {
-                self.options.insert(known.name, in_words(value));
+                self.options.insert(known.name, as_text(value));
             }
         }
         self.leads = match borrow::addresses(socket) {
@@ -171,7 +171,7 @@ impl End {
     }
 }
 
-fn in_words(value: Value) -> String {
+fn as_text(value: Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
         Value::Switch(on) => if on { "on" } else { "off" }.into(),
@@ -179,7 +179,7 @@ fn in_words(value: Value) -> String {
     }
 }
 
-/// An address of IPv4 as such, however the socket writes it.
+/// An IPv4 address in its own notation, even if the socket maps it to IPv6.
 fn shown(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }

@@ -1,8 +1,8 @@
-//! Looks at a program of the user's while it works: what it reads and writes, with whom, and what that costs it.
+//! Observes a user's program while it works: its reads and writes, its peers, and their CPU time.
 //!
-//! The program is traced in short samples and left alone between them ([`bytegauge_sys::trace`]): sizes come from the
-//! samples, CPU time from between them, and how much slower it was while it was traced from both. Nothing is stored and
-//! nothing of the program is changed; what it sends is never read.
+//! The program is traced in short samples and undisturbed between them ([`bytegauge_sys::trace`]): sizes come from the
+//! samples, CPU time from the pauses, and the slowdown by tracing from both. Nothing is stored, nothing of the program
+//! is changed, and the bytes that it sends are never read.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -38,32 +38,32 @@ use pace::{Pace, Progress};
 use refusal::must_be_traceable;
 use sample::{Sampled, sample};
 
-/// A program that makes fewer calls in a sample is hardly held up, and is looked at half of the time.
+/// A program that makes fewer calls in a sample is hardly slowed, and is sampled half of the time.
 const CALLS_FEW: u64 = 500;
 
-/// After a sample a busy program is left alone for so many times its length.
+/// After a sample a busy program is undisturbed for this multiple of the sample's length.
 const REST: u32 = 4;
 
-/// How often Ctrl-C and the program's end are looked for between samples.
+/// How often Ctrl-C and the program's end are checked between samples.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What to look at.
+/// The observed process and the length of the observation.
 #[derive(Clone, Debug)]
 pub struct ToObserve {
     /// The process, with all its threads and its descendants.
     pub pid: u32,
-    /// For how long in all.
+    /// Total time.
     pub time: Duration,
     /// The length of a sample.
     pub sample: Duration,
-    /// The process stands still until it is traced, and is then to go on: one that was started for this.
-    pub stands_still: bool,
+    /// The process is stopped until it is traced, and then continues: it was started for this observation.
+    pub is_stopped: bool,
 }
 
-/// Looks at a program until its time is over, it ends, or `stop` is set.
+/// Observes a program until its time is over, it ends, or `stop` is set.
 ///
 /// # Errors
-/// When it cannot be looked at, with what to do.
+/// If it cannot be observed; the message gives the next step.
 pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, ObserveError> {
     let pid = watch.pid;
     must_be_traceable(pid)?;
@@ -72,19 +72,19 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     let mut counted = Counted::default();
     let mut cost = LookCost::default();
     let mut pace = Pace::of(pid);
-    // What a program does to come to life tells nothing of its pace.
+    // A program's start shows nothing about its pace.
     let (mut first, mut traced, mut alone) = (Progress::default(), Progress::default(), Progress::default());
     let mut ended = false;
-    let mut stands_still = watch.stands_still;
-    if !stands_still {
+    let mut is_stopped = watch.is_stopped;
+    if !is_stopped {
         counted.met(pid);
     }
     while !ended && !stop.load(Ordering::Relaxed) && began.elapsed() < watch.time {
         let length = watch.sample.min(watch.time.saturating_sub(began.elapsed()));
         pace.begin();
-        let progress = if stands_still { &mut first } else { &mut traced };
-        let sampled = match sample(pid, length, stands_still, stop, &mut counted, &mut || pace.step(progress)) {
-            // It ended a moment ago: what was seen before is told.
+        let progress = if is_stopped { &mut first } else { &mut traced };
+        let sampled = match sample(pid, length, is_stopped, stop, &mut counted, &mut || pace.step(progress)) {
+            // It ended a moment ago: report the earlier observations.
             Err(_) if cost.samples > 0 && descendants::is_stopped(pid).is_none() => {
                 ended = true;
                 break;
@@ -92,7 +92,7 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
             sampled => sampled?,
         };
         pace.read(progress);
-        stands_still = false;
+        is_stopped = false;
         ended = sampled.ended || descendants::is_stopped(pid).is_none();
         counted.find_peers();
         add(&mut cost, &sampled);

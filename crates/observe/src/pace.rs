@@ -1,6 +1,6 @@
-//! How fast a program goes, by what the kernel counts of it anyway: its reads and writes (proc_pid_io(5)), its CPU time, and
-//! the bytes of its TCP connections (tcp(7), `TCP_INFO`). Read every few milliseconds, whether it is traced or left alone, so
-//! that both are measured alike, and processes and connections that come and go cost no more than their last moment.
+//! How fast a program works, by counts that the kernel keeps anyway: its reads and writes (proc_pid_io(5)), its CPU time,
+//! and the bytes of its TCP connections (tcp(7), `TCP_INFO`). Read every few milliseconds, in samples and in pauses, so
+//! both are measured in the same way. A process or connection that ends loses only its last moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::tcp_info::tcp_info;
 use bytegauge_sys::{borrow, descendants, process};
 
-/// How often it is read.
+/// How often the counts are read.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Reading takes no more than one part in so many of the time.
+/// Reading takes at most 1/20 of the time.
 const SHARE: u32 = 20;
 
-/// Connections that are asked: those of many tell no more than so many.
+/// The most connections that are read; more would not change the result.
 const CONNECTIONS: usize = 32;
 
-/// Descriptors of a process that are looked through for connections.
+/// The most descriptors of a process that are searched for connections.
 const DESCRIPTORS: usize = 1024;
 
-/// Reads and writes, or TCP bytes, that it takes to compare rates.
+/// Reads and writes, or TCP bytes, needed to compare rates.
 const PROGRESS_MIN: u64 = 200;
 
-/// Reads the counts of a program's processes, and adds up what was done from one reading to the next.
+/// Reads the counts of a program's processes, and adds up the differences from one reading to the next.
 #[derive(Debug)]
 pub(super) struct Pace {
     root: u32,
     processes: Vec<u32>,
-    last: Option<Stand>,
+    last: Option<Totals>,
     next: Instant,
 }
 
@@ -39,24 +39,24 @@ impl Pace {
         Pace { root, processes: vec![root], last: None, next: Instant::now() }
     }
 
-    /// Begins to count anew, with the processes that there are now.
+    /// Begins to count again, with the processes that exist now.
     pub(super) fn begin(&mut self) {
         self.processes = descendants::tree(self.root).map(|all| all.into_iter().collect()).unwrap_or_default();
         self.last = None;
         self.read(&mut Progress::default());
     }
 
-    /// Adds what was done since the last time, should it be time to look.
+    /// Adds the difference since the last reading, if a reading is due.
     pub(super) fn step(&mut self, progress: &mut Progress) {
         if Instant::now() >= self.next {
             self.read(progress);
         }
     }
 
-    /// Adds what was done since the last time. Once the program has ended it can no longer be asked, and its last moment is
+    /// Adds the difference since the last reading. A program that has ended can no longer be read, so its last moment is
     /// left out of its time as well.
     pub(super) fn read(&mut self, progress: &mut Progress) {
-        let now = Stand::read(&self.processes);
+        let now = Totals::read(&self.processes);
         self.next = now.at + STEP.max(now.at.elapsed() * SHARE);
         let now = Some(now).filter(|_| descendants::is_stopped(self.root).is_some());
         if let (Some(last), Some(now)) = (&self.last, &now) {
@@ -66,16 +66,16 @@ impl Pace {
     }
 }
 
-/// What the processes have done by a moment.
+/// The counts of the processes at one moment.
 #[derive(Debug)]
-struct Stand {
+struct Totals {
     at: Instant,
     processes: BTreeMap<u32, Done>,
-    /// By what `/proc/PID/fd` calls a connection: bytes both ways.
+    /// By the name of a connection in `/proc/PID/fd`: bytes both ways.
     connections: BTreeMap<String, u64>,
 }
 
-/// What one process has done.
+/// The counts of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     calls: u64,
@@ -84,19 +84,19 @@ struct Done {
     cpu_ns: u64,
 }
 
-impl Stand {
-    fn read(pids: &[u32]) -> Stand {
+impl Totals {
+    fn read(pids: &[u32]) -> Totals {
         let at = Instant::now();
         let processes = pids.iter().filter_map(|pid| Some((*pid, Done::of(*pid)?))).collect();
         let mut connections = BTreeMap::new();
         pids.iter().for_each(|pid| add_connections(*pid, &mut connections));
-        Stand { at, processes, connections }
+        Totals { at, processes, connections }
     }
 }
 
 impl Done {
     fn of(pid: u32) -> Option<Done> {
-        // rchar and wchar count what read(2), write(2) and their kin moved, of sockets as well; recv(2) and send(2) are
+        // rchar and wchar count what read(2), write(2) and similar calls moved, of sockets as well; recv(2) and send(2) are
         // not among them (proc_pid_io(5)).
         let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let field =
@@ -124,7 +124,7 @@ fn add_connections(pid: u32, connections: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// What was done in some time.
+/// Differences over some time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     elapsed_ns: u64,
@@ -133,12 +133,12 @@ pub(super) struct Progress {
     user_ns: u64,
     cpu_ns: u64,
     tcp_bytes: u64,
-    /// Time for which connections were there, all added up: a rate of bytes over it does not depend on how long they last.
+    /// Time for which connections existed, summed: a rate of bytes over it does not depend on their lifetimes.
     tcp_ns: u64,
 }
 
 impl Progress {
-    fn add(&mut self, before: &Stand, now: &Stand) {
+    fn add(&mut self, before: &Totals, now: &Totals) {
         let elapsed_ns = now.at.saturating_duration_since(before.at).as_nanos() as u64;
         self.elapsed_ns += elapsed_ns;
         for (pid, done) in &now.processes {
@@ -165,7 +165,7 @@ impl Progress {
         self.tcp_ns += other.tcp_ns;
     }
 
-    /// CPU time in user mode for each byte; of sockets that only TCP counts there may be none.
+    /// CPU time in user mode per byte; none if the bytes went over sockets that only TCP counts and there is no TCP.
     pub(super) fn user_per_byte(&self, by_sockets: bool) -> Option<f64> {
         match by_sockets {
             true if self.tcp_bytes < PROGRESS_MIN => None,
@@ -174,7 +174,7 @@ impl Progress {
         }
     }
 
-    /// CPU time in user mode from one read or write to the next.
+    /// CPU time in user mode per read or write.
     pub(super) fn user_per_call(&self) -> Option<f64> {
         self.user_per(self.calls)
     }
@@ -183,20 +183,18 @@ impl Progress {
         (count >= PROGRESS_MIN).then(|| self.user_ns as f64 / count as f64)
     }
 
-    /// CPUs that were kept busy.
+    /// CPUs kept busy.
     pub(super) fn cpus(&self) -> Option<f64> {
         (self.elapsed_ns >= 1_000_000).then(|| self.cpu_ns as f64 / self.elapsed_ns as f64)
     }
 
-    /// How many times faster this was than `traced`, or why that is not known.
+    /// How many times faster this was than `traced`, or why that is unknown.
     pub(super) fn times_faster_than(&self, traced: &Progress, by_sockets: bool) -> Result<f64, &'static str> {
         if self.elapsed_ns == 0 {
-            return Err("it ended before it was left alone");
+            return Err("it ended before a pause between samples");
         }
         if by_sockets && self.tcp_ns == 0 {
-            return Err(
-                "its bytes go by recv and send, of which the kernel counts those over TCP connections that last",
-            );
+            return Err("it uses recv and send, which the kernel counts only for lasting TCP connections");
         }
         let (alone, in_samples) = match by_sockets {
             true => ((self.tcp_bytes, self.tcp_ns), (traced.tcp_bytes, traced.tcp_ns)),
@@ -215,14 +213,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_much_slower_it_was_needs_something_to_compare() {
+    fn slowdown_needs_enough_progress() {
         let of =
             |calls, tcp_bytes| Progress { elapsed_ns: 1_000, calls, tcp_bytes, tcp_ns: 1_000, ..Progress::default() };
         assert_eq!(of(1000, 0).times_faster_than(&of(100, 0), false), Ok(10.0));
         assert_eq!(of(9, 4000).times_faster_than(&of(1, 1000), true), Ok(4.0));
         assert!(of(3, 0).times_faster_than(&of(1, 0), false).is_err());
         assert!(of(1000, 0).times_faster_than(&Progress::default(), false).is_err());
-        // What a server reads besides says nothing of its sockets.
+        // A server's other reads show nothing about its sockets.
         let unix = Progress { tcp_ns: 0, ..of(1000, 0) };
         assert!(unix.times_faster_than(&of(100, 0), true).unwrap_err().contains("recv and send"));
         assert!(Progress::default().times_faster_than(&of(100, 0), false).unwrap_err().contains("ended before"));
@@ -232,21 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn a_process_or_a_connection_that_comes_or_goes_takes_nothing_away() {
+    fn begun_and_ended_processes_do_not_reduce_progress() {
         let at = Instant::now();
-        let stand = |after_ms: u64, calls: &[(u32, u64)], connections: &[(&str, u64)]| Stand {
+        let totals = |after_ms: u64, calls: &[(u32, u64)], connections: &[(&str, u64)]| Totals {
             at: at + Duration::from_millis(after_ms),
             processes: calls.iter().map(|(pid, calls)| (*pid, Done { calls: *calls, ..Done::default() })).collect(),
             connections: connections.iter().map(|(link, bytes)| ((*link).to_owned(), *bytes)).collect(),
         };
-        let stands = [
-            stand(0, &[(1, 5), (2, 1000)], &[("a", 900), ("b", 10)]),
-            // One has ended, another has begun.
-            stand(10, &[(1, 8), (3, 70)], &[("a", 1900), ("c", 7)]),
-            stand(20, &[(1, 9), (3, 90)], &[("c", 507)]),
+        let readings = [
+            totals(0, &[(1, 5), (2, 1000)], &[("a", 900), ("b", 10)]),
+            // One has ended, another one has begun.
+            totals(10, &[(1, 8), (3, 70)], &[("a", 1900), ("c", 7)]),
+            totals(20, &[(1, 9), (3, 90)], &[("c", 507)]),
         ];
         let mut progress = Progress::default();
-        stands.windows(2).for_each(|pair| progress.add(&pair[0], &pair[1]));
+        readings.windows(2).for_each(|pair| progress.add(&pair[0], &pair[1]));
         assert_eq!((progress.calls, progress.elapsed_ns), (3 + 1 + 20, 20_000_000));
         assert_eq!((progress.tcp_bytes, progress.tcp_ns), (1000 + 500, 20_000_000));
     }

@@ -1,4 +1,4 @@
-//! Who cannot be looked at, and what to do about it.
+//! Why a program cannot be observed, and the next step.
 
 use std::fs;
 use std::io;
@@ -7,18 +7,20 @@ use bytegauge_sys::{descendants, trace};
 
 use crate::end;
 
-/// Why a program cannot be looked at.
+/// Why a program cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// There is no such process.
     #[error("there is no process {0}: `ps -ef` lists them, `pgrep NAME` finds one by its name")]
     NoProcess(u32),
     /// A debugger or another tracer has it.
-    #[error("process {pid} is traced by process {tracer} ({name}), and only one may: end that one, then try again")]
+    #[error(
+        "process {pid} is traced by process {tracer} ({name}), and only one tracer is possible: end that one, then try again"
+    )]
     Traced {
         /// The process.
         pid: u32,
-        /// Who traces it.
+        /// The tracer.
         tracer: u32,
         /// The tracer's name.
         name: String,
@@ -35,42 +37,42 @@ pub enum ObserveError {
     #[error(
         "process {0} is a 32-bit program, whose system calls have other numbers: build it for 64 bits, or count with `strace -c -f -p {0}`"
     )]
-    Foreign(u32),
-    /// The architecture is not known.
-    #[error("programs can be looked at on x86-64 and aarch64 alone: use `strace -c -f -p PID` here")]
+    Is32Bit(u32),
+    /// The architecture is not supported.
+    #[error("bytegauge observe supports x86-64 and aarch64 only: use `strace -c -f -p PID` here")]
     Architecture,
     /// Something else went wrong.
-    #[error("looking at process {pid}: {source}")]
+    #[error("observing process {pid} failed: {source}")]
     System {
         /// The process.
         pid: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// What can be known before the first sample.
+/// Checks that do not need a sample.
 pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| ObserveError::NoProcess(pid))?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     if descendants::is_stopped(pid).is_none() {
         return Err(ObserveError::NoProcess(pid));
     }
-    // A thread's number would do for the kernel, and mean a part of a program.
+    // The kernel accepts a thread's number too, but that is only a part of a program.
     if field("Tgid:") != Some(&pid.to_string()) {
         return Err(ObserveError::NotAllowed {
             pid,
-            reason: format!("it is a thread of process {}: name that", field("Tgid:").unwrap_or("?")),
+            reason: format!("it is a thread of process {}: pass that number", field("Tgid:").unwrap_or("?")),
         });
     }
     if pid == std::process::id() {
-        return Err(ObserveError::NotAllowed { pid, reason: "it is this one, which looks on".into() });
+        return Err(ObserveError::NotAllowed { pid, reason: "it is bytegauge itself: pass another process".into() });
     }
     if let Some(tracer) = field("TracerPid:").and_then(|text| text.parse().ok()).filter(|tracer| *tracer > 0) {
         return Err(ObserveError::Traced { pid, tracer, name: end::name_of(tracer) });
     }
     match trace::is_32_bit(pid) {
-        Some(true) => Err(ObserveError::Foreign(pid)),
+        Some(true) => Err(ObserveError::Is32Bit(pid)),
         _ => Ok(()),
     }
 }
@@ -89,14 +91,14 @@ pub(super) fn refused(pid: u32, error: io::Error) -> ObserveError {
     }
 }
 
-/// The reason by what the system says of itself (Documentation/admin-guide/LSM/Yama.rst).
+/// The reason, from the system's settings (Documentation/admin-guide/LSM/Yama.rst).
 fn why_not(ptrace_scope: &str, owner: Option<u32>, own: Option<u32>) -> String {
     match ptrace_scope {
         "3" => "tracing is switched off until the next boot (kernel.yama.ptrace_scope = 3)".into(),
         _ if owner != own => {
-            "it is another user's: run bytegauge as that user, or as root (sudo bytegauge observe …)".into()
+            "it belongs to another user: run bytegauge as that user, or as root (sudo bytegauge observe …)".into()
         }
-        "1" => "only what was started by the tracer may be traced (kernel.yama.ptrace_scope = 1): run as root, start it \
+        "1" => "only programs that the tracer started may be traced (kernel.yama.ptrace_scope = 1): run as root, start it \
                 from here (bytegauge observe -- COMMAND), or sudo sysctl -w kernel.yama.ptrace_scope=0"
             .into(),
         "2" => "only root may trace (kernel.yama.ptrace_scope = 2): sudo bytegauge observe …".into(),
@@ -122,7 +124,7 @@ mod tests {
             ("1", 1000, "observe -- COMMAND"),
             ("2", 1000, "sudo"),
             ("3", 1000, "until the next boot"),
-            ("0", 0, "another user's"),
+            ("0", 0, "another user"),
             ("", 1000, "SYS_PTRACE"),
         ] {
             let reason = why_not(scope, Some(owner), Some(1000));

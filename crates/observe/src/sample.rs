@@ -1,6 +1,6 @@
-//! One sample: a program is traced for a moment, by a thread that does nothing else, and let go.
+//! One sample: a program is traced for a moment, by a thread that does nothing else, and released.
 //!
-//! The thread ends with the sample: should anything go wrong on the way, its end lets the program go.
+//! The thread ends with the sample: after any error its end releases the program.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,16 @@ use bytegauge_sys::{children, descendants};
 use crate::counted::Counted;
 use crate::refusal::{ObserveError, refused};
 
-/// Calls after which a sample is long enough: a program that makes many is held up for less time.
+/// Calls after which a sample is long enough: a program that makes many calls is slowed for less time.
 const CALLS_MAX: u64 = 5_000;
 
-/// How often a sample's end is looked for: shorter than any sample that says something.
+/// How often the end of a sample is checked: shorter than any useful sample.
 const TICK: Duration = Duration::from_millis(5);
 
-/// A thread that makes calls stops by itself within this time, and none of them is cut short.
+/// A thread that makes calls stops by itself within this time, and none of its calls is cut short.
 const BY_ITSELF: Duration = Duration::from_millis(15);
 
-/// What a sample came to.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sampled {
     /// How long the program was traced.
@@ -36,12 +36,12 @@ pub(super) struct Sampled {
     pub(super) cost: TraceCost,
 }
 
-/// Traces a process and its descendants for so long, or until enough is seen, and counts what they do; meanwhile `pace` is
-/// called again and again.
+/// Traces a process and its descendants for `length`, or until enough calls were seen, and counts them; calls `pace`
+/// repeatedly meanwhile.
 pub(super) fn sample(
     pid: u32,
     length: Duration,
-    stands_still: bool,
+    is_stopped: bool,
     stop: &AtomicBool,
     counted: &mut Counted,
     pace: &mut dyn FnMut(),
@@ -49,7 +49,7 @@ pub(super) fn sample(
     interrupt::install().map_err(|source| ObserveError::System { pid, source })?;
     thread::scope(|scope| {
         let tracing = thread::Builder::new().name("observe".into());
-        let traced = tracing.spawn_scoped(scope, || trace(pid, length, stands_still, stop, counted));
+        let traced = tracing.spawn_scoped(scope, || trace(pid, length, is_stopped, stop, counted));
         match traced {
             Ok(thread) => {
                 while !thread.is_finished() {
@@ -66,7 +66,7 @@ pub(super) fn sample(
 fn trace(
     pid: u32,
     length: Duration,
-    stands_still: bool,
+    is_stopped: bool,
     stop: &AtomicBool,
     counted: &mut Counted,
 ) -> Result<Sampled, ObserveError> {
@@ -77,16 +77,16 @@ fn trace(
     let began = Instant::now();
     tracer.seize(pid).map_err(|error| refused(pid, error))?;
     for child in descendants::tree(pid).unwrap_or_default().into_iter().filter(|child| *child != pid) {
-        // A child that ends meanwhile, or is not ours to trace, is left out.
+        // A child that ends meanwhile, or that may not be traced, is left out.
         let _ = tracer.seize(child);
     }
-    if stands_still {
+    if is_stopped {
         children::signal_group(pid, children::CONT);
     }
     let over = AtomicBool::new(false);
     let (done, watched) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        // Wakes the tracing thread when it is to look up: again and again, since one signal may come too early.
+        // Wakes the tracing thread at the end, repeatedly, since one signal may come too early.
         scope.spawn(|| {
             let watched = watched;
             while watched.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
@@ -98,34 +98,34 @@ fn trace(
         });
         let sampled = follow(&mut tracer, pid, &over, counted);
         drop(done);
-        let (calls, ended, foreign) = sampled.map_err(system)?;
-        match foreign {
-            Some(pid) => Err(ObserveError::Foreign(pid)),
+        let (calls, ended, other_arch) = sampled.map_err(system)?;
+        match other_arch {
+            Some(pid) => Err(ObserveError::Is32Bit(pid)),
             None => Ok(Sampled { length: began.elapsed(), calls, ended, cost: tracer.cost() }),
         }
     })
 }
 
-/// Counts until it is over, and lets all go: calls seen, whether the process has ended, and who is a 32-bit program.
+/// Counts until the sample is over, and releases all threads: the calls, whether the process has ended, and a 32-bit program.
 fn follow(
     tracer: &mut Tracer,
     pid: u32,
     over: &AtomicBool,
     counted: &mut Counted,
 ) -> io::Result<(u64, bool, Option<u32>)> {
-    let (mut calls, mut ended, mut foreign) = (0, false, None);
+    let (mut calls, mut ended, mut other_arch) = (0, false, None);
     let mut letting_go: Option<Instant> = None;
     while !tracer.has_no_threads() {
-        let enough = calls >= CALLS_MAX || foreign.is_some() || over.load(Ordering::Relaxed);
+        let enough = calls >= CALLS_MAX || other_arch.is_some() || over.load(Ordering::Relaxed);
         match letting_go {
             None if enough => {
                 over.store(true, Ordering::Relaxed);
                 tracer.let_go();
                 letting_go = Some(Instant::now());
             }
-            // Those that are blocked do not stop by themselves.
+            // Blocked threads do not stop by themselves.
             Some(since) if since.elapsed() > BY_ITSELF && since.elapsed() <= LETTING_GO => tracer.insist(),
-            // A thread that sleeps where no signal reaches it is let go by our own end.
+            // A thread in an uninterruptible sleep is released when this thread ends.
             Some(since) if since.elapsed() > LETTING_GO => break,
             _ => {}
         }
@@ -139,10 +139,10 @@ fn follow(
                 counted.gone(*who, status.is_some());
             }
             Seen::Executed(who) => counted.executed(*who),
-            Seen::OtherArchitecture(who) => foreign = Some(*who),
+            Seen::OtherArchitecture(who) => other_arch = Some(*who),
         })?;
     }
-    Ok((calls, ended, foreign))
+    Ok((calls, ended, other_arch))
 }
 
 fn count(counted: &mut Counted, called: &Called) {

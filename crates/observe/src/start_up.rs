@@ -1,19 +1,19 @@
-//! Which files a program reads to come to life, whatever it does afterwards: libraries, settings, an interpreter's modules and
-//! the script that it was given. Pure: names alone.
+//! Files that a program reads at its start, regardless of its task: libraries, settings, an interpreter's modules and
+//! its script. Pure: uses names only.
 
-/// Programs whose own program is a file that they read.
+/// Programs that read their own program from a file.
 const INTERPRETERS: [&str; 16] = [
     "sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "python", "pypy", "perl", "ruby", "node", "php", "lua", "java",
     "Rscript",
 ];
 
-/// What an interpreter's modules are called.
+/// Extensions of interpreters' modules.
 const MODULES: [&str; 20] = [
     "bash", "zsh", "pyc", "py", "pth", "pm", "pl", "rb", "js", "mjs", "cjs", "lua", "luac", "php", "class", "jar",
     "jsa", "sh", "zwc", "R",
 ];
 
-/// Whether `path` is read to come to life by a program of this name, started by these words.
+/// Whether a program with this name and command line reads `path` only at its start.
 pub(super) fn is_start_up(program: &str, command: &[String], path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     let settings = ["/etc/", "/proc/", "/sys/", "/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/"];
@@ -27,7 +27,7 @@ pub(super) fn is_start_up(program: &str, command: &[String], path: &str) -> bool
     let is_module = ending.is_some_and(|ending| MODULES.contains(&ending));
     let is_installed = path.contains("/lib/")
         && ["python", "ruby", "perl", "node_modules", "jvm", "php", "lua"].iter().any(|of| path.contains(of));
-    // The first word that is no flag is the script; what follows is the script's own.
+    // The first word that is no flag is the script; the words after it are arguments of the script.
     let script = command.iter().skip(1).find(|word| !word.starts_with('-'));
     let is_script = script.is_some_and(|script| path.ends_with(script.trim_start_matches("./")));
     is_module || is_installed || is_script || file == "pyvenv.cfg"
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_brings_a_program_to_life_is_not_what_it_works_on() {
+    fn start_up_files_differ_from_data() {
         let words = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
         for (program, command, path, expected) in [
             ("dd", "dd if=x", "/usr/lib/x86_64-linux-gnu/libc.so.6", true),

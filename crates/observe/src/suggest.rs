@@ -1,5 +1,5 @@
-//! The command that tests an answer on the program itself: one that ends, does the same work whatever the value, and names
-//! `{value}` where the program's command line names the size that it uses. Pure.
+//! The command that tests a recommendation on the program itself. It ends, does the same work for every value, and has
+//! `{value}` where the program's command line contains the size. Pure.
 
 use bytegauge_model::Bytes;
 use serde::Serialize;
@@ -7,19 +7,19 @@ use serde::Serialize;
 use crate::end::Leads;
 use crate::seen::{EndView, Observed};
 
-/// What a factor takes at most (`read_size` and its like).
+/// The largest value of a size (`read_size` and similar factors).
 pub(super) const SIZE_MAX: u64 = 16 << 20;
 
-/// What dd(1) is to copy where nothing bounds it: a good part of a second of the slowest memory.
+/// Bytes that dd(1) copies if nothing bounds it: enough for a good part of a second on the slowest memory.
 const DD_BYTES: u64 = 1 << 30;
 
-/// A command, and what the user has to add to it.
+/// A command, and the additions that the user has to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suggested {
     /// The command.
     #[serde(rename = "check")]
     pub command: String,
-    /// What has to be added to it before it measures anything.
+    /// The missing part without which it measures nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacks: Option<&'static str>,
 }
@@ -37,15 +37,16 @@ impl Suggested {
         let default = own.map_or_else(String::new, |own| format!(" --default {}", Bytes(own).compact()));
         let begin = format!("bytegauge check --values 4K..1M{default}");
         match used.map(|(end, _)| &end.leads) {
-            // A server is told to stop.
+            // A server has to be stopped.
             Some(Leads::Accepted { transport, port }) if transport.starts_with("tcp") => {
                 let start = quoted(&format!("exec {command}"));
-                let lacks = Some("for CLIENT the command of a client that asks it something, and ends");
+                let lacks = Some("replace CLIENT by the command of a client that makes requests and ends");
                 Suggested { command: format!("{begin} --start {start} --ready tcp:{port} -- CLIENT"), lacks }
             }
             _ => {
                 let ends = observed.ended || (is_dd && own.is_some());
-                let lacks = "what makes it end by itself (a count, a size, a time): it had not when the look was over";
+                let lacks = "add an argument that makes it end by itself (a count, a size, a time): it did not end while \
+                     observed";
                 Suggested { command: format!("{begin} -- {command}"), lacks: (!ends).then_some(lacks) }
             }
         }
@@ -60,7 +61,7 @@ fn with_value(command: &[String], own: Option<u64>) -> Vec<String> {
     };
     let (mut words, changed): (Vec<String>, Vec<bool>) = command.iter().enumerate().map(place).unzip();
     if !changed.contains(&true) {
-        // Where the size stands in its settings only the user knows.
+        // Only the user can find the size in the program's settings.
         words.push("{value}".into());
     }
     words
@@ -76,7 +77,7 @@ fn dd_words(command: &[String], own: u64) -> Vec<String> {
         None => DD_BYTES,
         Some(Ok(count)) if in_bytes => count.0,
         Some(Ok(count)) => count.0.saturating_mul(own),
-        // In words that only dd knows (`1xM`): left to the user.
+        // In a notation of dd (`1xM`): left to the user.
         Some(Err(_)) => return with_value(command, Some(own)),
     };
     let is_ours = |word: &&String| !["count=", "iflag=", "bs=", "ibs="].iter().any(|name| word.starts_with(name));
@@ -86,7 +87,7 @@ fn dd_words(command: &[String], own: u64) -> Vec<String> {
     words
 }
 
-/// The word with `{value}` where it names the size, as a number or in short.
+/// The word with `{value}` in place of the size, as a number or with a suffix.
 fn in_place(word: &str, size: u64) -> Option<String> {
     let short = Bytes(size).compact();
     for written in [size.to_string(), short.clone(), short.to_lowercase(), format!("{short}iB"), format!("{short}B")] {
@@ -104,7 +105,7 @@ fn words(command: &[String]) -> String {
     command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%{}".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -118,14 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dd_ends_and_copies_the_same_whatever_the_block() {
+    fn dd_copies_the_same_for_every_block() {
         let dd = |line: &str| {
             let command: Vec<String> = line.split(' ').map(str::to_owned).collect();
             words(&dd_words(&command, 65_536))
         };
         let bounded = "dd if=/dev/zero of=/dev/null bs={value} count=1073741824 iflag=count_bytes";
         assert_eq!(dd("dd if=/dev/zero of=/dev/null bs=64K"), bounded);
-        assert_eq!(dd("dd if=/dev/zero of=/dev/null"), bounded, "its own default stands nowhere");
+        assert_eq!(dd("dd if=/dev/zero of=/dev/null"), bounded, "the default size is not in the command");
         assert_eq!(dd("dd if=a bs=64K count=3"), "dd if=a bs={value} count=196608 iflag=count_bytes");
         assert_eq!(
             dd("dd if=a bs=64K count=3K iflag=direct"),
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_found_where_it_stands_alone() {
+    fn a_size_is_found_as_a_whole_word() {
         for (word, expected) in [
             ("bs=65536", Some("bs={value}")),
             ("64k", Some("{value}")),

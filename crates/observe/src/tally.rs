@@ -1,10 +1,10 @@
-//! What was seen of a program's calls, counted. Pure: knows no program.
+//! Counts of a program's calls. Pure: uses no process.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// How often each size came.
+/// How often each size occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeCounts(BTreeMap<u64, u64>);
 
@@ -14,7 +14,7 @@ impl SizeCounts {
         *self.0.entry(size).or_default() += 1;
     }
 
-    /// Counts those of another.
+    /// Adds the counts of another one.
     pub fn merge(&mut self, other: &SizeCounts) {
         for (size, count) in &other.0 {
             *self.0.entry(*size).or_default() += count;
@@ -26,14 +26,14 @@ impl SizeCounts {
         self.0.values().sum()
     }
 
-    /// The size that so large a share is no larger than; `None` of none.
+    /// The size that a share of the calls do not exceed; `None` without calls.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut so_far = 0;
         self.0.iter().find(|(_, count)| (so_far += *count, so_far >= wanted).1).map(|(size, _)| *size)
     }
 
-    /// What a screen says of them; `None` of none.
+    /// The summary for output; `None` without calls.
     pub fn summary(&self) -> Option<SizeSummary> {
         let (most_often, times) = self.0.iter().max_by_key(|(size, count)| (**count, **size))?;
         Some(SizeSummary {
@@ -47,7 +47,7 @@ impl SizeCounts {
     }
 }
 
-/// Sizes in short, bytes.
+/// A summary of sizes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SizeSummary {
     /// The least.
@@ -58,7 +58,7 @@ pub struct SizeSummary {
     pub p90: u64,
     /// The largest.
     pub largest: u64,
-    /// The one that came most often.
+    /// The most frequent one.
     pub most_often: u64,
     /// Its share of all.
     pub most_often_share: f64,
@@ -71,7 +71,7 @@ pub struct OneWay {
     pub calls: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Calls that had to be made again later: `EAGAIN`.
+    /// Calls that had to be repeated later: `EAGAIN`.
     pub not_yet: u64,
     /// Calls that failed otherwise.
     pub failed: u64,
@@ -85,7 +85,7 @@ pub struct OneWay {
     pub asked: SizeCounts,
     /// Bytes moved, a call.
     pub moved: SizeCounts,
-    /// Names of the calls, by how often they came.
+    /// Names of the calls, by how often they occurred.
     pub names: BTreeMap<&'static str, u64>,
 }
 
@@ -99,7 +99,7 @@ impl OneWay {
             }
             return;
         };
-        // Nothing is the end of a stream: no size of it.
+        // No bytes mean the end of a stream, which is not a size.
         if bytes == 0 {
             return;
         }
@@ -109,12 +109,12 @@ impl OneWay {
         self.messages += messages;
         self.full += u64::from(asked == Some(bytes));
         asked.into_iter().for_each(|asked| self.asked.add(asked));
-        // Of a call with many messages the sizes are of all of them together.
+        // The sizes of a call with many messages are those of all of them together.
         self.moved.add(bytes / messages.max(1));
         *self.names.entry(name).or_default() += 1;
     }
 
-    /// Counts those of another.
+    /// Adds the counts of another one.
     pub fn merge(&mut self, other: &OneWay) {
         self.calls += other.calls;
         self.bytes += other.bytes;
@@ -130,7 +130,7 @@ impl OneWay {
         }
     }
 
-    /// What a screen and a document say of it; `None` where no byte moved.
+    /// The summary for screens and documents; `None` if no byte moved.
     pub fn view(&self) -> Option<SideView> {
         let (asked, moved) = (self.asked.summary(), self.moved.summary()?);
         let mut names: Vec<(&str, u64)> = self.names.iter().map(|(name, count)| (*name, *count)).collect();
@@ -150,7 +150,7 @@ impl OneWay {
     }
 }
 
-/// One direction, as it is told.
+/// One direction, as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideView {
     /// Calls that moved bytes.
@@ -167,7 +167,7 @@ pub struct SideView {
     pub by: Vec<String>,
     /// Bytes asked for in a call, where that could be read: the program's buffer.
     pub asked: Option<SizeSummary>,
-    /// Bytes moved by a call; of calls with many messages, by a message.
+    /// Bytes moved by a call; for calls with many messages, by a message.
     pub moved: SizeSummary,
     /// Pieces of memory in a call.
     pub pieces_per_call: f64,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_counted_and_told_in_short() {
+    fn sizes_are_counted_and_summarised() {
         let mut side = OneWay::default();
         for _ in 0..9 {
             side.add("read", Some(4096), 4096, 1, 1);

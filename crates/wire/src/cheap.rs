@@ -1,4 +1,4 @@
-//! Stand-ins for the cryptography of a line that cost nanoseconds, so that the fuzzer reaches 10^8 openings. They keep no secret.
+//! Cheap substitutes for the cryptography of a line, so that the fuzzer reaches 10^8 openings. They keep no secret.
 //!
 //! The logic around them is the same: keys are fresh, a seal depends on key, number and every byte, and a seal that was made with
 //! another key or number does not open. Only for tests and the fuzzer.
@@ -19,7 +19,7 @@ thread_local! {
     static IN_USE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has handshakes that this thread makes meanwhile use the stand-ins.
+/// Makes handshakes of this thread use the substitutes while `what` runs.
 pub(crate) fn with<R>(what: impl FnOnce() -> R) -> R {
     let before = IN_USE.replace(true);
     let done = what();
@@ -27,12 +27,12 @@ pub(crate) fn with<R>(what: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Whether this thread's handshakes use the stand-ins.
+/// Whether this thread's handshakes use the substitutes.
 pub(crate) fn in_use() -> bool {
     IN_USE.get()
 }
 
-/// Resolves every name of a primitive to a stand-in.
+/// Resolves every name of a primitive to a substitute.
 pub(crate) struct Cheap;
 
 impl CryptoResolver for Cheap {
@@ -55,7 +55,7 @@ impl CryptoResolver for Cheap {
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Adds bytes to a state. Of two inputs of one length that differ in one word no state is the same: each step is a bijection.
+/// Adds bytes to a state. Two inputs of one length that differ in one word give different states: each step is a bijection.
 fn mixed(state: u64, bytes: &[u8]) -> u64 {
     let add = |state: u64, word: u64| (state ^ word).wrapping_mul(SEED).rotate_left(29);
     let words = bytes.chunks(8).map(|chunk| {

@@ -1,24 +1,24 @@
-//! Why a line is no more.
+//! Why a line has ended.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a line is no more.
+/// Why a line has ended.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// The other side hung up, or the path failed.
+    /// The other side closed the connection, or the path failed.
     #[error("the connection broke ({0})")]
     Broken(#[from] io::Error),
-    /// Nothing came until the deadline.
-    #[error("nothing came in time")]
+    /// Nothing arrived until the deadline.
+    #[error("nothing arrived in time")]
     Late,
-    /// What answered is something else.
-    #[error("what answers there is no bytegauge agent: check the address and port")]
-    Stranger,
-    /// It speaks another version.
+    /// The peer uses another protocol.
+    #[error("there is no bytegauge agent at this address: check the address and port")]
+    OtherProtocol,
+    /// It uses another version.
     #[error(
-        "one side speaks version {theirs} of the far host's language and this one {ours}: use one version of bytegauge on both hosts"
+        "one side uses version {theirs} of the agent's protocol and this one {ours}: use one version of bytegauge on both hosts"
     )]
     Version {
         /// Ours.
@@ -29,16 +29,16 @@ pub enum LineError {
     /// The keys differ.
     #[error("the other side does not have the same key: copy one --key-file to both hosts")]
     OtherKey,
-    /// A caller whose handshake opened, and whose first frame does not.
-    #[error("its handshake was recorded and sent again, or changed on the way")]
+    /// The handshake of a caller opened, but its first frame does not.
+    #[error("the handshake was replayed, or changed on the way")]
     Unproven,
-    /// A message is longer than is taken.
+    /// A message is longer than accepted.
     #[error("a message of more than {max} bytes was refused")]
     TooLong {
         /// The cap.
         max: usize,
     },
-    /// A frame was changed on the way, repeated, left out or never made by our program.
-    #[error("what came is not what was sent, or was not made by this program: {0}")]
+    /// A frame was changed on the way, repeated, left out or never made by this program.
+    #[error("the received data was changed on the way, or bytegauge did not send it: {0}")]
     Garbled(&'static str),
 }

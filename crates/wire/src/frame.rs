@@ -19,7 +19,7 @@ pub(crate) const SEAL: usize = 16;
 /// Bytes of a frame's length.
 pub(crate) const HEADER: usize = 2;
 
-/// The longest sealed frame, bytes: what Noise seals at once (section 3 of the specification).
+/// The longest sealed frame, bytes: the limit of Noise (section 3 of the specification).
 const FRAME_MAX: usize = 65_535;
 
 /// The longest part of a message in one frame, bytes.

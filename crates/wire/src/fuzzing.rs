@@ -12,7 +12,7 @@ const VERSION: u16 = 3;
 /// The longest message that is accepted, bytes: short, so that inputs reach it.
 const MAX: usize = 64;
 
-/// As [`opening`] with stand-ins for the cryptography, a hundred times as often a second.
+/// As [`opening`], with substitutes for the cryptography: a hundred times as many per second.
 ///
 /// # Panics
 /// As [`opening`].
@@ -20,7 +20,7 @@ pub fn cheap_opening(input: &[u8]) {
     cheap::with(|| opening(input));
 }
 
-/// As [`frames`] with stand-ins for the cryptography.
+/// As [`frames`], with substitutes for the cryptography.
 ///
 /// # Panics
 /// As [`frames`].
@@ -42,7 +42,7 @@ pub fn opening(input: &[u8]) {
     let chunk = 1 + usize::from(mode >> 2);
     if mode & 1 == 0 {
         let (proven, _) = fed(&mut responder, rest, chunk);
-        assert!(!proven, "nobody made a key");
+        assert!(!proven, "no caller made a key");
         return;
     }
     let ours = opening_of(VERSION);
@@ -70,7 +70,7 @@ pub fn opening(input: &[u8]) {
     assert!(is_changed || proven || frame.len() > crate::FIRST_FRAME_MAX, "a live caller");
 }
 
-/// Feeds bytes until the responder wants no more: whether the caller is proven, and the answer to it.
+/// Feeds bytes until the responder takes no more. Returns whether the caller is proven, and the answer to it.
 fn fed(responder: &mut Responder, mut bytes: &[u8], chunk: usize) -> (bool, Option<[u8; FIRST_WORDS]>) {
     let mut answered = None;
     while !bytes.is_empty() && responder.wants() > 0 {
@@ -86,8 +86,8 @@ fn fed(responder: &mut Responder, mut bytes: &[u8], chunk: usize) -> (bool, Opti
     (false, answered)
 }
 
-/// Opens frames of any content. The input is a list of frames: a byte that chooses how it is sealed (0: as it is, bytes of
-/// the path; 1: sealed; 2: sealed and changed), a byte of length, and the bytes: what is sealed begins with its kind.
+/// Opens frames of any content. The input is a list of frames: a byte that selects how it is sealed (0: as it is, bytes of
+/// the path; 1: sealed; 2: sealed and changed), a byte of length, and the bytes. A sealed frame begins with its kind.
 ///
 /// # Panics
 /// If a message is longer than is accepted, or a changed frame opens.
@@ -118,7 +118,7 @@ fn frames_over((sealer, opener): &(Sealer, Opener), input: &[u8]) {
     }
 }
 
-/// What a caller seals, and its agent opens.
+/// A line from a caller that seals to its agent that opens.
 fn line() -> (Sealer, Opener) {
     let (key, ours) = (Key::fixed(), opening_of(VERSION));
     let mut caller = handshake(&key, &ours, true).expect("a handshake");

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Bytes of a key: what Noise takes for a pre-shared one (noiseprotocol.org, revision 34, section 9).
+/// Bytes of a key: the size of a pre-shared key in Noise (noiseprotocol.org, revision 34, section 9).
 const LEN: usize = 32;
 
-/// What a key file begins with: the kind of file, and its version.
+/// First bytes of a key file: the kind of file, and its version.
 const TITLE: &str = "bytegauge-key-1 ";
 
 /// Bytes of a key file at most; a longer file is not read to its end.
 pub const KEY_FILE_MAX: u64 = 256;
 
-/// Bits of a mode that let anybody but the owner in.
+/// Bits of a mode that give access to users other than the owner.
 const OTHERS: u32 = 0o077;
 
 /// A secret of 32 random bytes. Its holders may measure.
@@ -37,10 +37,12 @@ pub enum KeyError {
     #[error("the key file {0} cannot be read ({1}): copy the one that `bytegauge agent --init` made on the other host")]
     Unreadable(PathBuf, io::Error),
     /// Others may read it.
-    #[error("others than its owner may open the key file {0}: `chmod 600 {0}`, and make a new key if it was read")]
+    #[error(
+        "users other than its owner can open the key file {0}: run `chmod 600 {0}`, and make a new key if another user has read it"
+    )]
     Open(PathBuf),
     /// It holds something else.
-    #[error("{0} is no key file: make one with `bytegauge agent --init --key-file FILE` and copy it to both hosts")]
+    #[error("{0} is not a key file: make one with `bytegauge agent --init --key-file FILE` and copy it to both hosts")]
     Malformed(PathBuf),
     /// The system has no random bytes.
     #[error("the system gives no random bytes ({0}): is getrandom(2) allowed here?")]
@@ -71,7 +73,7 @@ impl Key {
         })?;
         let written = file.write_all(format!("{TITLE}{}\n", key.hex()).as_bytes()).and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // Half a key is none, and would be in the way of the next attempt.
+            // A part of a key is useless, and would block the next attempt.
             let _ = fs::remove_file(path);
             return Err(KeyError::Unwritable(path.into(), error));
         }
@@ -99,7 +101,7 @@ impl Key {
         key.ok_or_else(|| KeyError::Malformed(path.into()))
     }
 
-    /// A key that everybody knows.
+    /// A key without secrecy, for tests and the fuzzer.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn fixed() -> Key {
         Key([7; LEN])
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_was_made_and_only_its_owner_may() {
+    fn only_the_owner_can_read_a_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let made = Key::create(&path).unwrap();
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_a_next_step() {
+    fn other_files_are_refused_with_a_next_step() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         assert!(Key::read(&path).unwrap_err().to_string().contains("agent --init"));

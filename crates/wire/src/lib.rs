@@ -1,7 +1,7 @@
 //! A line between two hosts that hold one key: authenticated both ways, encrypted, framed, and bounded before anything is
 //! believed.
 //!
-//! Knows nothing of the messages but that they are JSON. Never allocates by a length that an unproven peer announced
+//! Uses messages only as JSON values. Never allocates by a length that an unproven peer announced
 //! beyond [`FIRST_FRAME_MAX`], and never gives a caller a line before it has proved that it holds the key and is alive.
 #![forbid(unsafe_code)]
 

@@ -25,16 +25,16 @@ use crate::frame::{HEADER, Opener, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{FIRST_WORDS, HANDSHAKE, OPENING, Proven, directions, handshake, opening, same_version};
 
-/// How long a side that takes nothing is written to.
+/// How long a write waits for a side that takes nothing.
 const SENDING: Duration = Duration::from_secs(8);
 
-/// How long one that takes little is written to, for a message of any length.
+/// How long a message of any length may take if the other side takes little at a time.
 const SENDING_WHOLE: Duration = Duration::from_secs(60);
 
-/// How long a side that was turned away may take to hang up.
+/// How long a refused side may take to close the connection.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// What of a side that was turned away is read and thrown away at most, bytes.
+/// The most bytes that are read from a refused side and discarded.
 const PARTING_BYTES: usize = 4 << 10;
 
 /// The half of a line that sends.
@@ -49,7 +49,7 @@ pub struct Sender {
 pub struct Receiver {
     stream: TcpStream,
     opener: Opener,
-    /// A message that was opened with the caller's proof.
+    /// A message that was opened together with the caller's proof.
     first: Option<Vec<u8>>,
 }
 
@@ -66,16 +66,16 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     write_by(&stream, &first, deadline)?;
     let mut theirs = [0; OPENING];
     match read_by(&stream, &mut theirs, deadline) {
-        // A peer that hangs up is no agent; a reset may come from an end that gives its port back to an agent.
+        // A peer that closes the connection is no agent; a reset may come from an end that gives its port back to an agent.
         Err(LineError::Broken(error)) if error.kind() != io::ErrorKind::ConnectionReset => {
-            return Err(LineError::Stranger);
+            return Err(LineError::OtherProtocol);
         }
         other => other?,
     }
     same_version(theirs, version)?;
     let mut second = [0; HANDSHAKE];
     match read_by(&stream, &mut second, deadline) {
-        // An agent of the same version that says nothing more could not read our first message.
+        // An agent of the same version that sends nothing more could not read our first message.
         Err(LineError::Broken(_)) => return Err(LineError::OtherKey),
         other => other?,
     }
@@ -130,29 +130,29 @@ impl Sender {
         self.sealer.seal(message, |frame| write_by(stream, frame, deadline))
     }
 
-    /// Says that nothing more comes: the other side hears it as the end of the line.
+    /// Announces that nothing more follows: the other side receives the end of the line.
     pub fn end(&self) {
-        // What is closed already needs no closing.
+        // A closed connection needs no closing.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Ends the line for both halves: a thread that waits is woken.
+    /// Ends the line for both halves and wakes a waiting thread.
     pub fn hang_up(&self) {
-        // What is closed already needs no closing.
+        // A closed connection needs no closing.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Ends the line so that what was sent last arrives: waits, for half a second, until the other side has hung up.
+    /// Ends the line so that the last message arrives: waits up to half a second until the other side has closed it.
     pub fn part(&self) {
         part(&self.stream);
     }
 }
 
 impl Receiver {
-    /// The next message, of at most `max` bytes, until `deadline`; without one, for as long as the connection is there.
+    /// The next message, of at most `max` bytes, until `deadline`; without one, as long as the connection exists.
     ///
     /// # Errors
-    /// [`LineError`]; the line is of no use any more.
+    /// [`LineError`]; the line cannot be used any more.
     pub fn receive<T: DeserializeOwned>(&mut self, max: usize, deadline: Option<Instant>) -> Result<T, LineError> {
         let message = match self.first.take() {
             Some(first) if first.len() > max => return Err(LineError::TooLong { max }),
@@ -194,8 +194,8 @@ fn read_until(mut stream: &TcpStream, bytes: &mut [u8], deadline: Option<Instant
             Ok(0) => return Err(LineError::Broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(n) => have += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The time of this read is up (socket(7), SO_RCVTIMEO); whether that of the deadline is, the next round says. A
-            // connection that timed out is another error (ETIMEDOUT), and broken.
+            // This read timed out (socket(7), SO_RCVTIMEO); the next round checks the deadline. A connection that timed out gives
+            // another error (ETIMEDOUT), and is broken.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && deadline.is_some() => {}
             Err(error) => return Err(error.into()),
         }
@@ -210,7 +210,7 @@ fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> Resu
         match stream.write(bytes) {
             Ok(n) => bytes = &bytes[n..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The time of this write is up (socket(7), SO_SNDTIMEO), perhaps because that of the deadline is.
+            // This write timed out (socket(7), SO_SNDTIMEO), perhaps because of the deadline.
             Err(error) => return left(deadline).and(Err(error.into())),
         }
     }
@@ -223,8 +223,8 @@ fn left(deadline: Instant) -> Result<Duration, LineError> {
     if left.is_zero() { Err(LineError::Late) } else { Ok(left) }
 }
 
-/// Hangs up so that what was sent last arrives: closed with unread bytes, a connection is reset and takes what was on its
-/// way with it (RFC 1122, 4.2.2.13).
+/// Closes the connection so that the last bytes arrive. A socket that is closed with unread bytes resets the connection,
+/// which discards bytes that are still under way (RFC 1122, 4.2.2.13).
 fn part(mut stream: &TcpStream) {
     let deadline = Instant::now() + PARTING;
     let mut thrown = [0; 512];

@@ -3,9 +3,9 @@
 //! The agent's half is a state machine without a socket and without a clock, so that thousands of callers can wait in one
 //! thread, and so that tests and the fuzzer step through it.
 //!
-//! A caller's first 56 bytes prove little: anybody who recorded them can send them again. The agent's answer has a fresh
-//! key, so only a live holder of the shared key can seal the frame that follows. [`Responder`] therefore hands out a line
-//! no earlier than it has opened that frame.
+//! A caller's first 56 bytes prove little: a third party that recorded them can replay them. The agent's answer has a fresh
+//! key, so only a live holder of the shared key can seal the frame that follows. [`Responder`] therefore returns a line
+//! only after it has opened that frame.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn opening(version: u16) -> [u8; OPENING] {
 pub(crate) fn same_version(theirs: [u8; OPENING], ours: u16) -> Result<(), LineError> {
     let (magic, version) = theirs.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(LineError::Stranger);
+        return Err(LineError::OtherProtocol);
     }
     match u16::from_be_bytes([version[0], version[1]]) {
         theirs if theirs == ours => Ok(()),
@@ -80,8 +80,8 @@ pub(crate) fn directions(noise: HandshakeState) -> Result<(Sealer, Opener), Line
 }
 
 /// Whether these first bytes of a connection, which may be none, can be those of a caller of any version.
-pub fn may_open(said: &[u8]) -> bool {
-    said.len() <= FIRST_WORDS && said.iter().zip(MAGIC).all(|(said, magic)| *said == magic)
+pub fn may_open(first: &[u8]) -> bool {
+    first.len() <= FIRST_WORDS && first.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
 }
 
 /// The agent's side of an opening.
@@ -106,7 +106,7 @@ enum State {
     Over,
 }
 
-/// What comes next after some bytes of a caller.
+/// The next step after some bytes of a caller.
 #[derive(Debug)]
 pub enum OpeningStep {
     /// More bytes are needed.
@@ -162,14 +162,14 @@ impl Responder {
         }
     }
 
-    /// Takes bytes of the caller, at most as many as it wants; further ones are ignored.
+    /// Takes bytes of the caller, at most [`Responder::wants`]; further ones are ignored.
     ///
     /// # Errors
     /// [`Refusal`]: the connection is to be closed, after its answer was sent.
     pub fn take(&mut self, bytes: &[u8]) -> Result<OpeningStep, Refusal> {
         self.have.extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
         if matches!(self.state, State::Opening) && !may_open(&self.have) {
-            return Err(LineError::Stranger.into());
+            return Err(LineError::OtherProtocol.into());
         }
         if self.wants() > 0 {
             return Ok(OpeningStep::Wants);
@@ -211,9 +211,9 @@ impl Responder {
         Ok(OpeningStep::Answer(answer))
     }
 
-    /// A refusal that tells a caller of another version or key so.
+    /// A refusal that names the reason to a caller of another version or key.
     fn named(&self, error: LineError) -> Refusal {
-        let answer = (!matches!(error, LineError::Stranger)).then(|| opening(self.version));
+        let answer = (!matches!(error, LineError::OtherProtocol)).then(|| opening(self.version));
         Refusal { error, answer }
     }
 }

@@ -310,7 +310,7 @@ fn endless_files_are_refused_at_once() {
 fn named_pipe_is_no_key_file() {
     let bench = Bench::new();
     let ran = bench.shell("mkfifo key && exec \"$BYTEGAUGE\" agent --listen 127.0.0.1:0 --key-file key").exits(2);
-    ran.complains(&["key is no key file", "agent --init"]);
+    ran.complains(&["key is not a key file", "agent --init"]);
 }
 
 #[test]

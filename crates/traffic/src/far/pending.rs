@@ -210,7 +210,7 @@ impl Pending {
 
 fn reason(error: &LineError) -> String {
     match error {
-        LineError::Stranger => "it does not begin as bytegauge's callers do".into(),
+        LineError::OtherProtocol => "it does not begin as bytegauge's callers do".into(),
         error => error.to_string(),
     }
 }
@@ -397,7 +397,7 @@ mod tests {
         let now = Instant::now();
         assert!(bench.pending.expire(now).is_empty());
         let over = bench.pending.expire(now + PROVE_WITHIN);
-        assert!(matches!(&over[..], [Outcome::Refused(_, why)] if why.contains("nothing came in time")));
+        assert!(matches!(&over[..], [Outcome::Refused(_, why)] if why.contains("nothing arrived in time")));
         assert_eq!(slow.read(&mut [0]).unwrap_or(0), 0);
     }
 }

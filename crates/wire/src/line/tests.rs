@@ -1,4 +1,4 @@
-//! The line over loopback: what passes, and every way in which it must not.
+//! The line over loopback: accepted messages, and every way in which data must be refused.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::opening::{FIRST_FRAME_MAX, MAGIC, OpeningStep, Responder, may_open};
 
 const VERSION: u16 = 7;
 
-/// Small enough to be walked around, and beyond one frame.
+/// Small enough to test lengths around it, and beyond one frame.
 const MAX: usize = 2 * PART_MAX + 100;
 
 fn key() -> Key {
@@ -35,12 +35,12 @@ type Ends = Result<(Sender, Receiver), LineError>;
 /// The message by which a caller proves that it is alive.
 const PROOF: &str = "alive";
 
-/// Takes a line from a caller. `said`: what was read of its first bytes already.
-fn accept(stream: TcpStream, mut said: &[u8], key: &Key, version: u16, deadline: Instant) -> Ends {
+/// Takes a line from a caller. `read`: its first bytes that were read already.
+fn accept(stream: TcpStream, mut read: &[u8], key: &Key, version: u16, deadline: Instant) -> Ends {
     let mut responder = Responder::new(key, version);
     loop {
         let mut bytes = vec![0; responder.wants()];
-        let had = said.read(&mut bytes)?;
+        let had = read.read(&mut bytes)?;
         read_by(&stream, &mut bytes[had..], deadline)?;
         match responder.take(&bytes) {
             Ok(OpeningStep::Wants) => {}
@@ -68,7 +68,7 @@ fn call(stream: TcpStream, key: &Key, version: u16) -> Ends {
     Ok((sender, receiver))
 }
 
-/// What a caller and an agent come to, each with its key and version.
+/// The results of a caller and an agent, each with its key and version.
 fn met((caller, agent): (TcpStream, TcpStream), ours: &(Key, u16), theirs: (Key, u16)) -> (Ends, Ends) {
     let agent = thread::spawn(move || accept(agent, &[], &theirs.0, theirs.1, soon()));
     let caller = call(caller, &ours.0, ours.1);
@@ -82,7 +82,7 @@ fn line() -> ((Sender, Receiver), (Sender, Receiver)) {
 }
 
 #[test]
-fn messages_of_every_length_around_the_caps_pass_both_ways() {
+fn messages_around_the_caps_pass_both_ways() {
     let ((mut to_agent, mut at_home), (mut to_home, mut at_agent)) = line();
     // A JSON string is two bytes longer than its text.
     let lengths =
@@ -113,7 +113,7 @@ fn a_message_beyond_the_cap_ends_the_line() {
             "{length}"
         );
         drop((at_agent, _to_home));
-        // Whether the rest found room in the kernel's buffers is not said.
+        // Whether the rest found room in the kernel's buffers is undefined.
         let _ = sending.join().unwrap();
     }
     let ((mut to_agent, _at_home), _agent) = line();
@@ -132,28 +132,28 @@ fn another_key_opens_nothing() {
 fn another_version_is_named_on_both_sides() {
     let key = key();
     let (caller, agent) = met(pair(), &(key.clone(), 3), (key, 4));
-    let told = [caller.unwrap_err().to_string(), agent.unwrap_err().to_string()];
-    assert!(told[0].contains("version 4") && told[0].contains("this one 3"), "{told:?}");
-    assert!(told[1].contains("version 3") && told[1].contains("this one 4"), "{told:?}");
+    let texts = [caller.unwrap_err().to_string(), agent.unwrap_err().to_string()];
+    assert!(texts[0].contains("version 4") && texts[0].contains("this one 3"), "{texts:?}");
+    assert!(texts[1].contains("version 3") && texts[1].contains("this one 4"), "{texts:?}");
 }
 
-/// What an agent makes of these bytes, and how many it answered.
+/// The agent's error for these bytes, and how many bytes it answered.
 fn answered(bytes: &[u8]) -> (LineError, usize) {
     let (mut caller, agent) = pair();
     let key = key();
     let agent = thread::spawn(move || accept(agent, &[], &key, VERSION, soon()).unwrap_err());
     let mut answer = Vec::new();
-    // The agent may have seen enough before all is said, and reset what it did not read.
+    // The agent may have seen enough before all is written, and reset the unread bytes.
     let _ = caller.write_all(bytes).and_then(|()| caller.shutdown(Shutdown::Write));
     let _ = caller.read_to_end(&mut answer);
     (agent.join().unwrap(), answer.len())
 }
 
 #[test]
-fn a_stranger_is_answered_nothing() {
+fn other_protocols_get_no_answer() {
     for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"SSH-2.0-x\r\n", &[0; 100], &[0xff; 3]] {
         let (error, answered) = answered(bytes);
-        assert!(matches!(error, LineError::Stranger | LineError::Broken(_)), "{error}");
+        assert!(matches!(error, LineError::OtherProtocol | LineError::Broken(_)), "{error}");
         assert_eq!(answered, 0);
     }
 }
@@ -180,10 +180,10 @@ fn bytes_that_were_read_already_count() {
         let ours = key.clone();
         let theirs = key.clone();
         let caller = thread::spawn(move || call(caller, &ours, VERSION));
-        let mut said = vec![0; read];
-        agent.read_exact(&mut said).unwrap();
-        assert!(may_open(&said));
-        let (mut sender, _) = accept(agent, &said, &theirs, VERSION, soon()).unwrap();
+        let mut first = vec![0; read];
+        agent.read_exact(&mut first).unwrap();
+        assert!(may_open(&first));
+        let (mut sender, _) = accept(agent, &first, &theirs, VERSION, soon()).unwrap();
         sender.send(&"hello").unwrap();
         let (_, mut receiver) = caller.join().unwrap().unwrap();
         assert_eq!(receiver.receive::<String>(MAX, Some(soon())).unwrap(), "hello");
@@ -198,18 +198,18 @@ fn other_answers_are_no_agent() {
         other.write_all(answer).unwrap();
         let closing = thread::spawn(move || part(&other));
         let error = connect(caller, &key(), VERSION, soon()).unwrap_err();
-        assert!(matches!(error, LineError::Stranger), "{error}");
+        assert!(matches!(error, LineError::OtherProtocol), "{error}");
         closing.join().unwrap();
     }
 }
 
-/// What an agent receives of the messages "one" and "two" where somebody on the way changes their frames.
+/// The messages that an agent receives if "one" and "two" were sent and their frames changed on the way.
 fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec<String>, LineError) {
     let (caller, mut near) = pair();
     let (mut far, agent) = pair();
     let (mut near_in, mut far_in) = (near.try_clone().unwrap(), far.try_clone().unwrap());
     let back = thread::spawn(move || {
-        // Opening and handshake are all that an agent says here.
+        // Opening and handshake are all that an agent sends here.
         let mut bytes = [0; OPENING + HANDSHAKE];
         far_in.read_exact(&mut bytes).unwrap();
         near.write_all(&bytes).unwrap();
@@ -218,7 +218,7 @@ fn tampered(edit: impl FnOnce(Vec<Vec<u8>>) -> Vec<u8> + Send + 'static) -> (Vec
         let mut first = [0; OPENING + HANDSHAKE];
         near_in.read_exact(&mut first).unwrap();
         far.write_all(&first).unwrap();
-        // The proof passes as it is.
+        // The proof passes unchanged.
         let mut len = [0; HEADER];
         near_in.read_exact(&mut len).unwrap();
         let mut proof = vec![0; usize::from(u16::from_be_bytes(len))];
@@ -286,7 +286,7 @@ fn tampered_frames_end_the_line() {
     check(|frames| [&frames[0][..], &[0, 0]].concat(), &["one"], true);
 }
 
-/// What a caller sends before it is answered, as somebody on the path records it.
+/// The first bytes of a caller, as recorded on the path.
 fn recorded(key: &Key) -> [u8; FIRST_WORDS] {
     let (caller, mut tap) = pair();
     let ours = key.clone();
@@ -298,7 +298,7 @@ fn recorded(key: &Key) -> [u8; FIRST_WORDS] {
     first
 }
 
-/// Steps a responder through bytes, as many at a time as `chunk`: its answer, and whether the caller is proven.
+/// Steps a responder through bytes, at most `chunk` at a time: its answer, and whether the caller is proven.
 fn stepped(key: &Key, bytes: &[u8], chunk: usize) -> (Option<[u8; FIRST_WORDS]>, Result<bool, LineError>) {
     let (mut responder, mut rest, mut answered) = (Responder::new(key, VERSION), bytes, None);
     while !rest.is_empty() {
@@ -347,7 +347,7 @@ fn replayed_first_frame_proves_nothing() {
         }
     }
     drop(calling.join().unwrap());
-    // The whole of a caller's side once more: the agent's key is another one.
+    // A replay of everything that the caller sent: the agent's key is another one.
     let (_, proven) = stepped(&key, &all, usize::MAX);
     assert!(matches!(proven, Err(LineError::Unproven)), "{proven:?}");
 }
@@ -367,7 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn any_bytes_of_a_stranger_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let (error, _) = answered(&bytes);
         prop_assert!(!matches!(error, LineError::Late), "{}", error);
     }
@@ -387,18 +387,18 @@ fn slow_reader_is_given_up_at_the_deadline() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                // Enough that the kernel has room for some more, now and then.
+                // Enough to give the kernel room for some more from time to time.
                 let _ = (&at_agent.stream).read(&mut [0; 64]);
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        // More than the buffers of both sockets hold, and than is taken in that time.
+        // More than the buffers of both sockets hold, and than is read in that time.
         let message = "x".repeat(MESSAGE_MAX - 2);
         let sent = to_agent.send_by(&message, Instant::now() + Duration::from_millis(300));
         over.store(true, Ordering::Relaxed);
-        // Whichever is noticed first: a write that was cut short, or that the time is up.
+        // Either is possible first: a write that was cut short, or the end of the time.
         assert!(matches!(sent, Err(LineError::Late | LineError::Broken(_))), "{sent:?}");
-        // Whoever reads is woken.
+        // The reader is woken.
         to_agent.hang_up();
     });
     drop((at_home, to_home));
