@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::group::QuotaGroup;
 use xtask::cargo;
 
-/// The crates whose tests meet the kernel; the others compute.
+/// The crates whose tests use system calls; the others only compute.
 const PACKAGES: [&str; 4] = ["bytegauge-sys", "bytegauge-traffic", "bytegauge-harness", "bytegauge"];
 
 /// A line of `cargo test --message-format json` (The Cargo Book, External tools).
@@ -87,16 +87,16 @@ impl TestBinary {
         if output.status.success() {
             return Ok(Vec::new());
         }
-        let told = String::from_utf8_lossy(&output.stdout);
-        println!("{}\n{}", told.trim_end(), String::from_utf8_lossy(&output.stderr).trim_end());
-        Ok(failed(&told, &self.program))
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        println!("{}\n{}", stdout.trim_end(), String::from_utf8_lossy(&output.stderr).trim_end());
+        Ok(failed(&stdout, &self.program))
     }
 }
 
-/// The names of tests that failed, as libtest tells them; the binary's where it died before that.
-fn failed(told: &str, program: &Path) -> Vec<String> {
+/// The names of failed tests, as libtest prints them; the binary's name if it crashed before that.
+fn failed(stdout: &str, program: &Path) -> Vec<String> {
     let of = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
-    let names: Vec<String> = told.lines().filter_map(of).collect();
+    let names: Vec<String> = stdout.lines().filter_map(of).collect();
     if names.is_empty() { vec![program.display().to_string()] } else { names }
 }
 
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn failures_have_names() {
-        let told = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n";
-        assert_eq!(failed(told, Path::new("/x")), ["c::d"]);
+        let stdout = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n";
+        assert_eq!(failed(stdout, Path::new("/x")), ["c::d"]);
         assert_eq!(failed("running 2 tests\n", Path::new("/x")), ["/x"]);
     }
 }

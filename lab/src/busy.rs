@@ -1,15 +1,15 @@
-//! Programs that want a CPU all the time, for what must hold beside them.
+//! Busy loops, for tests that must hold next to them.
 
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use bytegauge_sys::process::die_with_parent;
 
-/// Processes that do nothing but take CPU time, until this is dropped.
+/// Processes that only use CPU time, until this is dropped.
 pub struct BusyLoops(Vec<Child>);
 
 impl BusyLoops {
-    /// Starts so many of them.
+    /// Starts `count` processes.
     pub fn start(count: usize) -> Result<BusyLoops> {
         let mut loops = BusyLoops(Vec::new());
         for _ in 0..count {
@@ -24,7 +24,7 @@ impl BusyLoops {
 impl Drop for BusyLoops {
     fn drop(&mut self) {
         for busy in &mut self.0 {
-            // It may have been ended by somebody else.
+            // It may have been ended from outside.
             let _ = busy.kill();
             let _ = busy.wait();
         }

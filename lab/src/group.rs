@@ -1,4 +1,4 @@
-//! A control group with a quota of CPU time, by whichever version of control groups this machine has.
+//! A control group with a quota of CPU time, with the version of control groups that this machine has.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,15 +13,15 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The kernel's default period, microseconds (Documentation/admin-guide/cgroup-v2.rst, `cpu.max`).
 const PERIOD_US: u32 = 100_000;
 
-/// Between two looks at whether a group is empty.
+/// Pause between two checks whether a group is empty.
 const LEAVING: Duration = Duration::from_millis(20);
 
-/// A group that is removed with this value; by then nobody may be in it.
+/// A control group that is removed with this value; no process may be in it by then.
 #[derive(Debug)]
 pub struct QuotaGroup(PathBuf);
 
 impl QuotaGroup {
-    /// A new and empty group that gets so many CPUs.
+    /// A new and empty group with a quota of `cpus` CPUs.
     ///
     /// # Errors
     /// When this user or this machine cannot make one.
@@ -57,7 +57,7 @@ impl QuotaGroup {
 
 impl Drop for QuotaGroup {
     fn drop(&mut self) {
-        // Whoever was killed in it leaves it a moment later.
+        // A killed process leaves the group a moment later.
         for _ in 0..100 {
             match fs::remove_dir(&self.0) {
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => std::thread::sleep(LEAVING),
@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_runs_in_the_group_and_the_group_goes_away() {
+    fn a_command_runs_in_a_temporary_group() {
         let group = match QuotaGroup::with_cpus(0.5) {
             Ok(group) => group,
             Err(reason) => return eprintln!("SKIPPED: no control group can be limited here: {reason:#}"),
         };
         let output = group.command(Path::new("cat")).arg("/proc/self/cgroup").output().unwrap();
-        let (told, path) = (String::from_utf8_lossy(&output.stdout).into_owned(), group.0.clone());
-        assert!(told.contains(path.file_name().unwrap().to_str().unwrap()), "{told}");
+        let (printed, path) = (String::from_utf8_lossy(&output.stdout).into_owned(), group.0.clone());
+        assert!(printed.contains(path.file_name().unwrap().to_str().unwrap()), "{printed}");
         drop(group);
         assert!(!path.exists());
     }

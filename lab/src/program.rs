@@ -43,10 +43,10 @@ impl ProgramWithStore {
         command
     }
 
-    /// What it prints.
+    /// Runs the program and returns its output.
     ///
     /// # Errors
-    /// With what it complains of.
+    /// The program's own error output.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
         let output = self.command().args(arguments).output().context("running bytegauge")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_told_from_the_heading() {
+    fn sessions_are_found_after_the_heading() {
         assert_eq!(ids("id  plan\n12  mine\n3  other\n\n".lines()), [3, 12]);
     }
 }

@@ -1,6 +1,6 @@
-//! `cargo lab real-life`: the plan `buffer-size` again and again, on the machine as it is, under a bounded background
-//! load, and in a control group with a quota. How often is a group proven, and how far do its bounds reach? Whether what
-//! was said is true is for `cargo lab tournament` to count, on the same store.
+//! `cargo lab real-life`: repeats the plan `buffer-size` on the machine as it is, under a bounded background load, and in a
+//! control group with a quota. Counts how often a group has a significant result, and how wide its bounds are. On the same
+//! store, `cargo lab tournament` counts whether the results are true.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ const SECTION: &str = "real-life";
 /// Busy and idle time of the background load in turn: half a CPU.
 const LOAD_SLICE: Duration = Duration::from_millis(10);
 
-/// CPUs of the control group: what a container is often given, and half of what two busy ends take.
+/// CPUs of the control group: a common limit of containers, and half of the use of two busy ends.
 const QUOTA_CPUS: f64 = 1.0;
 
-/// Under what a session runs.
+/// The circumstance of a session.
 #[derive(Clone, Copy)]
 enum Circumstance {
     Idle,
@@ -38,7 +38,7 @@ enum Circumstance {
 impl Circumstance {
     const ALL: [Circumstance; 3] = [Circumstance::Idle, Circumstance::Loaded, Circumstance::Quota];
 
-    /// As the plan is called, by which its sessions are found again.
+    /// The name of its plan, by which its sessions are found again.
     fn name(self) -> &'static str {
         match self {
             Circumstance::Idle => "idle",
@@ -50,7 +50,7 @@ impl Circumstance {
     fn words(self) -> &'static str {
         match self {
             Circumstance::Idle => "on the machine as it is",
-            Circumstance::Loaded => "beside half a CPU of other work",
+            Circumstance::Loaded => "next to half a CPU of other work",
             Circumstance::Quota => "in a control group of one CPU",
         }
     }
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
-/// One session; under what it ran stands in its plan's name, so that the store alone tells the story.
+/// One session; its circumstance is in its plan's name, so the store alone contains all facts.
 fn measure(program: &ProgramWithStore, circumstance: Circumstance, budget: Option<&str>) -> Result<()> {
     let plan = cargo::root().join("plans/buffer-size.toml");
     let text = std::fs::read_to_string(&plan).with_context(|| plan.display().to_string())?;
@@ -129,13 +129,13 @@ fn text_of(program: &ProgramWithStore, date: &str) -> Result<String> {
         let ids = program::ids(listed.lines().filter(named));
         let reports = ids.into_iter().map(|id| program.report(id)).collect::<Result<Vec<Value>>>()?;
         if !reports.is_empty() {
-            text.push_str(&told(circumstance, &reports));
+            text.push_str(&section_of(circumstance, &reports));
         }
     }
     Ok(text)
 }
 
-/// Half a CPU of work beside the measurement, for as long as it lives.
+/// Half a CPU of work next to the measurement, as long as this value lives.
 struct Load {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -178,17 +178,17 @@ struct Story {
     choices: BTreeMap<String, usize>,
 }
 
-fn told(circumstance: Circumstance, reports: &[Value]) -> String {
+fn section_of(circumstance: Circumstance, reports: &[Value]) -> String {
     let mut stories: BTreeMap<String, Story> = BTreeMap::new();
     for report in reports {
         for group in list(&report["groups"]) {
-            tell(stories.entry(text(&group["label"])).or_default(), report, group);
+            add(stories.entry(text(&group["label"])).or_default(), report, group);
         }
     }
     let sum = |field: fn(&Story) -> usize| stories.values().map(field).sum::<usize>();
     let took = reports.iter().filter_map(|report| report["elapsed_ns"].as_f64()).map(|ns| ns / 1e9);
     let took = median(&took.collect::<Vec<f64>>()).map_or_else(String::new, |took| format!(" of {took:.0} s"));
-    let mut said = format!(
+    let mut section = format!(
         "\n### {} runs{took} {}\n\n{} of {} groups were proven, and {} have a bound.\n\n",
         reports.len(),
         circumstance.words(),
@@ -196,7 +196,7 @@ fn told(circumstance: Circumstance, reports: &[Value]) -> String {
         sum(|s| s.runs),
         sum(|s| s.bounds.len()),
     );
-    said.push_str(&table(
+    section.push_str(&table(
         &["group", "proven", "bound: median", "largest", "half width of the interval", "proven choices"],
         stories.iter().map(|(label, story)| {
             let share = |value: Option<f64>| value.map_or("–".into(), |v| format!("{} %", significant(v * 100.0, 2)));
@@ -211,10 +211,10 @@ fn told(circumstance: Circumstance, reports: &[Value]) -> String {
             ]
         }),
     ));
-    said
+    section
 }
 
-fn tell(story: &mut Story, report: &Value, group: &Value) {
+fn add(story: &mut Story, report: &Value, group: &Value) {
     story.runs += 1;
     let recommendation = &group["recommendation"];
     story.bounds.extend(recommendation["bound"].as_f64());
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn proofs_and_bounds_are_counted() {
-        let text = told(Circumstance::Idle, &[run(true, Some(0.02)), run(true, Some(0.04)), run(false, None)]);
+        let text = section_of(Circumstance::Idle, &[run(true, Some(0.02)), run(true, Some(0.04)), run(false, None)]);
         assert!(text.contains("### 3 runs on the machine as it is"), "{text}");
         assert!(text.contains("2 of 3 groups were proven, and 2 have a bound"), "{text}");
         assert!(text.contains("| unix | 2 of 3 | 3 % | 4 % | 10 % | read 4K (2) |"), "{text}");
@@ -269,6 +269,6 @@ mod tests {
 
     #[test]
     fn no_runs_no_panic() {
-        assert!(told(Circumstance::Quota, &[]).contains("0 of 0 groups"));
+        assert!(section_of(Circumstance::Quota, &[]).contains("0 of 0 groups"));
     }
 }

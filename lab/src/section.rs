@@ -1,4 +1,4 @@
-//! The generated part of a document, between two markers; what people wrote around it stays.
+//! The generated part of a document, between two markers. Text around it stays.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,8 @@ pub fn write(file: &Path, name: &str, header: &str, body: &str) -> Result<()> {
 /// Puts a section into `docs/research/verification.md`, or prints it alone.
 pub fn of_verification(name: &str, text: &str, print_only: bool) -> Result<()> {
     const DOCUMENT: &str = "docs/research/verification.md";
-    const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
+    const HEADER: &str =
+        "# Verification\n\nThe properties of the statistical method, tested on simulations with known truth.";
     if print_only {
         println!("{text}");
         return Ok(());
@@ -37,12 +38,12 @@ pub fn of_verification(name: &str, text: &str, print_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// Today's date, UTC, as `2030-01-31`: a generated part says when it was measured.
+/// Today's date, UTC, as `2030-01-31`: the date of measurement in a generated part.
 ///
 /// # Errors
 /// When there is no `date`.
 pub fn today() -> Result<String> {
-    let output = Process::new("date").args(["-u", "+%F"]).output().context("asking `date` for today")?;
+    let output = Process::new("date").args(["-u", "+%F"]).output().context("getting the date from `date`")?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

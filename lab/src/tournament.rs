@@ -1,9 +1,8 @@
-//! `cargo lab tournament`: what several stored sessions named, measured head to head in one session with long trials.
+//! `cargo lab tournament`: measures the options that several stored sessions recommended, in one session with long trials.
 //!
-//! Is what was proven within its margin of the best of all? Every question that two sessions or more asked has for
-//! entrants what each of them named, and what each held for the best; sizes that go with none of them are in the crossing
-//! as well. The session is the product's (`bytegauge run` of a plan that is written here) and is stored beside the others;
-//! here it is only counted.
+//! Is every significant result within its margin of the best of all? The entrants of a test are the options that each session
+//! recommended, and that each estimated as the best. Sizes that belong to none of them are in the crossing as well. The session
+//! is the product's (`bytegauge run` of a plan that is written here) and is stored with the others. This module only counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +33,7 @@ pub fn command() -> Command {
     let switch =
         |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     Command::new("tournament")
-        .about("Measure what stored sessions named head to head, and count how much of what was proven holds")
+        .about("Measure the recommendations of stored sessions against each other, and count how many hold")
         .arg(
             Arg::new("session")
                 .value_name("SESSION")
@@ -43,17 +42,17 @@ pub fn command() -> Command {
                 .help("Sessions of one workload, instead of all in the store"),
         )
         .arg(text("store", "PATH", "Result store [default: that of real-life, in target/]"))
-        .arg(text("budget", "TIME", "Time until the first judgement").default_value("10m"))
+        .arg(text("budget", "TIME", "Time until the first analysis").default_value("10m"))
         .arg(text("trial", "TIME", "Length of a trial").default_value("250ms"))
-        .arg(switch("resume", "Go on with the last tournament, to its next judgement"))
-        .arg(switch("report-only", "Measure nothing, count the last tournament"))
+        .arg(switch("resume", "Continue the last tournament to its next analysis"))
+        .arg(switch("report-only", "Only count the last tournament"))
         .arg(switch("no-write", "Print the section, write no file"))
 }
 
 /// Measures and counts.
 ///
 /// # Errors
-/// When bytegauge cannot be built or run, sessions do not go together, or the document cannot be written.
+/// When bytegauge cannot be built or run, sessions do not fit together, or the document cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let program = ProgramWithStore::of(matches)?;
     let ids = || anyhow::Ok(program::ids(program.ask(&["sessions"])?.lines()));
@@ -91,19 +90,19 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// The levels of factors, as the document has them.
 type Factors = Map<String, Value>;
 
-/// What one session said of a question.
+/// The result of one session for a test.
 struct Claim {
-    /// The name of its plan, which says under what it ran.
+    /// The name of its plan, which contains its circumstance.
     plan: String,
     named: Factors,
     best: Factors,
     proven: bool,
     margin: f64,
-    /// At most so much dearer than the best, as it was said.
+    /// Its bound: how much slower than the best it is at most.
     bound: Option<f64>,
 }
 
-/// One question of several sessions.
+/// One test of several sessions.
 struct Question {
     label: String,
     conditions: Factors,
@@ -111,7 +110,7 @@ struct Question {
 }
 
 impl Question {
-    /// What was named or held for the best, each once.
+    /// The options that were recommended or estimated as the best, each once.
     fn entrants(&self) -> Vec<&Factors> {
         let mut entrants: Vec<&Factors> = Vec::new();
         for choice in self.claims.iter().flat_map(|claim| [&claim.named, &claim.best]) {
@@ -127,7 +126,7 @@ impl Question {
     }
 }
 
-/// The questions that more than one session answered.
+/// The tests that more than one session measured.
 fn questions(runs: &[Value]) -> Result<Vec<Question>> {
     let mut questions: Vec<Question> = Vec::new();
     for run in runs {
@@ -135,7 +134,7 @@ fn questions(runs: &[Value]) -> Result<Vec<Question>> {
             let (here, there) = (&run["plan"][name], &runs[0]["plan"][name]);
             ensure!(
                 here == there,
-                "session {} has another {of} than session {}: name others",
+                "session {} has another {of} than session {}: name sessions that agree",
                 run["session"],
                 runs[0]["session"]
             );
@@ -180,7 +179,7 @@ fn choice(report: &Value, group: &Value, id: &Value) -> Option<Factors> {
     )
 }
 
-/// The plan of the tournament: a part for each question that two entrants contest.
+/// The plan of the tournament: a part for each test with at least two entrants.
 fn plan(questions: &[Question], of: &Value, trial: &str) -> Result<String> {
     let text = |name: &str| of["plan"][name].as_str().unwrap_or_default().to_owned();
     let mut plan = format!("name = \"{PLAN}\"\nworkload = \"{}\"\n", text("workload"));
@@ -198,14 +197,14 @@ fn plan(questions: &[Question], of: &Value, trial: &str) -> Result<String> {
             }
         }
         plan.push_str(&format!("\n# {}\n[[part]]\ntrial-time = \"{trial}\"\n", question.label));
-        // What is left to the system everywhere is so without a word.
+        // Factors at their default everywhere are left out.
         for (name, levels) in levels.iter().filter(|(_, levels)| levels.iter().any(|level| level != "auto")) {
             plan.push_str(&format!("{name} = \"{}\"\n", levels.join(",")));
         }
     }
     ensure!(
         plan.contains("[[part]]"),
-        "all sessions named the same for every question: there is nothing to be contested"
+        "all sessions recommend the same option in every test: there is nothing to compare"
     );
     Ok(plan)
 }
@@ -218,7 +217,7 @@ fn written(name: &str, level: &Value) -> Result<Option<String>> {
     Ok(is_written.then(|| factor.kind.compact(&level)))
 }
 
-/// What became of a claim.
+/// Counts of claims.
 #[derive(Default)]
 struct Count {
     claims: usize,
@@ -229,7 +228,7 @@ struct Count {
 }
 
 impl Count {
-    /// Counts a claim that a choice is at most so much dearer than the best.
+    /// Counts a claim that an option is slower than the best by at most `limit`.
     fn add(&mut self, field: &Field<'_>, named: &Factors, limit: f64) {
         let Some(above) = field.above_best(named) else { return };
         self.claims += 1;
@@ -240,14 +239,14 @@ impl Count {
     }
 }
 
-/// By so much dearer than the best of all.
+/// How much slower it is than the best of all.
 struct Above {
     median: f64,
     lower: Option<f64>,
     upper: Option<f64>,
 }
 
-/// One question in the tournament.
+/// One test in the tournament.
 struct Field<'a> {
     cells: Vec<&'a Value>,
     blocks: u64,
@@ -298,9 +297,9 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
             proven.add(&field, &claim.named, claim.margin);
             plans.entry(&claim.plan).or_default().0.add(&field, &claim.named, claim.margin);
         }
-        let mut said = Count::default();
+        let mut all = Count::default();
         for (claim, bound) in question.claims.iter().filter_map(|claim| Some((claim, claim.bound?))) {
-            said.add(&field, &claim.named, bound);
+            all.add(&field, &claim.named, bound);
             bounds.add(&field, &claim.named, bound);
             plans.entry(&claim.plan).or_default().1.add(&field, &claim.named, bound);
         }
@@ -311,16 +310,16 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
             field.blocks.to_string(),
             format!("{} of {}", here.within, here.claims),
             here.refuted.to_string(),
-            format!("{} of {}", said.within, said.claims),
-            format!("{} %", significant(said.worst.max(here.worst) * 100.0, 2)),
+            format!("{} of {}", all.within, all.claims),
+            format!("{} %", significant(all.worst.max(here.worst) * 100.0, 2)),
         ]);
     }
     let mut text = format!(
-        "Made by `cargo lab tournament` on {date}: what {} sessions named, and what each held for the best, head to \
-         head in one session with long trials.\n\n\
-         Of {} proven choices that others contest {} are within their margin of the best of all by the median (aim: 95 %), {} \
-         are shown to be, {} are shown not to be. {} proven choices were contested by none. Of {} bounds, proven or not, {} \
-         hold by the median, {} are shown to be broken.\n\n",
+        "Made by `cargo lab tournament` on {date}: the options that {} sessions recommended or estimated as best, compared \
+         in one session with long trials.\n\n\
+         {} significant results have a competitor: {} are within their margin of the best of all by the median (aim: 95 %), {} \
+         are significantly within it, {} are significantly beyond it. {} significant results have no competitor. For {} bounds: {} hold \
+         by the median, {} are significantly exceeded.\n\n",
         runs.len(),
         proven.claims,
         proven.within,
@@ -332,7 +331,7 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
         bounds.refuted,
     );
     text.push_str(&table(
-        &["plan", "proven and within", "proven and refuted", "bounds that hold", "bounds that are broken", "worst"],
+        &["plan", "significant and within", "significant and refuted", "bounds that hold", "bounds exceeded", "worst"],
         plans.into_iter().map(|(plan, (proven, bounds))| {
             vec![
                 plan.to_owned(),
@@ -347,12 +346,12 @@ fn text(questions: &[Question], runs: &[Value], last: &Value, date: &str) -> Str
     text.push('\n');
     text.push_str(&table(
         &[
-            "question",
-            "proven",
+            "test",
+            "significant",
             "entrants",
             "blocks",
-            "proven and within",
-            "proven and refuted",
+            "significant and within",
+            "significant and refuted",
             "bounds that hold",
             "worst",
         ],
@@ -371,7 +370,7 @@ mod tests {
 
     use super::*;
 
-    /// A session that named one read size and held another for the best.
+    /// A session that recommended one read size and estimated another as the best.
     fn run(session: i64, named: u64, best: u64, proven: bool) -> Value {
         let conditions = json!({"transport": "tcp", "profile": "sum", "work": "sum", "think_time": 0, "duration": "auto",
             "read_size": null, "write_size": 16_384, "congestion": "auto"});
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn entrants_meet_in_a_plan_that_the_product_takes() {
+    fn the_plan_of_the_tournament_is_valid() {
         let questions = questions(&[run(1, 65_536, 65_536, true), run(2, 4096, 1 << 20, true)]).unwrap();
         let text = plan(&questions, &run(1, 0, 0, true), "250ms").unwrap();
         for line in
@@ -417,32 +416,33 @@ mod tests {
     }
 
     #[test]
-    fn what_was_proven_is_counted_against_the_best_of_all() {
+    fn results_are_compared_with_the_best() {
         let runs = [run(1, 65_536, 65_536, true), run(2, 4096, 1 << 20, true), run(3, 1 << 20, 1 << 20, false)];
         let questions = questions(&runs).unwrap();
         let last = tournament(&[(4096, 3.0, [0.2, 0.5]), (65_536, 4.0, [0.0, 0.02]), (1 << 20, 3.9, [0.0, 0.2])]);
-        let said = text(&questions, &runs, &last, "2030-01-02");
+        let section = text(&questions, &runs, &last, "2030-01-02");
         assert!(
-            said.contains(
-                "Of 2 proven choices that others contest 1 are within their margin of the best of all by the median \
-             (aim: 95 %), 1 are shown to be, 1 are shown not to be."
+            section.contains(
+                "2 significant results have a competitor: 1 are within their margin of the best of all by the median \
+             (aim: 95 %), 1 are significantly within it, 1 are significantly beyond it."
             ),
-            "{said}"
+            "{section}"
         );
-        assert!(said.contains("Of 3 bounds, proven or not, 2 hold by the median, 1 are shown to be broken."), "{said}");
-        assert!(said.contains("| buffer-size | 1 of 2 | 1 | 2 of 3 | 1 | 33 % |"), "{said}");
-        assert!(said.contains("| tcp | 2 of 3 | 3 | 12 | 1 of 2 | 1 | 2 of 3 | 33 % |"), "{said}");
+        assert!(section.contains("For 3 bounds: 2 hold by the median, 1 are significantly exceeded."), "{section}");
+        assert!(section.contains("| buffer-size | 1 of 2 | 1 | 2 of 3 | 1 | 33 % |"), "{section}");
+        assert!(section.contains("| tcp | 2 of 3 | 3 | 12 | 1 of 2 | 1 | 2 of 3 | 33 % |"), "{section}");
     }
 
     #[test]
-    fn what_nobody_contests_is_told_apart() {
+    fn results_without_a_competitor_are_counted() {
         let runs = [run(1, 65_536, 65_536, true), run(2, 65_536, 65_536, true)];
         let questions = questions(&runs).unwrap();
-        assert!(plan(&questions, &runs[0], "250ms").unwrap_err().to_string().contains("nothing to be contested"));
-        let said = text(&questions, &runs, &tournament(&[]), "2030-01-02");
+        assert!(plan(&questions, &runs[0], "250ms").unwrap_err().to_string().contains("nothing to compare"));
+        let section = text(&questions, &runs, &tournament(&[]), "2030-01-02");
         assert!(
-            said.contains("Of 0 proven choices") && said.contains("2 proven choices were contested by none"),
-            "{said}"
+            section.contains("0 significant results have a competitor")
+                && section.contains("2 significant results have no competitor"),
+            "{section}"
         );
         let mut other = run(2, 4096, 4096, true);
         other["plan"]["ends"] = json!("processes");

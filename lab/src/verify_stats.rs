@@ -1,6 +1,6 @@
-//! `cargo lab verify-stats`: runs the simulations behind the statistics and writes what they gave.
+//! `cargo lab verify-stats`: runs the simulations behind the statistics and writes their results.
 //!
-//! Everything the run returns is written, missed targets first of all.
+//! All results are written, missed targets first.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,16 +19,17 @@ use xtask::markdown::table;
 
 const DOCUMENT: &str = "docs/research/verification.md";
 const SIMULATED: &str = "verify-stats";
-/// What a machine says hangs on the machine and its hour, so it has a section and a date of its own.
+/// Results on a machine depend on the machine and the hour, so they have a section and a date of their own.
 const MEASURED: &str = "verify-stats on a machine";
-const HEADER: &str = "# Verification\n\nWhat the statistical method promises, tested where the truth is known.";
+const HEADER: &str =
+    "# Verification\n\nThe properties of the statistical method, tested on simulations with known truth.";
 const SCALES: &[(&str, Scale)] = &[("test", Scale::Test), ("minute", Scale::Minute), ("full", Scale::Full)];
 
 /// `cargo lab verify-stats`.
 pub fn command() -> Command {
     let scales = SCALES.iter().map(|(name, _)| *name);
     Command::new("verify-stats")
-        .about("Simulate what the statistics promise and write docs/research/verification.md")
+        .about("Simulate the statistics and write docs/research/verification.md")
         .arg(
             Arg::new("seed")
                 .long("seed")
@@ -43,18 +44,19 @@ pub fn command() -> Command {
                 .value_name("SCALE")
                 .value_parser(PossibleValuesParser::new(scales))
                 .default_value("full")
-                .help("How much to simulate"),
+                .help("Size of the simulations"),
         )
         .arg(
             Arg::new("resume")
                 .long("resume")
                 .action(ArgAction::SetTrue)
-                .help("Go on after the last part that a run of this scale and seed finished, with the same sources"),
+                .help("Continue after the last finished part of a run with the same scale, seed and sources"),
         )
         .arg(
-            Arg::new("simulations").long("simulations").action(ArgAction::SetTrue).help(
-                "Only what is simulated, which any machine may do; what was measured on one stays as it is written",
-            ),
+            Arg::new("simulations")
+                .long("simulations")
+                .action(ArgAction::SetTrue)
+                .help("Only simulate, which any machine can do; keep the measured section as it is"),
         )
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the table, write no file"))
 }
@@ -62,15 +64,15 @@ pub fn command() -> Command {
 /// Runs the simulations and writes the section.
 ///
 /// # Errors
-/// When the file cannot be written, or, after it was written, when a row is not as it should be.
+/// When the file cannot be written, or, after it was written, when a row misses its target.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let seed = *matches.get_one::<u64>("seed").context("--seed has a default")?;
     let name = matches.get_one::<String>("scale").context("--scale has a default")?;
     if cfg!(debug_assertions) {
         return in_release(seed, name, matches);
     }
-    let (_, scale) = SCALES.iter().find(|(known, _)| known == name).context("--scale takes known names")?;
-    // What can fail for want of a build comes first, or it takes minutes of simulation with it.
+    let (_, scale) = SCALES.iter().find(|(other, _)| other == name).context("--scale takes known names")?;
+    // The row that needs a build comes first, so that a failure does not waste minutes of simulation.
     let kept = Kept::open(name, seed, matches.get_flag("resume"))?;
     let measures = !matches.get_flag("simulations");
     let mut reported = Vec::new();
@@ -101,13 +103,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let missed = rows.iter().filter(|row| !row.passed).count();
     if missed > 0 {
-        bail!("{missed} of {} rows are not as they should be", rows.len());
+        bail!("{missed} of {} rows miss their target", rows.len());
     }
-    println!("all {} rows are as they should be", rows.len());
+    println!("all {} rows meet their target", rows.len());
     Ok(())
 }
 
-/// Rows of parts that were finished, in files: the table takes longer than a machine may be had in one go.
+/// Rows of finished parts, in files: the whole table may take longer than a machine is available.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -129,7 +131,7 @@ impl Kept {
             return serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()));
         }
         let rows = make()?;
-        // A file that is there is whole.
+        // A file that exists is complete.
         let unfinished = file.with_extension("part");
         fs::write(&unfinished, serde_json::to_string(&rows)?).context("writing rows")?;
         fs::rename(&unfinished, &file).context("writing rows")?;
@@ -156,8 +158,9 @@ fn report_row() -> Result<Row> {
     let example = ["--package", "bytegauge-report", "--example", "large", "--", LARGE_TRIALS];
     let mut command = cargo::command(&["run", "--locked", "--release", "--quiet"]);
     let output = command.args(example).stderr(Stdio::null()).output().context("starting cargo")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let seconds: f64 = said.trim().parse().with_context(|| format!("the report of a large session said `{said}`"))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let seconds: f64 =
+        printed.trim().parse().with_context(|| format!("the timing of a large report printed `{printed}`"))?;
     Ok(Row {
         name: "a session of 100,000 trials is reported".into(),
         target: "at most 2 s".into(),
@@ -189,9 +192,9 @@ fn body(rows: &[Row], scale: &str, seed: u64, date: &str) -> String {
     );
     let missed: Vec<&str> = rows.iter().filter(|row| !row.passed).map(|row| row.name.as_str()).collect();
     let verdict = if missed.is_empty() {
-        format!("All {} rows are as they should be.", rows.len())
+        format!("All {} rows meet their target.", rows.len())
     } else {
-        format!("**{} of {} rows are not as they should be:** {}.", missed.len(), rows.len(), missed.join("; "))
+        format!("**{} of {} rows miss their target:** {}.", missed.len(), rows.len(), missed.join("; "))
     };
     text.push_str(&format!("{verdict}\n\n"));
     if controls.is_empty() {
@@ -245,11 +248,11 @@ mod tests {
         ];
         let text = body(&rows, "full", 7, "2030-01-02");
         assert!(text.contains("--scale full --seed 7` on 2030-01-02"), "{text}");
-        assert!(text.contains("**1 of 3 rows are not as they should be:** power."), "{text}");
+        assert!(text.contains("**1 of 3 rows miss their target:** power."), "{text}");
         assert!(text.contains("| coverage | 94 to 97 % | 95.12 % | met | 3805 of 4000 |"), "{text}");
         assert!(text.contains("| power | at least 97 % | 95.12 % | **MISSED** |"), "{text}");
         assert!(text.contains("| serial | must miss | 95.12 % | misses, as it must |"), "{text}");
-        // What is measured on a machine has no controls, and no heading of them.
+        // Measured rows have no controls, and no heading for them.
         assert!(!body(&rows[..2], "full", 7, "2030-01-02").contains("### "));
     }
 }

@@ -1,7 +1,7 @@
 //! One run of one program, as a session of `bytegauge ab` starts it: `cargo lab peers-run`.
 //!
-//! Both sides of a pair are this program with other words: what each of them prints is read here, so that the session is told
-//! the same of either, a rate and a cost.
+//! Both sides of a pair run this program with different arguments. It reads the output of each side, so the session gets
+//! the same numbers from both: a rate and a cost.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,31 +17,31 @@ use super::ours::Ours;
 /// Its name on the command line.
 pub const NAME: &str = "peers-run";
 
-/// What a foreign program may take beside its measured seconds.
+/// Time that an external program may take in addition to its measured seconds.
 pub const GRACE_SECONDS: u64 = 30;
 
 /// Runs one side of a pair.
 pub type Arm = fn(&mut Place, &[&str]) -> Result<Found>;
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// Units per second.
     pub rate: f64,
-    /// What a unit costs, or takes, seconds.
+    /// Cost or time of a unit, seconds.
     pub cost_s: Option<f64>,
 }
 
 /// Where the two ends run: one CPU each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// Of the server.
+    /// CPU of the server.
     pub server: usize,
-    /// Of the client.
+    /// CPU of the client.
     pub client: usize,
 }
 
-/// What a run has.
+/// The resources of a run.
 pub struct Place {
     /// The product, with a store of its own.
     pub ours: Ours,
@@ -90,11 +90,11 @@ pub fn command() -> Command {
 /// Runs it, among the arms of its section.
 ///
 /// # Errors
-/// With what the program said.
+/// The program's own error output.
 pub fn run(matches: &ArgMatches, arms: fn(&str) -> &'static [(&'static str, Arm)]) -> Result<()> {
     let words: Vec<&str> = matches.get_many::<String>("words").into_iter().flatten().map(String::as_str).collect();
     let (program, section, name) = (word(&words, 0)?, word(&words, 1)?, word(&words, 2)?);
-    let arm = arms(section).iter().find(|(known, _)| *known == name).context("no such program")?.1;
+    let arm = arms(section).iter().find(|(other, _)| *other == name).context("no such program")?.1;
     let ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     let random = rng::seeded(u64::from(ns), u64::from(std::process::id()));
     let mut place = Place { ours: Ours::new(PathBuf::from(program))?, topology: Topology::read()?, random };
@@ -102,12 +102,12 @@ pub fn run(matches: &ArgMatches, arms: fn(&str) -> &'static [(&'static str, Arm)
     Ok(())
 }
 
-/// A word of an arm's.
+/// One argument of an arm.
 pub fn word<'a>(words: &[&'a str], at: usize) -> Result<&'a str> {
-    words.get(at).copied().with_context(|| format!("word {} is lacking", at + 1))
+    words.get(at).copied().with_context(|| format!("argument {} is missing", at + 1))
 }
 
-/// A word that is a number of seconds.
+/// An argument that is a number of seconds.
 pub fn seconds(words: &[&str], at: usize) -> Result<u64> {
     word(words, at)?.parse().context("a number of seconds")
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_session_is_told() {
+    fn the_output_for_a_session() {
         assert_eq!(Found { rate: 2.5e9, cost_s: Some(8.1e-7) }.to_string(), "rate 2500000000.000\ncost 0.000000810000");
         assert_eq!(Found::rate(2.0).to_string(), "rate 2.000");
     }

@@ -1,4 +1,4 @@
-//! What all sections share: the program, the machine's CPUs, and how much to run.
+//! Resources shared by all sections: the program, the machine's CPUs, and the size of the runs.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ pub struct Effort {
     pub blocks: u64,
     /// Length of a run, seconds.
     pub seconds: u64,
-    /// One pair or few settings: does it still work?
+    /// One pair or few settings: only checks that it still works.
     pub quick: bool,
 }
 
 impl Effort {
-    /// A smoke.
+    /// The smoke test.
     pub const QUICK: Effort = Effort { blocks: 1, seconds: 1, quick: true };
 }
 
@@ -29,7 +29,7 @@ impl Effort {
 pub struct Bench {
     /// The product, built for release.
     pub ours: Ours,
-    /// The product as it once was.
+    /// An earlier build of the product.
     pub earlier: Option<PathBuf>,
     /// Words in the names of the engines' rows that are measured.
     pub rows: Option<String>,

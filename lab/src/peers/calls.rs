@@ -1,6 +1,6 @@
 //! One run of a server that echoes calls over loopback TCP, called by our client.
 //!
-//! The server is alone on a CPU and started anew for every run; its client is on another CPU with all its threads.
+//! The server is alone on a CPU and is started for every run; its client is on another CPU with all its threads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,12 +14,12 @@ const MESSAGE_BYTES: u64 = 512;
 /// The engine of the client.
 pub const CLIENT_ENGINE: &str = "epoll";
 
-/// What is ours among the programs of an arm's words, by its engine.
+/// Prefix of an argument that selects bytegauge itself, followed by the engine.
 const OURS: &str = "ours:";
-/// What stands before the program of another build.
+/// Separates the engine from the program of another build.
 const BUILD: char = '@';
 
-/// The word for a server of ours by an engine, of another build if that is given.
+/// The argument for a bytegauge server by an engine, of another build if that is given.
 pub fn ours_by(engine: &str, build: Option<&Path>) -> String {
     let build = build.map(|program| format!("{BUILD}{}", program.display()));
     format!("{OURS}{engine}{}", build.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Ratios of what was measured in the same blocks: whether they reach an aim, and how they are printed.
+//! Ratios of measurements in the same blocks: whether they reach an aim, and how they are printed.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ const LEVEL: f64 = 0.95;
 /// A ratio that one program is to reach over another.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
-    /// What is aimed at, in words.
+    /// The aim as text.
     pub text: &'static str,
     /// The least ratio that reaches it.
     pub at_least: f64,
 }
 
 impl Aim {
-    /// Whether a ratio reaches the aim, in words, and whose it is; what is missed is said loudly.
+    /// Whether a ratio reaches the aim, as text, with the name of the pair. A missed aim is printed in bold.
     pub fn verdict(&self, ratio: &MedianEstimate, whose: &str) -> String {
         let reached = match (ratio.median, ratio.lower, ratio.upper) {
             (_, Some(lower), _) if lower >= self.at_least => "reached",
@@ -42,7 +42,7 @@ fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> MedianEstimate {
     }
 }
 
-/// What was measured, by the block of a session that it was measured in.
+/// Rates by the block of a session in which they were measured.
 pub type Rates = BTreeMap<u64, f64>;
 
 /// The ratio of two in the blocks in which both were measured.
@@ -61,7 +61,7 @@ fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> MedianEstimate {
     ratio_at(&ours, &theirs, level)
 }
 
-/// What was measured, without its blocks.
+/// Rates without their blocks.
 pub fn values(rates: &Rates) -> Vec<f64> {
     rates.values().copied().collect()
 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn ratios_pair_within_blocks() {
-        // The machine halves its speed midway; the ratio does not notice.
+        // The machine halves its speed midway; the ratio does not change.
         let peer = [8.0, 8.0, 8.0, 4.0, 4.0, 4.0];
         let ours: Vec<f64> = peer.iter().map(|rate| rate * 1.25).collect();
         let got = ratio_at(&ours, &peer, LEVEL);
@@ -98,13 +98,13 @@ mod tests {
         let (lower, upper) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
         let ratio = MedianEstimate { median, lower, upper, n: 8, level: 0.95, attained: None };
         assert_eq!(
-            Aim { text: "quick", at_least: 0.97 }.verdict(&ratio, "a beside b"),
-            format!("Aim: quick: {expected} (a beside b).")
+            Aim { text: "quick", at_least: 0.97 }.verdict(&ratio, "a, b"),
+            format!("Aim: quick: {expected} (a, b).")
         );
     }
 
     #[test]
-    fn what_is_missed_is_said() {
+    fn missed_aims_are_printed() {
         check(Some(1.0), Some((0.98, 1.02)), "reached, 1.000 (0.980 to 1.020)");
         check(Some(1.0), Some((0.9, 1.1)), "reached by the median, not proven, 1.000 (0.900 to 1.100)");
         check(Some(0.96), Some((0.9, 1.1)), "**missed** by the median, not proven, 0.960 (0.900 to 1.100)");

@@ -1,7 +1,7 @@
-//! This build beside an earlier one of the product: did a change make what is measured slower?
+//! Compares this build with an earlier one of the product, to find changes that made it slower.
 //!
-//! The servers meet the same client, this build's. A loop is a stream over the engine, or the null engine, which moves
-//! nothing: the floor of every number. Either build measures itself by its own clock.
+//! The servers get calls from the same client, this build's. A loop is a stream over the engine, or the null engine, which
+//! moves nothing and is the lower limit of every number. Each build measures itself by its own clock.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -17,7 +17,7 @@ use super::ours::Ours;
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
 
 pub const COMPARISON: Rivalry = Rivalry {
-    heading: "Beside an earlier build",
+    heading: "Compared with an earlier build",
     measures: &[
         Measure::rate("1000 calls/s", |rate| format!("{:.1}", rate / 1e3)),
         Measure::cost("CPU time a call, ns", |cost_s| format!("{:.0}", cost_s * 1e9)),
@@ -30,17 +30,17 @@ pub const COMPARISON: Rivalry = Rivalry {
 };
 
 const NO_SLOWER: Aim = Aim { text: "no slower than the earlier build", at_least: 0.97 };
-const NO_DEARER: Aim = Aim { text: "the same of calls a CPU second", at_least: 0.97 };
+const NO_MORE_CPU: Aim = Aim { text: "no fewer calls per CPU second than the earlier build", at_least: 0.97 };
 
 const SERVERS: [(&str, u64); 4] = [("epoll", 50), ("epoll", 500), ("uring:multishot", 50), ("uring:multishot", 500)];
 /// Engines of a stream, with bytes of a read and of a write.
 const STREAMS: [(&str, u64); 5] =
     [("null", 64), ("epoll", 64), ("epoll", 64 << 10), ("uring:plain", 64), ("uring:plain", 64 << 10)];
 
-/// Sees that there is an earlier build.
+/// Checks that there is an earlier build.
 ///
 /// # Errors
-/// What to do where there is none.
+/// The next step if there is none.
 pub fn prepare(bench: &Bench) -> Result<(), String> {
     let program =
         bench.earlier.as_ref().ok_or("build an earlier commit for release and give its program with --earlier")?;
@@ -54,7 +54,7 @@ fn pairs(bench: &Bench) -> Result<Rivals> {
         what,
         theirs: Player::new(&format!("earlier {engine}"), arm, &words(Some(&earlier))),
         ours: Player::new(&format!("this {engine}"), arm, &words(None)),
-        aims: &[Some(NO_SLOWER), Some(NO_DEARER)],
+        aims: &[Some(NO_SLOWER), Some(NO_MORE_CPU)],
     };
     let seconds = bench.effort.seconds.to_string();
     let servers = SERVERS.iter().map(|(engine, connections)| {

@@ -17,23 +17,23 @@ use super::two_hosts::{FAR, Hosts, TwoHosts};
 use xtask::setup;
 
 pub const COMPARISON: Rivalry = Rivalry {
-    heading: "TCP between two hosts, beside iperf3",
+    heading: "TCP between two hosts, compared with iperf3",
     measures: &[Measure::rate("GiB/s", |rate| format!("{:.2}", rate / f64::from(1 << 30)))],
     pairs,
     arms: &[("iperf3", theirs), ("ours", ours)],
-    method: "- The hosts are network namespaces, joined by one veth pair that stays; on the far one an agent of ours, or \
-             iperf3's server, is started for every run. Ours is told the stream over its encrypted line, and moves it in the clear, as \
+    method: "- The hosts are network namespaces, joined by one veth pair that stays. On the far one a bytegauge agent, or \
+         iperf3's server, is started for every run. bytegauge sends its commands over an encrypted line, and the stream in the clear, as \
              iperf3 does. Nothing is pinned.\n\
              - Both use the same congestion control, without zero-copy, and throw the data away. A rate is what the receiver \
              counted. iperf3 before 3.16 serves all flows with one thread an end, bytegauge has a thread a flow at each end.\n",
 };
 
-const AIM: Aim = Aim { text: "bytegauge moves at least 0.97 of what iperf3 does", at_least: 0.97 };
+const AIM: Aim = Aim { text: "bytegauge moves at least 0.97 of iperf3's rate", at_least: 0.97 };
 
 /// Flows, and bytes of a read and of a write. The first is the smoke's. 128 KiB is iperf3's own choice.
 const SETTINGS: &[(u64, u64)] = &[(1, 128 << 10), (1, 1 << 20), (2, 128 << 10), (4, 128 << 10), (8, 128 << 10)];
 
-/// Sees to it that there are iperf3 and two hosts; the reason if there are not.
+/// Checks that iperf3 and two hosts are available; the reason if they are not.
 pub fn prepare() -> Result<(), String> {
     setup::package("iperf3", "iperf3")?;
     super::two_hosts::prepare()
@@ -73,7 +73,7 @@ fn theirs(_place: &mut Place, words: &[&str]) -> Result<Found> {
 fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let (flows, size, hosts) = (word(words, 0)?, word(words, 1)?, Hosts::of(words, 3)?);
     let (congestion, length) = (congestion_control()?, format!("{}s", seconds(words, 2)?));
-    let (program, key) = (place.ours.program().to_owned(), place.ours.beside("key"));
+    let (program, key) = (place.ours.program().to_owned(), place.ours.file("key"));
     let made = process::output(Command::new(&program).args(["agent", "--init", "--key-file"]).arg(&key), None)?;
     ensure!(made.status.success(), "bytegauge agent --init: {}", String::from_utf8_lossy(&made.stderr).trim());
     let far = hosts.far();

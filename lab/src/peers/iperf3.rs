@@ -14,7 +14,7 @@ use super::two_hosts::{FAR, Hosts};
 
 const LOOPBACK: &str = "127.0.0.1";
 
-/// What a run may take beside its measured seconds.
+/// Time that a run may take in addition to its measured seconds.
 const GRACE_SECONDS: u64 = 30;
 
 /// Between asking for a free port and the server's bind another program may take it.
@@ -26,7 +26,7 @@ pub struct Iperf3 {
     pub congestion: String,
 }
 
-/// What is asked of a run.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// Bytes of a read and of a write (`-l`).
@@ -77,7 +77,7 @@ impl Iperf3 {
     /// Bytes per second at the receiver, all flows together.
     ///
     /// # Errors
-    /// With what iperf3 said.
+    /// iperf3's own error output.
     pub fn rate(&self, job: &Job) -> Result<f64> {
         rate(&run(job, &["--congestion", &self.congestion])?)
     }
@@ -85,13 +85,13 @@ impl Iperf3 {
     /// Datagrams as fast as it goes (`-u -b 0`).
     ///
     /// # Errors
-    /// With what iperf3 said.
+    /// iperf3's own error output.
     pub fn datagrams(job: &Job) -> Result<Sum> {
         received(&run(job, &["--udp", "--bitrate", "0"])?)
     }
 }
 
-/// One run; what the client prints.
+/// Runs the client once and returns its output.
 fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
     let mut server = Server::start(job)?;
     let output = job
@@ -112,13 +112,13 @@ fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
 /// A server that handles one client and ends.
 struct Server {
     child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    printed: BufReader<std::process::ChildStdout>,
     port: u16,
 }
 
 impl Server {
     fn start(job: &Job) -> Result<Server> {
-        let mut said = String::new();
+        let mut printed = String::new();
         for _ in 0..PORTS_TRIED {
             let port = TcpListener::bind((LOOPBACK, 0)).context("looking for a free port")?.local_addr()?.port();
             let mut child = job
@@ -130,20 +130,20 @@ impl Server {
                 .spawn()
                 .context("starting the iperf3 server")?;
             let stdout = child.stdout.take().context("the iperf3 server has no output")?;
-            let mut server = Server { child, said: BufReader::new(stdout), port };
+            let mut server = Server { child, printed: BufReader::new(stdout), port };
             match server.listens() {
                 Ok(()) => return Ok(server),
-                Err(text) => said = text,
+                Err(text) => printed = text,
             }
         }
-        bail!("the iperf3 server did not listen: {}", said.trim())
+        bail!("the iperf3 server did not listen: {}", printed.trim())
     }
 
-    /// Waits for the line that says so; the text if the server ended instead.
+    /// Waits for the line that shows that the server listens; its output if the server ended instead.
     fn listens(&mut self) -> Result<(), String> {
         let mut text = String::new();
-        // `timeout` ends a server that says nothing, and with it this loop.
-        while self.said.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
+        // `timeout` ends a silent server, and with it this loop.
+        while self.printed.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
             if text.contains("listening") {
                 return Ok(());
             }
@@ -153,7 +153,7 @@ impl Server {
 
     fn join(&mut self) -> Result<()> {
         let mut rest = String::new();
-        self.said.read_to_string(&mut rest).context("reading what the iperf3 server says")?;
+        self.printed.read_to_string(&mut rest).context("reading the output of the iperf3 server")?;
         let status = self.child.wait().context("waiting for the iperf3 server")?;
         ensure!(status.success(), "the iperf3 server: {status}: {}", rest.trim());
         Ok(())
@@ -183,7 +183,7 @@ struct End {
     sum_received: Option<Sum>,
 }
 
-/// What the receiver counted.
+/// The receiver's counts.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Sum {
     bits_per_second: f64,
@@ -193,13 +193,13 @@ pub struct Sum {
     /// Datagrams that were sent.
     #[serde(default)]
     packets: f64,
-    /// Those of them that did not come.
+    /// Those of them that did not arrive.
     #[serde(default)]
     lost_packets: f64,
 }
 
 impl Sum {
-    /// Datagrams that came.
+    /// Datagrams that arrived.
     pub fn arrived(&self) -> f64 {
         self.packets - self.lost_packets
     }

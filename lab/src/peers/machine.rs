@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use xtask::markdown::code;
 
-/// What matters of it to a stream or a call over loopback, in a line, from the environment in bytegauge's JSON. bytegauge's end
-/// may be pinned: its own view of the CPUs is not the machine's, and it takes the other end for another program.
+/// One line about the machine, from the environment in bytegauge's JSON: facts that matter for a stream or a call over
+/// loopback. The end of bytegauge may be pinned, so its view of the CPUs is not the machine's, and the other end counts as another program.
 pub fn line(environment: &Value, topology: &Topology) -> String {
     let cpus: Vec<String> = topology.cpus.iter().map(|place| place.cpu.to_string()).collect();
     let at = |pointer: &str| shown(environment, pointer);
@@ -36,7 +36,7 @@ fn cpu(environment: &Value) -> String {
     format!("{}{virtual_machine}", shown(environment, "/cpu/model"))
 }
 
-/// The part behind the version is the builder's own and may name whom it was built for.
+/// The part behind the version is the builder's own and may contain a customer's name.
 fn kernel(environment: &Value) -> String {
     let release = shown(environment, "/kernel_release");
     format!("Linux {}", release.split(['-', '+']).next().unwrap_or_default())

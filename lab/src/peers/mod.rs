@@ -1,8 +1,8 @@
-//! `cargo lab peers`: bytegauge beside programs that do the same work, as ratios with intervals.
+//! `cargo lab peers`: bytegauge compared with programs that do the same work, as ratios with intervals.
 //!
 //! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
-//! that one section can be measured again without the others. Who does the comparing is the product: two programs are a
-//! session of `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback, or in
+//! that one section can be measured again without the others. The product compares: two programs are a session of
+//! `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback, or in
 //! namespaces of its own ([`two_hosts`]).
 
 pub mod arm;
@@ -11,13 +11,13 @@ mod calls;
 mod compare;
 mod earlier;
 mod engines;
-pub mod foreign;
 mod hosts;
 mod iperf3;
 mod machine;
 mod ours;
 mod pairs;
 mod process;
+pub mod reference;
 mod rings;
 mod sockperf;
 mod stream;
@@ -35,13 +35,13 @@ use pairs::Rivalry;
 use xtask::{cargo, setup};
 
 const DOCUMENT: &str = "docs/research/performance.md";
-const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes beside a program that does nothing else.";
+const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes, compared with programs that do nothing else.";
 
 /// One comparison.
 struct Section {
     /// Its name on the command line and in the document's markers.
     name: &'static str,
-    /// What it compares.
+    /// A summary of the comparison.
     summary: &'static str,
     /// Installs what it needs; the reason if that cannot be had.
     prepare: fn(&Bench) -> Result<(), String>,
@@ -49,24 +49,24 @@ struct Section {
     work: Work,
 }
 
-/// Whose sessions a section is made of.
+/// The sessions of a section.
 enum Work {
-    /// Of two programs each.
+    /// Pairs: a session of `ab` for each.
     Pairs(&'static Rivalry),
-    /// One, of more than two.
+    /// One session of more than two.
     Session(fn(&Bench) -> Result<String>),
 }
 
 const SECTIONS: &[Section] = &[
     Section {
         name: "stream",
-        summary: "a TCP stream beside iperf3's",
+        summary: "a TCP stream compared with iperf3's",
         prepare: |_| setup::package("iperf3", "iperf3"),
         work: Work::Pairs(&stream::COMPARISON),
     },
     Section {
         name: "hosts",
-        summary: "a TCP stream between two hosts beside iperf3's",
+        summary: "a TCP stream between two hosts compared with iperf3's",
         prepare: |_| hosts::prepare(),
         work: Work::Pairs(&hosts::COMPARISON),
     },
@@ -78,25 +78,25 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         name: "sockperf",
-        summary: "ping-pong beside sockperf's",
+        summary: "ping-pong compared with sockperf's",
         prepare: |_| setup::package("sockperf", "sockperf"),
         work: Work::Pairs(&sockperf::COMPARISON),
     },
     Section {
         name: "ring",
-        summary: "io_uring NOPs beside liburing in C and the io-uring crate",
+        summary: "io_uring NOPs compared with liburing in C and the io-uring crate",
         prepare: |_| setup::library("liburing", "liburing-dev"),
         work: Work::Session(rings::compared),
     },
     Section {
         name: "udp",
-        summary: "datagrams one way beside iperf3's",
+        summary: "datagrams one way compared with iperf3's",
         prepare: |_| setup::package("iperf3", "iperf3"),
         work: Work::Pairs(&udp::COMPARISON),
     },
     Section {
         name: "earlier",
-        summary: "our servers and loops beside those of an earlier build, the program of --earlier",
+        summary: "servers and loops compared with those of an earlier build (--earlier)",
         prepare: earlier::prepare,
         work: Work::Pairs(&earlier::COMPARISON),
     },
@@ -105,7 +105,7 @@ const SECTIONS: &[Section] = &[
 /// `cargo lab peers-run`: one run of one program.
 ///
 /// # Errors
-/// With what the program said.
+/// The program's own error output.
 pub fn run_arm(matches: &ArgMatches) -> Result<()> {
     arm::run(matches, |section| match SECTIONS.iter().find(|known| known.name == section).map(|known| &known.work) {
         Some(Work::Pairs(rivalry)) => rivalry.arms,
@@ -132,41 +132,37 @@ pub fn command() -> Command {
                 .num_args(0..)
                 .value_parser(SECTIONS.iter().map(|section| section.name).collect::<Vec<_>>())
                 .hide_possible_values(true)
-                .help(format!("What to compare, instead of everything ({})", names.join("; "))),
+                .help(format!("Sections to compare, instead of all ({})", names.join("; "))),
         )
         .arg(number("blocks", "8", "Blocks of a session; below 6 there is no interval at 95 %"))
         .arg(number("seconds", "1", "Length of a run"))
-        .arg(number("seed", "1", "Seed of the order"))
+        .arg(number("seed", "1", "Seed of the random order"))
         .arg(
             Arg::new("program")
                 .long("program")
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
-                .help("A bytegauge that is built already, instead of this one for release"),
+                .help("An existing bytegauge binary, instead of building one"),
         )
         .arg(
             Arg::new("earlier")
                 .long("earlier")
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
-                .help("The bytegauge of an earlier build, which section `earlier` compares this one with"),
+                .help("The binary of an earlier build, for section `earlier`"),
         )
         .arg(
-            number(
-                "rounds",
-                "12",
-                "Rounds of a row of section `engines`; 0 writes the document of those that are kept",
-            )
-            .value_parser(value_parser!(u64).range(..=10_000)),
+            number("rounds", "12", "Rounds of a row of section `engines`; 0 only writes the document")
+                .value_parser(value_parser!(u64).range(..=10_000)),
         )
         .arg(number("window", "300", "Length of a trial of section `engines`, milliseconds"))
         .arg(
             Arg::new("rows")
                 .long("rows")
                 .value_name("WORDS")
-                .help("Rows of section `engines` with all these words in their names: \"reader tcp\""),
+                .help("Only rows of section `engines` with all these words in their names: \"reader tcp\""),
         )
-        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("A smoke: few settings, one block"))
+        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Smoke test: few settings, one block"))
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
 }
 
@@ -205,7 +201,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The comparisons in miniature: do they still work? The reasons of those that cannot be made here.
+/// The comparisons as smoke tests. Returns the reasons why some cannot be made here.
 ///
 /// # Errors
 /// As [`run`].

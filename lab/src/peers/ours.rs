@@ -21,14 +21,14 @@ use super::process;
 pub struct Ours {
     program: PathBuf,
     folder: TempDir,
-    /// What measures is run by these words, on another host.
+    /// The command prefix that runs the measuring program on another host.
     behind: Vec<String>,
 }
 
 /// The raw trials of a session.
 pub struct Session {
     cells: BTreeMap<CellId, Cell>,
-    /// Of cells that were never tried.
+    /// Reasons of cells that were never tried.
     outcomes: Vec<Outcome>,
     trials: Vec<Trial>,
 }
@@ -48,24 +48,24 @@ impl Ours {
         &self.program
     }
 
-    /// A file beside its store, of that name.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    /// A file of this name next to its store.
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Measures from now on by a command that runs the one behind it: elsewhere, or otherwise.
+    /// From now on runs the measuring program through this command prefix.
     pub fn run_behind(&mut self, words: Vec<String>) {
         self.behind = words;
     }
 
-    /// What a session of two says of them, or why it could not compare them.
+    /// The comparison of a session of two, or why it could not compare them.
     ///
     /// # Errors
-    /// With what the program said, where no session began.
+    /// The program's own error output, if no session began.
     pub fn versus(&self, args: &[&str]) -> Result<Value> {
         let args: Vec<&str> = ["ab"].iter().chain(args).copied().collect();
         let output = self.run(&args, None)?;
-        // Its exit code tells the verdict as well; a document tells all of it.
+        // Its exit code contains the result as well; the document contains all of it.
         let document: Value = serde_json::from_slice(&output.stdout).with_context(|| complaint(&args, &output))?;
         ensure!(document["versus"].is_object(), "{}", complaint(&args, &output));
         Ok(document["versus"].clone())
@@ -74,19 +74,19 @@ impl Ours {
     /// Measures, on one CPU if that is given, and returns the raw trials, whether all of them went well or not.
     ///
     /// # Errors
-    /// With what the program said.
+    /// The program's own error output.
     pub fn session<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Session> {
-        // What an earlier run left would pass for this one's, if this one never began.
+        // Results of an earlier run would be read if this run never began.
         let _ = fs::remove_file(self.store());
         let output = self.run(args, cpu)?;
         let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
         Session::read(&stored.stdout)
     }
 
-    /// Measures, and returns the trials of confirmation as they were exported: those of an older build have another shape.
+    /// Measures, and returns the trials of confirmation as exported: those of an older build have another shape.
     ///
     /// # Errors
-    /// With what the program said.
+    /// The program's own error output.
     pub fn exported(&self, args: &[&str]) -> Result<Vec<Value>> {
         let output = self.run(args, None)?;
         let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
@@ -105,7 +105,7 @@ impl Ours {
         serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
     }
 
-    /// What the program says about the machine in its latest session.
+    /// The program's description of the machine in its latest session.
     ///
     /// # Errors
     /// When nothing was measured yet.
@@ -134,17 +134,17 @@ impl Ours {
     }
 
     fn store(&self) -> PathBuf {
-        self.beside("peers.db")
+        self.file("peers.db")
     }
 }
 
-/// What the program said of a run that did not go well.
+/// The error of a run that failed.
 fn complaint<S: AsRef<OsStr>>(args: &[S], output: &Output) -> String {
     let args: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
     format!("bytegauge {}: {}: {}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim())
 }
 
-/// What is read of the lines of an export.
+/// The parts of an export's lines that are used here.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Line {
@@ -175,8 +175,8 @@ impl Session {
         Ok(Session { cells, outcomes, trials })
     }
 
-    /// The trials of confirmation that moved bytes, with their cells, in the order of measurement. A twin counts
-    /// as no cell of its own.
+    /// The trials of confirmation that moved bytes, with their cells, in the order of measurement. An A/A control
+    /// counts as no cell of its own.
     pub fn confirmed(&self) -> impl Iterator<Item = (&Cell, &Trial)> {
         let measured = |trial: &&Trial| trial.stage == Stage::Confirm && trial.outcome == Outcome::Measured;
         self.trials.iter().filter(measured).filter_map(|trial| {

@@ -1,5 +1,5 @@
-//! Two programs beside each other: each pair is a session of `bytegauge ab`, whose blocks, order, twin and interval are the
-//! product's own. What is added here is which programs, and a table.
+//! Compares two programs: each pair is a session of `bytegauge ab`, whose blocks, order, A/A control and interval are the
+//! product's own. This module adds only the programs and a table.
 
 use anyhow::{Context, Result, bail};
 use bytegauge_stats::interval::MedianEstimate;
@@ -16,13 +16,13 @@ use xtask::markdown::table;
 pub struct Rivalry {
     /// Its heading.
     pub heading: &'static str,
-    /// What is compared, each by sessions of its own.
+    /// Lists the pairs, each compared by sessions of its own.
     pub measures: &'static [Measure],
     /// Builds what is needed.
     pub pairs: fn(&Bench) -> Result<Rivals>,
     /// How its programs are run, by name.
     pub arms: &'static [(&'static str, Arm)],
-    /// What must be known of the method, as a list.
+    /// Notes on the method, as a list.
     pub method: &'static str,
 }
 
@@ -30,9 +30,9 @@ pub struct Rivalry {
 pub struct Measure {
     /// As `--metric` takes it.
     metric: &'static str,
-    /// What it is, with its unit.
+    /// Its title, with its unit.
     title: &'static str,
-    /// What the printed number is, of a rate of the session's.
+    /// The printed number, from a rate of the session.
     printed: fn(f64) -> f64,
     /// That number in the unit.
     shown: fn(f64) -> String,
@@ -63,13 +63,13 @@ pub struct Rivals {
 
 /// Two programs that do the same.
 pub struct Rival {
-    /// Under which conditions.
+    /// The conditions.
     pub what: String,
-    /// What ours is compared with.
+    /// The reference program.
     pub theirs: Player,
     /// Ours.
     pub ours: Player,
-    /// What is aimed at, by measure.
+    /// The aims, by measure.
     pub aims: &'static [Option<Aim>],
 }
 
@@ -81,7 +81,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A program, the arm that runs it, and the arm's words, none of which holds a space.
+    /// A program, the arm that runs it, and the arm's arguments, none of which contains a space.
     pub fn new(name: &str, arm: &str, words: &[String]) -> Player {
         Player { name: name.to_owned(), words: [arm.to_owned()].into_iter().chain(words.iter().cloned()).collect() }
     }
@@ -103,7 +103,7 @@ pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<Strin
     for (at, measure) in rivalry.measures.iter().enumerate() {
         let (mut rows, mut aims) = (Vec::new(), String::new());
         for pair in &pairs {
-            let named = format!("{}: {} beside {}", pair.what, pair.ours.name, pair.theirs.name);
+            let named = format!("{}: {} compared with {}", pair.what, pair.ours.name, pair.theirs.name);
             let versus = session(section, measure, pair, bench).with_context(|| named.clone())?;
             let rate = |side: &str| versus[side]["rate"].as_f64().map(measure.printed).map(measure.shown);
             let (Some(theirs), Some(ours)) = (rate("a"), rate("b")) else {
@@ -131,9 +131,9 @@ pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<Strin
     Ok(format!("{text}\n{line}\n\n{}{}", rivalry.method, method(bench)))
 }
 
-/// What one session says of a pair.
+/// The comparison of one pair by one session.
 fn session(section: &str, measure: &Measure, pair: &Rival, bench: &Bench) -> Result<Value> {
-    let task = std::env::current_exe().context("asking where this program lies")?;
+    let task = std::env::current_exe().context("finding the path of this program")?;
     let words = |side: &Player| {
         format!(
             "cmd:{} {} {} {section} {}",
@@ -166,7 +166,7 @@ fn why_not(versus: &Value) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// Our rate over theirs. The document tells how much longer `b` takes for the same work; below 0, how much longer `a` does.
+/// Our rate over theirs. The document contains how much longer `b` takes for the same work; below 0, how much longer `a` does.
 fn ratio(versus: &Value) -> MedianEstimate {
     let end =
         |name: &str| versus[name].as_f64().map(|longer| if longer < 0.0 { 1.0 - longer } else { 1.0 / (1.0 + longer) });
@@ -193,9 +193,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_read_off_what_the_session_says() {
-        let said = serde_json::json!({"longer": 0.25, "lower": -0.5, "upper": 1.0, "blocks": 8, "level": 0.95});
-        let found = ratio(&said);
+    fn ratios_are_read_from_the_document() {
+        let versus = serde_json::json!({"longer": 0.25, "lower": -0.5, "upper": 1.0, "blocks": 8, "level": 0.95});
+        let found = ratio(&versus);
         assert_eq!((found.median, found.lower, found.upper, found.n), (Some(0.8), Some(0.5), Some(1.5), 8));
         assert_eq!(ratio(&serde_json::json!({"longer": null})).median, None);
     }

@@ -1,4 +1,4 @@
-//! Other programs: on a CPU of their own, never longer than they should, and gone when we are.
+//! Other programs: on a CPU of their own, with a time limit, and ended with this program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -43,12 +43,12 @@ pub fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
 pub struct Server {
     child: Child,
     /// Held open: a server that may not print any more might end.
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     line: String,
 }
 
 impl Server {
-    /// Starts a server, on one CPU if that is given, and waits for the line of its output that says it is ready.
+    /// Starts a server, on one CPU if that is given, and waits for the line of its output that contains `ready`.
     ///
     /// # Errors
     /// When it ends instead.
@@ -57,7 +57,7 @@ impl Server {
         let mut server = Server::started(command, cpu)?;
         loop {
             server.line.clear();
-            match server.said.read_line(&mut server.line) {
+            match server.stdout.read_line(&mut server.line) {
                 Ok(0) | Err(_) => bail!("{name} ended before it was ready"),
                 Ok(_) if server.line.contains(ready) => return Ok(server),
                 Ok(_) => {}
@@ -65,17 +65,17 @@ impl Server {
         }
     }
 
-    /// Starts a program that says nothing when it is ready, on one CPU if that is given.
+    /// Starts a program that prints nothing when it is ready, on one CPU if that is given.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn started(command: &mut Command, cpu: Option<usize>) -> Result<Server> {
         let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()), cpu)?;
         let stdout = child.stdout.take().context("a started program has an output")?;
-        Ok(Server { child, said: BufReader::new(stdout), line: String::new() })
+        Ok(Server { child, stdout: BufReader::new(stdout), line: String::new() })
     }
 
-    /// The last word of the line that said it was ready: where it listens.
+    /// The last word of the line that contained `ready`: the address where it listens.
     pub fn place(&self) -> &str {
         self.line.split_whitespace().last().unwrap_or_default()
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_runs_on_its_cpu_and_we_on_ours() {
+    fn a_program_runs_on_its_own_cpu() {
         let allowed = affinity::allowed_cpus().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let mut command = bounded("grep", 20);

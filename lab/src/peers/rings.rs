@@ -1,7 +1,7 @@
-//! Our ring beside liburing in C and the io-uring crate: NOPs per second by depth, and what checking costs.
+//! Our ring compared with liburing in C and the io-uring crate: NOPs per second by depth, and the cost of checking.
 //!
-//! One session of `bytegauge run` over a plan that only this comparison needs (`lab/peers/ring.toml`): more than two in the
-//! same blocks, which no session of two can be.
+//! One session of `bytegauge run` over a plan made for this comparison (`lab/peers/ring.toml`): more than two rings in the
+//! same blocks, which a session of two cannot have.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use xtask::markdown::table;
 
 const PLAN: &str = "lab/peers/ring.toml";
 
-/// Its blocks are short: so many for one of the others'.
+/// Its blocks are short: this number corresponds to one block of other sections.
 const BLOCKS_A_BLOCK: u64 = 5;
 
 const OURS: &str = "raw";
@@ -109,8 +109,8 @@ fn part(panel: &Panel) -> String {
     text
 }
 
-/// What checking costs an entry, nanoseconds. The modes have blocks of their own, one each in every round of the session:
-/// those of the same turn are compared, so that a machine which becomes slower costs both of them.
+/// The cost of checking an entry, nanoseconds. The modes have blocks of their own, one each in every round of the session.
+/// Blocks of the same round are compared, so a machine that becomes slower affects both.
 fn cost_ns(ceiling: &Rates, checked: &Rates) -> MedianEstimate {
     let pairs = values(ceiling).into_iter().zip(values(checked));
     let costs: Vec<f64> = pairs.map(|(ceiling, checked)| 1e9 / checked - 1e9 / ceiling).collect();
@@ -123,7 +123,7 @@ fn millions(rates: &Rates) -> String {
 
 fn head(bench: &Bench) -> String {
     format!(
-        "## io_uring NOPs, beside liburing and the io-uring crate\n\nMade by `cargo lab peers ring {}` on {}. \
+        "## io_uring NOPs, compared with liburing and the io-uring crate\n\nMade by `cargo lab peers ring {}` on {}. \
          Millions of completed NOPs per second, one submission of all entries at a time. Above 1, our ring is faster.\n\n",
         bench.flags(),
         bench.date
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_checking_costs_is_compared_turn_by_turn() {
+    fn checking_is_compared_round_by_round() {
         // The machine halves its speed midway; the modes' blocks alternate.
         let speed = |turn: u64| if turn < 6 { 1.0 } else { 0.5 };
         let rates =

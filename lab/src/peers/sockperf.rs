@@ -1,6 +1,6 @@
-//! Ping-pong on one connection beside Debian's sockperf: a message there and back, then the next.
+//! Ping-pong on one connection, compared with Debian's sockperf: a message there and back, then the next.
 //!
-//! Each program brings both of its ends, since sockperf's messages carry a header that its server turns round.
+//! Each program brings both of its ends, since sockperf's messages carry a header that its server modifies.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -16,11 +16,11 @@ use super::process::{self, Server};
 /// Bytes of a message, both ways.
 const MESSAGE_BYTES: &str = "512";
 
-/// What sockperf leaves out at both ends of a run, seconds: half of it warms up.
+/// Time that sockperf leaves out at both ends of a run, seconds: half of it warms up.
 const WARMUP_SECONDS: u64 = 1;
 
 pub const COMPARISON: Rivalry = Rivalry {
-    heading: "Ping-pong, beside sockperf",
+    heading: "Ping-pong, compared with sockperf",
     measures: &[
         Measure::rate("1000 messages/s", |rate| format!("{:.1}", rate / 1e3)),
         Measure::cost("99th percentile of a round trip, µs", |cost_s| format!("{:.1}", cost_s * 1e6)),
@@ -29,7 +29,7 @@ pub const COMPARISON: Rivalry = Rivalry {
     arms: &[("sockperf", theirs), ("ours", ours)],
     method: "- One connection or one socket, 512 B there and back, then the next. Each program brings its own server and client, \
              on a CPU each that a coin deals in every run; sockperf's block in a receive, ours carry both ends by the engine \
-             named. A round trip is what each program says of its own: both read the clock before the send and after the \
+             named. Each program measures its own round trips: both read the clock before the send and after the \
              receive.\n",
 };
 
@@ -67,14 +67,14 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
     client.arg("ping-pong").args(&there).args(["--full-rtt", "--msg-size", MESSAGE_BYTES]);
     client.args(["--time", &seconds.to_string()]);
     let output = process::output(&mut client, Some(cpus.client))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "sockperf: {}: {}", output.status, said.trim());
-    of_sockperf(&said).with_context(|| format!("sockperf said: {}", said.trim()))
+    let summary = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "sockperf: {}: {}", output.status, summary.trim());
+    of_sockperf(&summary).with_context(|| format!("sockperf printed: {}", summary.trim()))
 }
 
 /// The numbers of sockperf's summary: `name=value` and `name = value`.
-fn of_sockperf(said: &str) -> Option<Found> {
-    let valid = said.lines().find(|line| line.contains("[Valid Duration]"))?;
+fn of_sockperf(summary: &str) -> Option<Found> {
+    let valid = summary.lines().find(|line| line.contains("[Valid Duration]"))?;
     let number = |text: &str, name: &str| -> Option<f64> {
         let rest = text.split(name).nth(1)?.trim_start().strip_prefix('=')?.trim_start();
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -82,7 +82,7 @@ fn of_sockperf(said: &str) -> Option<Found> {
     };
     Some(Found {
         rate: number(valid, "ReceivedMessages")? / number(valid, "RunTime")?,
-        cost_s: Some(number(said, "percentile 99.000")? / 1e6),
+        cost_s: Some(number(summary, "percentile 99.000")? / 1e6),
     })
 }
 
@@ -96,7 +96,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
         args.extend(["--connect", server.place()]);
         place.ours.session(&args, Some(cpus.client))?.rate()?
     } else {
-        // Both ends in one program, which deals the CPUs itself.
+        // Both ends in one program, which assigns the CPUs itself.
         args.extend(["--transport", "udp", "--work", "none", "--server-engine", engine, "--placement", "cross-core"]);
         place.ours.session(&args, None)?.rate()?
     };
@@ -111,12 +111,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sockperf_says() {
-        let said = "sockperf: [Total Run] RunTime=1.001 sec; SentMessages=36310; ReceivedMessages=36309\n\
+    fn the_summary_of_sockperf_is_read() {
+        let summary = "sockperf: [Total Run] RunTime=1.001 sec; SentMessages=36310; ReceivedMessages=36309\n\
                     sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=16560; ReceivedMessages=16560\n\
                     sockperf: [2;35m====> avg-rtt=31.981 (std-dev=175.630)[0m\n\
                     sockperf: ---> percentile 99.000 =  110.293\nsockperf: ---> percentile 50.000 =   18.597\n";
-        let found = of_sockperf(said).unwrap();
+        let found = of_sockperf(summary).unwrap();
         assert_eq!((found.rate, found.cost_s), (33_120.0, Some(110.293 / 1e6)));
         assert!(of_sockperf("sockperf: ERROR: connection refused").is_none());
     }

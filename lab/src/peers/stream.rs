@@ -14,7 +14,7 @@ use super::iperf3::{self, Iperf3};
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
 
 pub const COMPARISON: Rivalry = Rivalry {
-    heading: "TCP over loopback, beside iperf3",
+    heading: "TCP over loopback, compared with iperf3",
     measures: &[Measure::rate("GiB/s", |rate| format!("{:.2}", rate / f64::from(1 << 30)))],
     pairs,
     arms: &[("iperf3", theirs), ("ours", ours)],
@@ -24,7 +24,7 @@ pub const COMPARISON: Rivalry = Rivalry {
              run. iperf3 before 3.16 serves all flows with one thread an end, bytegauge has two threads a flow.\n",
 };
 
-const AIM: Aim = Aim { text: "bytegauge moves at least 0.97 of what iperf3 does", at_least: 0.97 };
+const AIM: Aim = Aim { text: "bytegauge moves at least 0.97 of iperf3's rate", at_least: 0.97 };
 
 /// Placement, flows, and bytes of a read and of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     Ok(Found::rate(place.ours.session(&args, None)?.rate()?))
 }
 
-/// The machine's TCP congestion control, which both programs are then told to use (tcp(7)).
+/// The machine's TCP congestion control; both programs are then set to use it (tcp(7)).
 ///
 /// # Errors
 /// Where `/proc` is not mounted.

@@ -1,5 +1,5 @@
 //! Two hosts that are joined by a cable: network namespaces in a user namespace of our own, and a veth pair between them. They need
-//! no privilege where user namespaces are allowed, and are gone with whoever made them, however that ends.
+//! no privilege where user namespaces are allowed, and end with the process that made them, however it ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use xtask::setup;
 /// The far host's address.
 pub const FAR: &str = "10.9.0.2";
 
-/// Both hosts live as long as somebody holds the script's standard input open.
+/// Both hosts live as long as the script's standard input is open.
 const SCRIPT: &str = r#"
 set -e
 exec 3<&0
@@ -42,7 +42,7 @@ pub struct Hosts {
     far: u32,
 }
 
-/// Sees to it that such hosts can be made; the reason if they cannot.
+/// Checks that such hosts can be made; the reason if they cannot.
 pub fn prepare() -> Result<(), String> {
     for (program, package) in [("ip", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux")] {
         setup::on_path(program, Some(package))?;
@@ -61,9 +61,9 @@ impl TwoHosts {
         let mut holder = command.spawn().context("starting unshare")?;
         let output = holder.stdout.take().context("unshare has no output")?;
         let mut made = TwoHosts { holder, hosts: Hosts { near: 0, far: 0 } };
-        let mut said = String::new();
-        BufReader::new(output).read_line(&mut said).context("reading what unshare says")?;
-        let ids: Vec<&str> = said.split_whitespace().collect();
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("reading the output of unshare")?;
+        let ids: Vec<&str> = line.split_whitespace().collect();
         if ids.len() != 2 {
             bail!("network namespaces of a user's own cannot be made here (`unshare -Urn`, `ip link add … type veth`)");
         }
@@ -74,7 +74,7 @@ impl TwoHosts {
 
 impl Drop for TwoHosts {
     fn drop(&mut self) {
-        // Both hosts hear by it that they are not wanted any more.
+        // Closing the input ends both hosts.
         drop(self.holder.stdin.take());
         let _ = self.holder.wait();
     }
@@ -95,7 +95,7 @@ impl Hosts {
         [self.near.to_string(), self.far.to_string()]
     }
 
-    /// What stands before a command that is to run on the near host.
+    /// The command prefix that runs a command on the near host.
     pub fn near(self) -> Vec<String> {
         enter(self.near)
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_hosts_reach_each_other_and_are_gone_with_their_holder() {
+    fn two_hosts_reach_each_other_until_dropped() {
         let made = match TwoHosts::new() {
             Ok(made) => made,
             Err(error) => return eprintln!("SKIPPED: {error}"),

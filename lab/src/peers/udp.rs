@@ -1,4 +1,4 @@
-//! Datagrams one way, as fast as it goes, beside iperf3's: what counts is what arrived.
+//! Datagrams one way at full speed, compared with iperf3: only datagrams that arrive count.
 
 use anyhow::{Result, ensure};
 use bytegauge_model::EndRole;
@@ -11,13 +11,13 @@ use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
 
 const SIZE_BYTES: u64 = 1000;
 
-const GOODPUT: Aim = Aim { text: "at least as many of ours come as of iperf3's", at_least: 1.0 };
-const BATCHES: Aim = Aim { text: "many datagrams a call at least equal one a call", at_least: 1.0 };
-const SEGMENTS: Aim = Aim { text: "segmentation brings ten times the datagrams of one a call", at_least: 10.0 };
+const GOODPUT: Aim = Aim { text: "at least as many datagrams arrive as with iperf3", at_least: 1.0 };
+const BATCHES: Aim = Aim { text: "many datagrams per call at least equal one per call", at_least: 1.0 };
+const SEGMENTS: Aim = Aim { text: "segmentation moves ten times the datagrams of one per call", at_least: 10.0 };
 
 pub const COMPARISON: Rivalry = Rivalry {
-    heading: "Datagrams over loopback, beside iperf3",
-    measures: &[Measure::rate("1000 datagrams/s that came", |rate| format!("{:.0}", rate / 1e3))],
+    heading: "Datagrams over loopback, compared with iperf3",
+    measures: &[Measure::rate("1000 datagrams/s that arrived", |rate| format!("{:.0}", rate / 1e3))],
     pairs,
     arms: &[("iperf3", theirs), ("ours", ours)],
     method: "- UDP, 1000 B a datagram, one flow. iperf3 runs `-u -b 0 -l 1000` with a CPU for each end; ours the engine named, \
@@ -65,6 +65,6 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let Some((came, wall_ns)) = came else {
         anyhow::bail!("bytegauge measured nothing: {}", session.reasons().join("; "));
     };
-    ensure!(wall_ns > 0 && came.datagrams > 0, "nothing came");
+    ensure!(wall_ns > 0 && came.datagrams > 0, "nothing arrived");
     Ok(Found::rate(came.datagrams as f64 * 1e9 / wall_ns as f64))
 }

@@ -1,15 +1,15 @@
-//! The programs, what is set, and the question whose answer advises it.
+//! The programs, their settings, and the test whose result applies to them.
 //!
-//! A list, and nothing that measures. In all texts `{value}` is put in by `bytegauge check`; `{port}`, `{back}` (ports that
-//! are free), `{dir}`, `{ends}`, `{sinks}`, `{go}` (files) are put in here.
+//! Only a list. In all texts `bytegauge check` replaces `{value}`; `{port}`, `{back}` (free ports), `{dir}`, `{ends}`,
+//! `{sinks}`, `{go}` (files) are replaced here.
 
 /// Sizes that every program is tried with.
 pub const VALUES: &str = "4K,16K,64K,256K,1M";
 
-/// What the peer of a program that only reads or only writes does: in one piece what people pick.
+/// The size that the peer of a program uses if the program only reads or only writes: a common choice.
 const PEER: &str = "64K";
 
-/// A program with one setting, and what is asked for it.
+/// A program with one setting, and the test for it.
 pub struct Case {
     /// Its name on the command line.
     pub name: &'static str,
@@ -17,23 +17,23 @@ pub struct Case {
     pub program: &'static str,
     /// The Debian package that brings it; it is not installed where there is none.
     pub package: Option<&'static str>,
-    /// What is set, in words.
+    /// The setting as text.
     pub setting: &'static str,
-    /// What it has unless somebody sets it, or what people pick.
+    /// Its default, or a common choice.
     pub default: &'static str,
-    /// The question, as `bytegauge stream` takes it.
+    /// The test, as `bytegauge stream` takes it.
     pub question: &'static [&'static str],
-    /// Where the ends run, of the question and of the program; absent where there is one end.
+    /// Where the ends run, in the test and in the program; absent where there is one end.
     pub placement: Option<&'static str>,
     /// How a run is rated.
     pub metric: &'static str,
-    /// What is started first, and how it is known to be ready.
+    /// The server that is started first, and the address at which it is ready.
     pub start: Option<(&'static str, &'static str)>,
-    /// What is measured.
+    /// The measured command.
     pub load: &'static str,
 }
 
-/// Who only reads, from a peer that writes 64 KiB at a time.
+/// A program that only reads, from a peer that writes 64 KiB at a time.
 const READER: &[&str] = &["--transport", "tcp", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
 const UNIX_READER: &[&str] = &["--transport", "unix", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
 
@@ -43,7 +43,7 @@ const UNIX_SOURCE: &str = "exec '{ends}' source '{dir}/socket' 134217728 65536";
 const AT_PORT: &str = "tcp:{port}";
 const AT_PATH: &str = "unix:{dir}/socket";
 
-/// What all sinks have in common.
+/// Properties that all sinks share.
 const SINK: Case = Case {
     name: "",
     program: "cc",
@@ -219,13 +219,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_says_where_its_value_goes() {
+    fn every_case_has_a_place_for_its_value() {
         let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
         for case in CASES {
             let texts = [Some(case.load), case.start.map(|(start, _)| start)];
             assert!(texts.iter().flatten().any(|text| text.contains("{value}")), "{}", case.name);
-            assert!(case.question.contains(&VALUES), "{}: asks for no size", case.name);
+            assert!(case.question.contains(&VALUES), "{}: has no size", case.name);
             assert!(!case.setting.is_empty() && !case.program.is_empty(), "{}", case.name);
         }
     }

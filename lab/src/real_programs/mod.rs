@@ -1,9 +1,9 @@
-//! `cargo lab real-programs`: does what bytegauge advises hold in programs that people run?
+//! `cargo lab real-programs`: do bytegauge's recommendations hold in widely used programs?
 //!
-//! For each program of [`cases`] a session of `bytegauge stream` asks the matching question, and a session of `bytegauge
-//! check` tries the program with what was advised among all other sizes, in random order within blocks. Nothing is
-//! measured or judged here: both sessions are the product's, and the table is what their documents say. A case that was
-//! measured is kept in a file, so that the table may be made in pieces.
+//! For each program of [`cases`] a session of `bytegauge stream` runs the matching test, and a session of `bytegauge
+//! check` tries the program with the recommendation among all other sizes, in random order within blocks. This module
+//! measures and judges nothing: both sessions are the product's, and the table contains the results of their documents. A
+//! measured case is kept in a file, so the table can be made in portions.
 
 mod cases;
 mod table;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use crate::peers::foreign;
+use crate::peers::reference;
 use crate::section;
 use cases::{CASES, Case, VALUES};
 use xtask::{cargo, product, setup};
@@ -27,8 +27,8 @@ const SECTION: &str = "real-programs";
 /// Bytes of the file that is served.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Where ports are looked for: below those that the kernel deals out, of which one might be in use again by the time that
-/// a server wants it.
+/// Range for free ports: below the kernel's ephemeral ports, which another socket might use by the time that a server
+/// binds it.
 const PORTS: std::ops::Range<u16> = 21_000..30_000;
 
 /// `cargo lab real-programs`.
@@ -38,11 +38,9 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("TIME").default_value(default).help(help)
     };
     Command::new("real-programs")
-        .about("Ask bytegauge what suits dd, socat, nginx, …, try it there, and write docs/research/verification.md")
-        .arg(
-            Arg::new("case").value_name("CASE").num_args(0..).value_parser(names).help("Which, instead of all of them"),
-        )
-        .arg(time("question", "20s", "Budget of a question"))
+        .about("Try recommendations in dd, socat, nginx and others, and write docs/research/verification.md")
+        .arg(Arg::new("case").value_name("CASE").num_args(0..).value_parser(names).help("Cases, instead of all"))
+        .arg(time("question", "20s", "Budget of a test"))
         .arg(time("budget", "40s", "Budget of a program"))
         .arg(
             Arg::new("resume")
@@ -62,7 +60,7 @@ pub fn command() -> Command {
 /// Measures the cases and writes the section.
 ///
 /// # Errors
-/// When bytegauge or a peer cannot be built, or the document cannot be written. A case that comes to nothing is told.
+/// When bytegauge or a peer cannot be built, or the document cannot be written. Failed cases are listed.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let asked: Vec<&String> = matches.get_many("case").into_iter().flatten().collect();
     let time = |name: &str| matches.get_one::<String>(name).with_context(|| format!("--{name} has a default"));
@@ -72,7 +70,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut missing = Vec::new();
     if !matches.get_flag("report-only") {
         let program = product::built()?;
-        foreign::prepare_c().map_err(anyhow::Error::msg)?;
+        reference::prepare_c().map_err(anyhow::Error::msg)?;
         let bench = Bench::new(program, [time("question")?, time("budget")?])?;
         for case in CASES.iter().filter(|case| asked.is_empty() || asked.iter().any(|name| *name == case.name)) {
             if matches.get_flag("resume") && kept.file(case).exists() {
@@ -83,10 +81,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                     eprintln!("{}: {}", case.name, case.setting);
                     match bench.measured(case, &program) {
                         Ok(measured) => kept.write(case, &measured)?,
-                        // The others do not hang on it.
+                        // The other cases do not depend on it.
                         Err(error) => {
-                            eprintln!("{}: came to nothing: {error:#}", case.name);
-                            missing.push(format!("{} came to nothing", case.name));
+                            eprintln!("{}: failed: {error:#}", case.name);
+                            missing.push(format!("{} failed", case.name));
                         }
                     }
                 }
@@ -101,7 +99,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
-/// What was measured of each case: a file that is there is whole.
+/// Results of measured cases. A file that exists is complete.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -141,12 +139,12 @@ impl Bench {
         let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
         let files = folder.path().join("files");
         fs::create_dir(&files).context("making a folder to serve files from")?;
-        // Read out of the page cache, and without a byte on any disk.
+        // A sparse file: read from the page cache, without disk blocks.
         fs::File::create(files.join("zeros")).and_then(|file| file.set_len(FILE_BYTES)).context("making a file")?;
-        Ok(Bench { program, budgets: budgets.map(Clone::clone), folder, ends: foreign::STREAM_ENDS.built()? })
+        Ok(Bench { program, budgets: budgets.map(Clone::clone), folder, ends: reference::STREAM_ENDS.built()? })
     }
 
-    /// The documents of both sessions: the question's and the program's.
+    /// The documents of both sessions: of the test and of the program.
     fn measured(&self, case: &Case, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
@@ -168,11 +166,11 @@ impl Bench {
         Ok(json!({"question": question, "check": self.document(&check)?}))
     }
 
-    /// Puts ports and files into a text; what a case needs beside itself is made.
+    /// Replaces ports and files in a text, and makes the files that a case needs.
     fn fill(&self, case: &Case, program: &Path) -> Result<impl Fn(&str) -> String> {
         let mut free = free_ports();
         let mut port = || free.next().context("no port is free").map(|port| port.to_string());
-        let sources = foreign::source();
+        let sources = reference::source();
         let dir = self.folder.path().display().to_string();
         let mut places = vec![
             ("{port}", port()?),
@@ -183,7 +181,7 @@ impl Bench {
             ("{program}", program.display().to_string()),
         ];
         if case.load.contains("{go}") {
-            places.push(("{go}", foreign::built_go_sink()?.display().to_string()));
+            places.push(("{go}", reference::built_go_sink()?.display().to_string()));
         }
         for name in ["haproxy.cfg", "nginx.conf"] {
             let text = fs::read_to_string(sources.join("conf").join(name)).with_context(|| name)?;
@@ -212,7 +210,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Ports at which nobody listens now.
+/// Ports that have no listener now.
 fn free_ports() -> impl Iterator<Item = u16> {
     PORTS.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
 }

@@ -1,4 +1,4 @@
-//! What the documents of the sessions say, as a table. Judges nothing by itself.
+//! A table of the results in the sessions' documents. Judges nothing by itself.
 
 use bytegauge_model::Bytes;
 use bytegauge_model::unit::significant;
@@ -7,23 +7,23 @@ use serde_json::Value;
 use super::cases::Case;
 use xtask::markdown::table;
 
-/// What counts as good enough, and what is too bad for a single case.
+/// Limits of a good result, and of a bad one for a single case.
 const GOOD: f64 = 0.05;
 const BAD: f64 = 0.15;
 
-/// CPUs' worth of other programs beside a case above which its misses say nothing.
+/// CPU use of other programs above which misses of a case show nothing.
 const CROWDED: f64 = 0.2;
 
 /// One size of a program.
 struct Tried {
     size: u64,
     rate: f64,
-    /// By so much dearer than the best confirmed, simultaneous bounds.
+    /// Bounds of how much slower it is than the best confirmed one, simultaneous.
     bounds: Option<(f64, f64)>,
     is_best: bool,
 }
 
-/// By so much dearer than the program's best.
+/// How much slower the recommended size is than the program's best.
 struct Loss {
     by_median: f64,
     bounds: Option<(f64, f64)>,
@@ -39,17 +39,17 @@ impl Loss {
     }
 }
 
-/// What became of one case.
+/// The result of one case.
 struct Story<'a> {
     case: &'a Case,
     question: String,
-    /// Every size that the answer names, and the one that a single setting takes.
+    /// Every size that the recommendation names, and the one that a single setting takes.
     named: Vec<String>,
     advised: Option<u64>,
     proven: bool,
     tried: Vec<Tried>,
     steal: f64,
-    /// CPUs' worth of work by other programs, beside the question or beside the program: the larger.
+    /// CPU use of other programs, during the test or during the program: the larger.
     others: f64,
 }
 
@@ -61,12 +61,12 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
     let count = |holds: &dyn Fn(&Loss) -> bool| losses.iter().filter(|loss| holds(loss)).count();
     let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
     let mut text = format!(
-        "Made by `cargo lab real-programs` on {date}: for each program the matching question to `bytegauge stream`, then \
-         the program itself by `bytegauge check` with the advice among 4, 16, 64, 256 KiB and 1 MiB, in random order \
+        "Made by `cargo lab real-programs` on {date}: for each program the matching test by `bytegauge stream`, then \
+         the program itself by `bytegauge check` with the recommendation among 4, 16, 64, 256 KiB and 1 MiB, in random order \
          within blocks.\n\n\
-         Of {} cases the advice is shown to be within 5 % of the program's best in {}; its median is within 5 % in {}, its \
-         interval reaches there in {}; the worst median is {} dearer. What the programs have unless somebody sets it, or \
-         what people pick: within 5 % in {}, the worst {} dearer.\n\n",
+         In {} cases the recommendation is within 5 % of the program's best in {} (95 % confidence); its median is within 5 % in {}, its \
+         interval reaches there in {}; the worst median is {} slower. Defaults of the programs, or common choices: within 5 % in {}, \
+         the worst {} slower.\n\n",
         losses.len(),
         count(&Loss::is_shown_good),
         count(&|loss| loss.by_median <= GOOD),
@@ -79,12 +79,12 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
         &[
             "program",
             "set",
-            "question",
-            "advice",
+            "test",
+            "recommendation",
             "best set of the program",
-            "dearer than its best",
+            "slower than its best",
             "default",
-            "host took",
+            "CPU steal",
             "others, CPUs",
         ],
         stories.iter().map(Story::row),
@@ -97,11 +97,11 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
         ("Beyond 15 %", of(&|loss| loss > BAD)),
         ("Between 5 and 15 %", of(&|loss| loss > GOOD && loss <= BAD)),
         (
-            "Beside other programs' work (more than 0.2 CPUs), so that nothing is to be read from a miss",
+            "With other programs' work (more than 0.2 CPUs), so that a miss shows nothing",
             stories.iter().filter(|story| story.others > CROWDED).map(|story| story.case.name).collect(),
         ),
         (
-            "Without a verdict",
+            "Without a result",
             stories.iter().filter(|story| story.loss().is_none()).map(|story| story.case.name).collect(),
         ),
     ] {
@@ -158,13 +158,13 @@ impl<'a> Story<'a> {
         self.tried.iter().find(|tried| tried.size == size)
     }
 
-    /// By so much dearer than the best median, as a share of the best's cost.
+    /// How much slower it is than the best median, as a share of the best's cost.
     fn above_best(&self, size: u64) -> Option<f64> {
         let best = self.tried.iter().map(|tried| tried.rate).reduce(f64::max)?;
         Some(best / self.at(size)?.rate - 1.0)
     }
 
-    /// What the advice costs against the best here, and its bounds.
+    /// The cost of the recommendation compared with the best here, and its bounds.
     fn loss(&self) -> Option<Loss> {
         let advised = self.advised?;
         Some(Loss { by_median: self.above_best(advised)?, bounds: self.at(advised)?.bounds })
@@ -197,7 +197,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A share in per cent; what is several times as dear, in times.
+/// A share in per cent; shares from 100 % on as a factor.
 fn share(share: f64) -> String {
     match share {
         share if share >= 1.0 => format!("{} ×", significant(1.0 + share, 2)),
@@ -212,7 +212,7 @@ mod tests {
     use super::super::cases::CASES;
     use super::*;
 
-    /// A program at three sizes, and a question that names a pair of them.
+    /// A program at three sizes, and a test that recommends a pair of them.
     fn documents(read: u64, write: u64) -> Value {
         let cell = |id: &str, size: u64, rate: f64, bounds: [f64; 2]| {
             json!({"id": id, "kind": "candidate", "stage": "confirm", "factors": {"value": size},
@@ -236,32 +236,36 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_for_both_ends_takes_the_larger_size() {
-        let said = text(&[(&CASES[0], documents(65_536, 262_144))], "2030-01-02", &[]);
-        assert!(said.contains("Of 1 cases the advice is shown to be within 5 % of the program's best in 1;"), "{said}");
-        assert!(said.contains("its median is within 5 % in 1"), "{said}");
-        assert!(said.contains("within 5 % in 0, the worst 4 × dearer"), "{said}");
+    fn settings_for_both_ends_take_the_larger_size() {
+        let section = text(&[(&CASES[0], documents(65_536, 262_144))], "2030-01-02", &[]);
         assert!(
-            said.contains(
+            section
+                .contains("In 1 cases the recommendation is within 5 % of the program's best in 1 (95 % confidence);"),
+            "{section}"
+        );
+        assert!(section.contains("its median is within 5 % in 1"), "{section}");
+        assert!(section.contains("within 5 % in 0, the worst 4 × slower"), "{section}");
+        assert!(
+            section.contains(
                 "| TCP | read size 64 KiB, write size 256 KiB, proven | 256 KiB | 0 % (0 % to 2 %) | 512 B: 4 × |"
             ),
-            "{said}"
+            "{section}"
         );
-        assert!(!said.contains("Beyond"), "{said}");
+        assert!(!section.contains("Beyond"), "{section}");
     }
 
     #[test]
     fn what_misses_is_named() {
         let missing = ["pv is missing".to_owned()];
-        let said = text(&[(&CASES[0], documents(65_536, 65_536))], "2030-01-02", &missing);
-        assert!(said.contains("its interval reaches there in 0; the worst median is 25 % dearer"), "{said}");
-        assert!(said.contains("Beyond 15 %: dd."), "{said}");
-        assert!(said.contains("Not tried: pv is missing."), "{said}");
+        let section = text(&[(&CASES[0], documents(65_536, 65_536))], "2030-01-02", &missing);
+        assert!(section.contains("its interval reaches there in 0; the worst median is 25 % slower"), "{section}");
+        assert!(section.contains("Beyond 15 %: dd."), "{section}");
+        assert!(section.contains("Not tried: pv is missing."), "{section}");
         assert!(
-            said.contains("so that nothing is to be read from a miss: dd.") && said.contains("| 1 % | 1.30 |"),
-            "{said}"
+            section.contains("so that a miss shows nothing: dd.") && section.contains("| 1 % | 1.30 |"),
+            "{section}"
         );
         let unknown = text(&[(&CASES[0], documents(7, 7))], "2030-01-02", &[]);
-        assert!(unknown.contains("Of 0 cases") && unknown.contains("Without a verdict: dd."), "{unknown}");
+        assert!(unknown.contains("In 0 cases") && unknown.contains("Without a result: dd."), "{unknown}");
     }
 }

@@ -305,7 +305,7 @@ mod tests {
             sessions: 5,
             excess: vec![0.02, 0.01, 0.0],
             upper: bounds.map(|bounds| bounds.map(f64::ln_1p).to_vec()),
-            dearer: dearer.to_vec(),
+            worse: dearer.to_vec(),
             between: None,
         };
         let named = chosen(&judged, &common, &["rcvbuf".into()], MARGIN).map(|cell| sizes[cell].to_string());

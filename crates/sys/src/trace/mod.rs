@@ -158,10 +158,10 @@ impl Tracer {
         }
     }
 
-    /// Whether any thread is traced.
+    /// Whether no thread is traced.
     #[must_use]
     pub fn has_no_threads(&self) -> bool {
-        self.tasks.has_no_threads()
+        self.tasks.is_empty()
     }
 
     /// The cost of tracing up to now.

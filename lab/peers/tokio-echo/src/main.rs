@@ -18,7 +18,7 @@ fn main() -> std::io::Result<()> {
     })
 }
 
-/// Until the client closes, or the connection breaks: then there is nobody to tell.
+/// Echoes until the client closes, or the connection breaks. Errors are not reported.
 async fn echo(mut connection: TcpStream) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(got @ 1..) = connection.read(&mut buffer).await {

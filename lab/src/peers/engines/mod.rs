@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
 use super::compare::{Rates, interval, over, over_among, values};
-use super::foreign::{self, InC};
 use super::machine;
+use super::reference::{self, InC};
 use rows::{Case, Entrant, cases, is_asked, row_name};
 use trial::{Cpus, Outcome, Programs, Side};
 use xtask::cargo;
@@ -36,11 +36,11 @@ const PROGRAMS: [InC; 5] = [
     InC::of("relay", &["pthread"]),
 ];
 
-/// A ratio below it, or an interval that reaches below the other, is marked.
+/// A ratio below this, or an interval that reaches below [`AIM_LOWER`], is marked.
 const AIM: f64 = 0.97;
 const AIM_LOWER: f64 = 0.95;
 
-/// Of a smoke.
+/// Length of a trial in a smoke test.
 const QUICK_WINDOW: Duration = Duration::from_millis(50);
 
 /// One side of a row, by round.
@@ -64,12 +64,12 @@ struct Row {
 /// Rows by name.
 type Rows = BTreeMap<String, Row>;
 
-/// Sees to it that the C programs can be built.
+/// Checks that the C programs can be built.
 ///
 /// # Errors
 /// The reason if they cannot.
 pub fn prepare(_bench: &Bench) -> Result<(), String> {
-    foreign::prepare_uring()
+    reference::prepare_uring()
 }
 
 /// Measures the rows that are asked for, and makes the document's part of all that were measured so far.
@@ -81,12 +81,9 @@ pub fn compared(bench: &Bench) -> Result<String> {
     for program in PROGRAMS {
         program.built()?;
     }
-    foreign::build_tokio_echo()?;
-    let programs = Programs {
-        ours: bench.ours.program().to_owned(),
-        counter: bench.ours.beside("counter"),
-        folder: folder.clone(),
-    };
+    reference::build_tokio_echo()?;
+    let programs =
+        Programs { ours: bench.ours.program().to_owned(), counter: bench.ours.file("counter"), folder: folder.clone() };
     let store = folder.join("engines.json");
     let mut rows = if bench.effort.quick { Rows::new() } else { stored(&store)? };
     let mut random = rng::seeded(bench.seed, 0);
@@ -111,7 +108,7 @@ pub fn compared(bench: &Bench) -> Result<String> {
     Ok(text)
 }
 
-/// The cases with a row that is asked for; of a smoke one of each end and traffic.
+/// The cases with a row that is asked for; in a smoke test one of each end and traffic.
 fn chosen(bench: &Bench) -> Vec<Case> {
     let is_asked =
         |case: &Case| case.entrants().iter().any(|entrant| is_asked(&row_name(case, entrant), bench.rows.as_deref()));
@@ -369,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_line_for_each_engine_that_was_measured() {
+    fn a_table_has_a_line_for_each_engine() {
         let all = cases();
         let columns: Vec<&Case> = all[..2].iter().collect();
         let entrants = columns[0].entrants();

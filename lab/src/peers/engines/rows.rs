@@ -6,7 +6,7 @@ use std::fmt;
 
 use bytegauge_model::{Bytes, EndRole};
 
-/// What moves between the ends.
+/// The traffic between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Traffic {
     /// Bytes one way; the size is that of a read and a write.
@@ -102,7 +102,7 @@ impl Case {
         }
     }
 
-    /// The end in the words of a reader.
+    /// The end's name in the document.
     pub(super) fn end_name(&self) -> &'static str {
         match self.end {
             EndRole::Source => "writer",
@@ -119,7 +119,7 @@ impl Case {
         }
     }
 
-    /// What a rate counts.
+    /// The unit of a rate.
     pub(super) fn unit(&self) -> (&'static str, f64) {
         match self.traffic {
             Traffic::Stream => ("GiB/s", (1u64 << 30) as f64),

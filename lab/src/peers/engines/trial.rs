@@ -1,8 +1,8 @@
 //! One trial: the measured end, ours or in C, with the same C programs at the other end.
 //!
 //! Both are measured from outside in the same way. The rate is that of a counter in memory which the other end shares with
-//! this program, or the kernel's count of datagrams. The CPU time is that of the measured end's whole process. So an end of ours
-//! pays for its own counting and clock reads, and the C program has none.
+//! this program, or the kernel's count of datagrams. The CPU time is that of the measured end's whole process. So an end
+//! of bytegauge pays for its own counting and clock reads, and the C program has none.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -20,9 +20,9 @@ use crate::peers::process::{self, Server};
 
 /// The congestion control of both sides: bbr, the default of some machines, paces by timers. The C programs name it in `peer.h`.
 const CONGESTION: &str = "cubic";
-/// What is moved before anything counts.
+/// Time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(100);
-/// How long an end of ours goes on after the last sample.
+/// How long an end of bytegauge continues after the last sample.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Least size of a read or a write at the other end of a stream, so that it is not the slower one.
 const OTHER_SIZE: u64 = 64 << 10;
@@ -48,7 +48,7 @@ pub(super) struct Cpus {
     pub(super) others: usize,
 }
 
-/// What one trial found.
+/// The result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Outcome {
     /// Units per second: bytes, calls or packets.
@@ -64,7 +64,7 @@ pub(super) enum Side {
     InC,
 }
 
-/// An end of ours as a process.
+/// An end of bytegauge as a process.
 struct OurEnd {
     child: Child,
     input: ChildStdin,
@@ -188,7 +188,7 @@ impl Programs {
             Reply::Listening(Address::Ip(at)) => at.to_string(),
             Reply::Listening(Address::Ports(ports)) => ports.first().context("no port")?.to_string(),
             Reply::Listening(Address::Abstract(name)) => format!("@{name}"),
-            other => bail!("the end said {other:?}"),
+            other => bail!("the end replied {other:?}"),
         };
         // A reader is ready when its writer has connected.
         let is_ready = case.end != EndRole::Sink;
@@ -217,7 +217,7 @@ struct Sample {
     cpu_ns: u64,
 }
 
-/// The measured end before it is let go.
+/// The measured end before it starts.
 struct Started {
     end: Measured,
     /// Where it listens.
@@ -243,24 +243,24 @@ impl OurEnd {
         let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
         let mut end = OurEnd { child, input, replies: BufReader::new(output) };
         let hello = end.reply()?;
-        ensure!(matches!(hello, Reply::Hello(_)), "the end said {hello:?}");
+        ensure!(matches!(hello, Reply::Hello(_)), "the end replied {hello:?}");
         Ok(end)
     }
 
     fn send(&mut self, command: &Command) -> Result<()> {
         let line = serde_json::to_string(command)?;
-        writeln!(self.input, "{line}").context("commanding an end of ours")
+        writeln!(self.input, "{line}").context("commanding an end of bytegauge")
     }
 
     fn reply(&mut self) -> Result<Reply> {
         let mut line = String::new();
-        self.replies.read_line(&mut line).context("hearing an end of ours")?;
-        serde_json::from_str(&line).with_context(|| format!("an end of ours said `{}`", line.trim()))
+        self.replies.read_line(&mut line).context("reading the reply of an end of bytegauge")?;
+        serde_json::from_str(&line).with_context(|| format!("an end of bytegauge replied `{}`", line.trim()))
     }
 
     fn ready(&mut self) -> Result<()> {
         let reply = self.reply()?;
-        ensure!(reply == Reply::Ready, "the end said {reply:?}");
+        ensure!(reply == Reply::Ready, "the end replied {reply:?}");
         Ok(())
     }
 }
@@ -284,7 +284,7 @@ impl Background {
     }
 }
 
-/// What an end of ours is told: what a session would tell it, with the options that the C programs set.
+/// The setup of an end of bytegauge: as a session would send it, with the options that the C programs set.
 fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
     let named = |text: &str| Level::Name(text.to_owned());
     let mut levels =
@@ -318,12 +318,12 @@ fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
     }
     let workload = if case.traffic == Traffic::Calls { Workload::Call } else { Workload::Stream };
     let mut setup = Setup::of(&levels.said_of(workload))?;
-    // It goes on until it is killed.
+    // It continues until it is killed.
     setup.window_ns = u64::try_from((WARM_UP + MARGIN).as_nanos())?;
     Ok(setup)
 }
 
-/// Whether the C program has one thread, and an end of ours can have a descriptor table of its own.
+/// Whether the C program has one thread, and an end of bytegauge can have a descriptor table of its own.
 fn has_one_thread(case: &Case, entrant: &Entrant) -> bool {
     case.end != EndRole::Relay && !(entrant.ours == "blocking" && case.traffic == Traffic::Calls)
 }

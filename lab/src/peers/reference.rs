@@ -1,6 +1,6 @@
-//! Programs written for comparison alone, in `lab/peers`: plain, quick, and without a line of bytegauge.
+//! Programs written only for comparison, in `lab/peers`: simple, fast, and without a line of bytegauge.
 //!
-//! Built when they are needed, each by what its users would use. A server prints where it listens.
+//! Built when they are needed, each with the usual tools of its language. A server prints where it listens.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,13 +20,13 @@ pub struct InC {
 /// The two ends of a stream.
 pub const STREAM_ENDS: InC = InC::of("stream_ends", &[]);
 
-/// Sees to it that C programs can be built; the reason if they cannot.
+/// Checks that C programs can be built; the reason if they cannot.
 pub fn prepare_c() -> Result<(), String> {
     setup::package("cc", "gcc")?;
     setup::file(Path::new("/usr/include/stdio.h"), "libc6-dev")
 }
 
-/// Sees to it that those that use io_uring can be.
+/// Checks that C programs that use io_uring can be built.
 pub fn prepare_uring() -> Result<(), String> {
     prepare_c()?;
     setup::file(Path::new("/usr/include/liburing.h"), "liburing-dev")
@@ -76,7 +76,7 @@ pub fn built_go_sink() -> Result<PathBuf> {
     Ok(to)
 }
 
-/// Where their sources lie.
+/// The folder of their sources.
 pub fn source() -> PathBuf {
     cargo::root().join("lab/peers")
 }
