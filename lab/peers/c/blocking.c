@@ -29,14 +29,14 @@ static void *serves(void *with) {
 
 static void *calls(void *with) {
     int fd = (int)(intptr_t)with;
-    char *bytes = memory(asked.size);
+    char *bytes = memory(asked.size), *reply = memory(asked.size);
     struct histogram *latencies = calloc(1, sizeof *latencies);
     if (!latencies) die("calloc");
     for (uint64_t began = now_ns();;) {
         if (send(fd, bytes, asked.size, MSG_NOSIGNAL) != (ssize_t)asked.size) break;
         size_t got = 0;
         for (ssize_t n; got < asked.size; got += (size_t)n) {
-            n = recv(fd, bytes + got, asked.size - got, 0);
+            n = recv(fd, reply + got, asked.size - got, 0);
             if (n <= 0) return NULL;
         }
         uint64_t ended = now_ns();

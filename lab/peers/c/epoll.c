@@ -4,9 +4,10 @@
 
 enum { EVENTS = 512, BUFFER = 64 * 1024 };
 
-/* Of a server's connection: what of an echo the socket did not take yet. Of a client's: bytes of the reply, and since when. */
+/* Of a server's connection: what of an echo the socket did not take yet. Of a client's: its request, bytes of the reply, and
+ * since when. */
 struct connection {
-    char *rest;
+    char *rest, *request;
     size_t length, got;
     uint64_t began;
 };
@@ -86,7 +87,7 @@ static void serves(int fd) {
 }
 
 static void request(int fd) {
-    if (send(fd, buffer, asked.size, MSG_NOSIGNAL) != (ssize_t)asked.size) die("send");
+    if (send(fd, connections[fd].request, asked.size, MSG_NOSIGNAL) != (ssize_t)asked.size) die("send");
 }
 
 static void calls(int fd) {
@@ -98,7 +99,8 @@ static void calls(int fd) {
     if (of->got < asked.size) return;
     uint64_t ended = now_ns();
     recorded(&latencies, ended - of->began);
-    *of = (struct connection){.began = ended};
+    of->got = 0;
+    of->began = ended;
     counted(asked.size);
     request(fd);
 }
@@ -134,6 +136,7 @@ int main(int argc, char **argv) {
             watch(EPOLL_CTL_ADD, fds[i], is_role("writer") ? EPOLLOUT : EPOLLIN);
         }
         for (int i = 0; i < asked.connections && is_role("client"); i++) {
+            connections[fds[i]].request = memory(asked.size);
             connections[fds[i]].began = now_ns();
             request(fds[i]);
         }

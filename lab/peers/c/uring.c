@@ -14,7 +14,8 @@ struct piece {
 };
 
 struct connection {
-    char *own;
+    /* For what it receives, and of a client the request. */
+    char *own, *request;
     int peer, is_sending;
     size_t got;
     uint64_t began;
@@ -26,7 +27,7 @@ struct connection {
 
 static struct io_uring ring;
 static struct io_uring_buf_ring *provided;
-static char *pool, *request;
+static char *pool, *messages;
 static unsigned buffers;
 static size_t buffer_size;
 static struct connection connections[DESCRIPTORS];
@@ -91,7 +92,7 @@ static void send_on(int fd) {
 static void write_next(int fd) {
     struct connection *of = &connections[fd];
     of->next ^= is_zero_copy;
-    send_bytes(fd, request + (size_t)of->next * asked.size, asked.size, 0);
+    send_bytes(fd, messages + (size_t)of->next * asked.size, asked.size, 0);
     of->held++;
 }
 
@@ -104,7 +105,7 @@ static void called(int fd, int length) {
     of->began = ended;
     of->got = 0;
     counted(asked.size);
-    send_bytes(fd, request, asked.size, 0);
+    send_bytes(fd, of->request, asked.size, 0);
 }
 
 static void received(const struct io_uring_cqe *cqe, int fd) {
@@ -165,6 +166,7 @@ static void joined(int fd) {
     free(connections[fd].waiting);
     connections[fd] = (struct connection){.peer = -1, .began = now_ns()};
     if (!is_multishot && !is_writer) connections[fd].own = memory(buffer_size);
+    if (is_client) connections[fd].request = memory(asked.size);
     if (!is_relay) return;
     connections[fd].waiting = calloc(WAITING, sizeof(struct piece));
     if (!connections[fd].waiting) die("calloc");
@@ -207,7 +209,7 @@ int main(int argc, char **argv) {
     is_zero_copy = is_mode("zc");
     is_multishot = !is_mode("plain") && !is_writer;
     buffer_size = is_relay ? RELAY_READ : is_reader ? asked.size : SERVER_READ;
-    request = memory(2 * asked.size);
+    if (is_writer) messages = memory(2 * asked.size);
     open_ring();
     if (is_reader) {
         int fd = accepted(listening());
@@ -219,7 +221,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < asked.connections; i++) {
             connections[fds[i]].is_sending = 1;
             if (is_writer) write_next(fds[i]);
-            else send_bytes(fds[i], request, asked.size, 0);
+            else send_bytes(fds[i], connections[fds[i]].request, asked.size, 0);
             if (is_client) receive(fds[i]);
         }
     } else {
