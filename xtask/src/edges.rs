@@ -28,13 +28,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
-    ("bytegauge-mesh", &["bytegauge-stats"]),
+    ("bytegauge-mesh", &["bytegauge-model", "bytegauge-stats"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (
         "bytegauge",
         &[
             "bytegauge-harness",
+            "bytegauge-mesh",
             "bytegauge-model",
             "bytegauge-observe",
             "bytegauge-plan",

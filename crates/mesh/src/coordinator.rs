@@ -104,6 +104,8 @@ pub struct Coordinator {
     running: BTreeMap<SlotId, RunningSlot>,
     /// Slots whose members are all idle and have it next.
     ready: BTreeSet<SlotId>,
+    /// Parts of an earlier run.
+    done: BTreeSet<(SlotId, Rank)>,
     missing: Vec<MissingPart>,
     actions: Vec<Action>,
     left: usize,
@@ -141,8 +143,8 @@ struct RunningSlot {
 }
 
 impl Coordinator {
-    /// Waits for all ranks of a schedule. Slots of which `is_done` is true are not measured again.
-    pub fn new(schedule: MeshSchedule, limits: CoordinatorLimits, is_done: impl Fn(SlotId) -> bool) -> Coordinator {
+    /// Waits for all ranks of a schedule.
+    pub fn new(schedule: MeshSchedule, limits: CoordinatorLimits) -> Coordinator {
         let ranks = 0..schedule.ranks();
         let ranks = ranks.map(|_| RankState { phase: RankPhase::Expected, heard_ns: 0, queue: Vec::new(), next: 0 });
         let mut coordinator = Coordinator {
@@ -151,13 +153,14 @@ impl Coordinator {
             over: Vec::new(),
             running: BTreeMap::new(),
             ready: BTreeSet::new(),
+            done: BTreeSet::new(),
             missing: Vec::new(),
             actions: Vec::new(),
             left: 0,
             schedule: MeshSchedule::empty(schedule.ranks()),
         };
         coordinator.schedule = schedule;
-        coordinator.enqueue(0, is_done);
+        coordinator.enqueue(0);
         coordinator
     }
 
@@ -168,7 +171,7 @@ impl Coordinator {
     pub fn push_round(&mut self, replicate: u32, slots: &[(Rank, Vec<Rank>)], now_ns: u64) {
         let first = self.schedule.len() as SlotId;
         self.schedule.push_round(replicate, slots);
-        self.enqueue(first, |_| false);
+        self.enqueue(first);
         for rank in 0..self.schedule.ranks() {
             if let RankPhase::Lost(why) = self.ranks[rank as usize].phase {
                 self.give_up_slots(rank, why);
@@ -210,16 +213,33 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// A rank joins. `false` if it cannot: no rank of this mesh, joined already, or lost.
-    pub fn join(&mut self, rank: Rank, now_ns: u64) -> bool {
+    /// A rank joins. `done` has the slots of which it has its part already. `false` if it cannot join: no rank of this
+    /// mesh, joined already, or lost.
+    pub fn join(&mut self, rank: Rank, done: &[SlotId], now_ns: u64) -> bool {
         let Some(state) = self.ranks.get_mut(rank as usize) else { return false };
         if state.phase != RankPhase::Expected {
             return false;
         }
         (state.phase, state.heard_ns) = (RankPhase::Idle, now_ns);
+        for slot in done {
+            self.mark_done(*slot, rank);
+        }
         self.offer_next(rank);
         self.start_ready(now_ns);
         true
+    }
+
+    /// Records a part that was measured in an earlier run; a slot is over when all its clients have theirs.
+    fn mark_done(&mut self, slot: SlotId, client: Rank) {
+        let is_open = self.over.get(slot as usize) == Some(&false) && !self.running.contains_key(&slot);
+        if !is_open || !self.schedule.slot(slot).clients.contains(&client) {
+            return;
+        }
+        self.done.insert((slot, client));
+        let clients = self.schedule.slot(slot).clients;
+        if clients.iter().all(|client| self.done.contains(&(slot, *client))) {
+            self.end_slot(slot);
+        }
     }
 
     /// A rank gave a sign of life.
@@ -318,13 +338,9 @@ impl Coordinator {
     }
 
     /// Puts the slots from `first` on into the queues of their members.
-    fn enqueue(&mut self, first: SlotId, is_done: impl Fn(SlotId) -> bool) {
+    fn enqueue(&mut self, first: SlotId) {
         self.over.resize(self.schedule.len(), false);
         for id in first..self.schedule.len() as SlotId {
-            if is_done(id) {
-                self.over[id as usize] = true;
-                continue;
-            }
             self.left += 1;
             for rank in self.schedule.slot(id).members() {
                 self.ranks[rank as usize].queue.push(id);

@@ -1,16 +1,31 @@
 //! Mesh: many hosts measure each other, started by the user's own launcher.
 //!
-//! [`schedule`] computes who measures whom, [`coordinator`] decides when. Both are pure: they take time and randomness
-//! as arguments, open no socket and start no thread, so that tests step 1,000 ranks through a whole run.
+//! [`schedule`] computes which ranks measure each other, [`coordinator`] decides when, [`result`] names what is slow, and
+//! [`follow_up`] repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
+//! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
 
 pub mod coordinator;
+pub mod files;
+pub mod fit;
+pub mod follow_up;
+pub mod launcher;
+pub mod message;
 pub mod pattern;
+pub mod result;
+pub mod row;
 pub mod schedule;
+pub mod settings;
+pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
+pub use fit::{MeshFit, RateSample};
+pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};
+pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
+pub use row::{MeshRow, SlotPlace};
 pub use schedule::{MeshSchedule, MeshSlot, SlotId};
+pub use settings::{MeshCell, MeshSettings};
 
 /// The number of a process in a mesh, from 0.
 pub type Rank = u32;

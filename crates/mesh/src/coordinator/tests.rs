@@ -77,7 +77,7 @@ impl Simulation {
             }
         }
         Simulation {
-            coordinator: Coordinator::new(schedule, limits, |_| false),
+            coordinator: Coordinator::new(schedule, limits),
             engaged: vec![None; natures.len()],
             clients: BTreeMap::new(),
             connected: vec![false; natures.len()],
@@ -96,7 +96,7 @@ impl Simulation {
             assert!(now_ns < 1_000_000 * SECOND, "the mesh waits for ever");
             self.now_ns = now_ns;
             match happening {
-                Happening::Join(rank) => self.connected[rank as usize] = self.coordinator.join(rank, now_ns),
+                Happening::Join(rank) => self.connected[rank as usize] = self.coordinator.join(rank, &[], now_ns),
                 Happening::Disconnect(rank) => {
                     self.leave(rank);
                     self.coordinator.lose(rank, LostRank::Disconnected, now_ns);
@@ -289,9 +289,9 @@ fn slots_at_a_time_are_limited() {
 #[test]
 fn measured_slots_are_not_repeated() {
     let schedule = MeshSchedule::new(4, MeshPattern::Pairs, 1, 3);
-    let mut coordinator = Coordinator::new(schedule, LIMITS, |slot| slot != 5);
+    let mut coordinator = Coordinator::new(schedule, LIMITS);
     for rank in 0..4 {
-        assert!(coordinator.join(rank, 0));
+        assert!(coordinator.join(rank, &[0, 1, 2, 3, 4, 99], 0));
     }
     let client = coordinator.schedule().slot(5).clients[0];
     assert_eq!(coordinator.take_actions(), [Action::Start(client, 5)]);
@@ -301,10 +301,10 @@ fn measured_slots_are_not_repeated() {
 
 #[test]
 fn a_rank_joins_once() {
-    let mut coordinator = Coordinator::new(MeshSchedule::new(2, MeshPattern::Pairs, 1, 3), LIMITS, |_| false);
-    assert!(coordinator.join(1, 0));
-    assert!(!coordinator.join(1, 0));
-    assert!(!coordinator.join(2, 0));
+    let mut coordinator = Coordinator::new(MeshSchedule::new(2, MeshPattern::Pairs, 1, 3), LIMITS);
+    assert!(coordinator.join(1, &[], 0));
+    assert!(!coordinator.join(1, &[], 0));
+    assert!(!coordinator.join(2, &[], 0));
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! Which rank this process is: from flags, or from the variables of the launcher that started it.
+//!
+//! Reads no environment itself: the caller passes a function that looks a variable up.
+
+use thiserror::Error;
+
+use crate::Rank;
+
+/// Variables with the rank of a process, and the launchers that set them. The first one that is set counts: `mpirun`
+/// within a Slurm job sets its own variables in addition to those of Slurm.
+const RANKS: &[(&str, &str)] = &[
+    ("OMPI_COMM_WORLD_RANK", "Open MPI"),
+    ("PMIX_RANK", "PMIx"),
+    ("PMI_RANK", "PMI"),
+    ("SLURM_PROCID", "Slurm"),
+    ("JOB_COMPLETION_INDEX", "a Kubernetes Indexed Job"),
+];
+
+/// Variables with the number of processes, in the same order. PMIx and Kubernetes have none.
+const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "SLURM_NPROCS"];
+
+/// The place of a host in the switches of a Slurm cluster, such as `s0.s4.node7`, and the kinds of its parts.
+const TOPOLOGY: (&str, &str) = ("SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN");
+
+/// The most ranks of a mesh. Its schedule of all pairs would have 8 million slots.
+pub const RANKS_MAX: u32 = 4_096;
+
+/// The place of a process in a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankPlace {
+    /// Its number, from 0.
+    pub rank: Rank,
+    /// The number of ranks.
+    pub size: u32,
+    /// Where the rank was read from.
+    pub source: String,
+}
+
+/// A place that cannot be determined.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RankError {
+    /// There is no rank.
+    #[error(
+        "the rank of this process is unknown: no launcher has set one. Start the command by srun or mpirun, or give \
+         --rank R --size N on each host (pdsh: --rank %n)"
+    )]
+    NoRank,
+    /// There is no size.
+    #[error("the number of processes is unknown: {0} does not set it. Give --size N")]
+    NoSize(String),
+    /// A variable or flag is no number.
+    #[error("{name} is {value:?}, which is not a whole number: give --rank R --size N")]
+    NotANumber {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A rank beyond the size.
+    #[error("rank {rank} is out of range: with --size {size}, ranks are 0 to {}", size.saturating_sub(1))]
+    Range {
+        /// The rank.
+        rank: Rank,
+        /// The size.
+        size: u32,
+    },
+    /// A size that no mesh can have.
+    #[error("{0} ranks are out of range: a mesh has 2 to {RANKS_MAX}")]
+    Size(u32),
+}
+
+/// The place of this process: from the flags `rank` and `size` where they are given, else from variables.
+///
+/// # Errors
+/// [`RankError`] with the next step.
+pub fn place(
+    rank: Option<Rank>,
+    size: Option<u32>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<RankPlace, RankError> {
+    let number = |name: &str| -> Result<Option<u32>, RankError> {
+        let Some(value) = variable(name) else { return Ok(None) };
+        value.trim().parse().map(Some).map_err(|_| RankError::NotANumber { name: name.to_owned(), value })
+    };
+    let first = |names: &[&str]| -> Result<Option<u32>, RankError> {
+        for name in names {
+            if let Some(found) = number(name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    };
+    let (rank, source) = match rank {
+        Some(rank) => (rank, "--rank".to_owned()),
+        None => {
+            let set = RANKS.iter().find(|(name, _)| variable(name).is_some()).ok_or(RankError::NoRank)?;
+            (number(set.0)?.ok_or(RankError::NoRank)?, format!("{} ({})", set.1, set.0))
+        }
+    };
+    let size = match size {
+        Some(size) => size,
+        None => first(SIZES)?.ok_or_else(|| RankError::NoSize(source.clone()))?,
+    };
+    if !(2..=RANKS_MAX).contains(&size) {
+        return Err(RankError::Size(size));
+    }
+    if rank >= size {
+        return Err(RankError::Range { rank, size });
+    }
+    Ok(RankPlace { rank, size, source })
+}
+
+/// The rack of this host by the topology of its Slurm cluster: its switches without the node. `None` without a tree.
+pub fn slurm_rack(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (address, kinds) = (variable(TOPOLOGY.0)?, variable(TOPOLOGY.1)?);
+    let (switches, _node) = address.rsplit_once('.')?;
+    let (of_switches, of_node) = kinds.rsplit_once('.')?;
+    (of_node == "node" && of_switches.starts_with("switch")).then(|| switches.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(flags: (Option<u32>, Option<u32>), variables: &[(&str, &str)]) -> Result<(u32, u32), RankError> {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        place(flags.0, flags.1, variable).map(|place| (place.rank, place.size))
+    }
+
+    #[test]
+    fn launchers_are_recognised() {
+        let none = (None, None);
+        assert_eq!(found(none, &[("SLURM_PROCID", "3"), ("SLURM_NTASKS", "8")]), Ok((3, 8)));
+        let mpi = [
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "2"),
+            ("OMPI_COMM_WORLD_RANK", "5"),
+            ("OMPI_COMM_WORLD_SIZE", "6"),
+        ];
+        assert_eq!(found(none, &mpi), Ok((5, 6)));
+        assert_eq!(found(none, &[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Ok((1, 2)));
+        assert_eq!(found(none, &[("PMIX_RANK", "1"), ("SLURM_NTASKS", "2")]), Ok((1, 2)));
+        assert_eq!(found((None, Some(4)), &[("JOB_COMPLETION_INDEX", "3")]), Ok((3, 4)));
+    }
+
+    #[test]
+    fn flags_come_first() {
+        assert_eq!(found((Some(1), Some(3)), &[("SLURM_PROCID", "7"), ("SLURM_NTASKS", "8")]), Ok((1, 3)));
+    }
+
+    #[test]
+    fn bad_places_are_refused() {
+        assert_eq!(found((None, None), &[]), Err(RankError::NoRank));
+        assert!(matches!(found((Some(0), None), &[]), Err(RankError::NoSize(_))));
+        assert_eq!(found((Some(3), Some(3)), &[]), Err(RankError::Range { rank: 3, size: 3 }));
+        assert_eq!(found((Some(0), Some(1)), &[]), Err(RankError::Size(1)));
+        assert!(matches!(found((None, Some(2)), &[("PMI_RANK", "x")]), Err(RankError::NotANumber { .. })));
+    }
+
+    #[test]
+    fn slurm_racks_are_switches() {
+        let rack = |address: &str, kinds: &str| {
+            slurm_rack(|name| Some(if name == TOPOLOGY.0 { address } else { kinds }.to_owned()))
+        };
+        assert_eq!(rack("s0.s4.node7", "switch.switch.node"), Some("s0.s4".into()));
+        assert_eq!(rack("node7", "node"), None);
+        assert_eq!(slurm_rack(|_| None), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Messages between rank 0 and the other ranks. They travel over an encrypted connection, as JSON.
+
+use std::net::SocketAddr;
+
+use bytegauge_model::Outcome;
+use serde::{Deserialize, Serialize};
+
+use crate::Rank;
+use crate::coordinator::SlotEnd;
+use crate::fit::RateSample;
+use crate::row::SlotPlace;
+use crate::settings::MeshSettings;
+
+/// The version of the connection, in the place where an agent has that of its own messages: a rank that connects to an
+/// agent by mistake learns so at once.
+pub const VERSION: u16 = 0x4d01;
+
+/// The longest message of a rank, bytes.
+pub const TO_RANK_0_MAX: usize = 1 << 20;
+
+/// The longest message of rank 0, bytes.
+pub const TO_RANK_MAX: usize = 8 << 20;
+
+/// A rank introduces itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankHello {
+    /// Its number.
+    pub rank: Rank,
+    /// The number of ranks that it expects.
+    pub size: u32,
+    /// The version of its program.
+    pub program: String,
+    /// The name of its host.
+    pub host: String,
+    /// Its rack, if it has one.
+    pub rack: Option<String>,
+    /// Where its agent listens.
+    pub agent: SocketAddr,
+}
+
+/// A message of a rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToRankZero {
+    /// The first message.
+    Hello(Box<RankHello>),
+    /// Slots of which its file has its part already; the second message, after the welcome.
+    Done(Vec<u32>),
+    /// It is alive.
+    Alive,
+    /// Its part of a slot has ended.
+    Report {
+        /// The slot.
+        slot: u32,
+        /// How it ended.
+        end: SlotEnd,
+        /// The rates that it measured, by option.
+        rates: Vec<(u32, RateSample)>,
+    },
+    /// It leaves because of an error.
+    Leave(String),
+}
+
+/// A message of rank 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToRank {
+    /// The answer to a hello.
+    Welcome(Box<MeshSettings>),
+    /// The rank cannot take part, for this reason.
+    Refused(String),
+    /// Rank 0 is alive.
+    Alive,
+    /// Measure.
+    Start {
+        /// The place of the part.
+        place: SlotPlace,
+        /// The agent of the hub.
+        agent: SocketAddr,
+    },
+    /// Stop measuring.
+    Cancel {
+        /// The slot.
+        slot: u32,
+    },
+    /// Everything is over: finish the file and leave.
+    Finish,
+}
+
+impl From<&SlotEnd> for Outcome {
+    fn from(end: &SlotEnd) -> Outcome {
+        match end {
+            SlotEnd::Measured => Outcome::Measured,
+            SlotEnd::Skipped(reason) => Outcome::Skipped(reason.clone()),
+            SlotEnd::Failed(reason) => Outcome::Failed(reason.clone()),
+        }
+    }
+}

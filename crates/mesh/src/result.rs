@@ -1,0 +1,318 @@
+//! The result of a mesh: which hosts, links and rack pairs are slow, with intervals and few false alarms.
+//!
+//! A host is slow if it is slow with most of its partners; a link is slow if it is slower than both of its hosts
+//! explain; a rack pair is slow if the connections between the racks are slower than those within a rack. "Slow"
+//! means significantly slower than the margin allows. Each kind of claim is controlled by the procedure of Benjamini
+//! and Hochberg, so that the share of false claims among all claims stays below 5 %.
+//!
+//! Pure: takes numbers, returns numbers.
+
+use bytegauge_stats::compare::benjamini_hochberg;
+use bytegauge_stats::quantile::median;
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::Rank;
+use crate::fit::{DirectedPair, MeshFit, RateSample, middle, rack};
+
+/// The share of false claims that is accepted.
+const FALSE_SHARE: f64 = 0.05;
+
+/// Repetitions that a link needs before it is called slow: one slow test may be a disturbance of that moment.
+pub const REPETITIONS_MIN: usize = 3;
+
+/// The standard deviation of a normal sample, divided by its median absolute deviation.
+const NORMAL_BY_MAD: f64 = 1.4826;
+
+/// The standard error of a median, divided by that of a mean, of normal samples.
+const MEDIAN_BY_MEAN: f64 = 1.2533;
+
+/// A difference to the typical rate: shares of it, so −0.5 is half as fast.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateShift {
+    /// The estimate.
+    pub shift: f64,
+    /// The lower end of the 95 % interval.
+    pub low: f64,
+    /// The upper end of the 95 % interval.
+    pub high: f64,
+}
+
+/// A host that is slow with most of its partners.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowHost {
+    /// The host's rank.
+    pub rank: Rank,
+    /// How it sends, if that is slow.
+    pub sends: Option<RateShift>,
+    /// How it receives, if that is slow.
+    pub receives: Option<RateShift>,
+}
+
+/// A direction of a pair that is slower than both hosts explain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowLink {
+    /// The rank that sends.
+    pub sender: Rank,
+    /// The rank that receives.
+    pub receiver: Rank,
+    /// How slow it is, compared with the other links of both hosts.
+    pub shift: RateShift,
+}
+
+/// Two racks between which connections are slower than within racks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowRacks {
+    /// The rack that sends.
+    pub sender: u32,
+    /// The rack that receives.
+    pub receiver: u32,
+    /// How slow they are.
+    pub shift: RateShift,
+}
+
+/// The result of one option of a mesh.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeshResult {
+    /// The effects behind it.
+    pub fit: MeshFit,
+    /// Slow hosts, the slowest first.
+    pub slow_hosts: Vec<SlowHost>,
+    /// Slow links, the slowest first.
+    pub slow_links: Vec<SlowLink>,
+    /// Slow rack pairs, the slowest first.
+    pub slow_racks: Vec<SlowRacks>,
+    /// Pairs that look slow, are not called slow and were not repeated often, the slowest first.
+    pub suspects: Vec<(Rank, Rank)>,
+    /// Hosts that look slow and are not called slow, the slowest first.
+    pub suspect_hosts: Vec<Rank>,
+}
+
+impl MeshResult {
+    /// Judges samples of one option. `racks` has the rack of each rank. Differences below `margin`, a share of the
+    /// typical rate, are never called slow.
+    pub fn of(samples: &[RateSample], racks: &[u32], margin: f64) -> MeshResult {
+        let fit = MeshFit::of(samples, racks);
+        let mut result = MeshResult { fit, ..MeshResult::default() };
+        let Some(noise) = MeshNoise::of(&result.fit) else {
+            result.find_suspects(margin);
+            return result;
+        };
+        let judge = Rules { margin_ln: (1.0 - margin).ln(), noise };
+        result.slow_hosts = judge.hosts(&result.fit);
+        result.slow_links = judge.links(&result.fit);
+        result.slow_racks = judge.racks(&result.fit, racks);
+        result.find_suspects(margin);
+        result
+    }
+
+    /// The typical rate, in the units of the samples.
+    pub fn typical_rate(&self) -> f64 {
+        self.fit.mean.exp()
+    }
+
+    /// Whether nothing is called slow.
+    pub fn is_sound(&self) -> bool {
+        self.slow_hosts.is_empty() && self.slow_links.is_empty() && self.slow_racks.is_empty()
+    }
+
+    fn find_suspects(&mut self, margin: f64) {
+        let below = (1.0 - margin).ln();
+        let is_slow = |pair: &DirectedPair| {
+            self.slow_links.iter().any(|link| (link.sender, link.receiver) == (pair.sender, pair.receiver))
+        };
+        let is_few = |pair: &&DirectedPair| {
+            pair.residual < below && pair.residuals.len() < 2 * REPETITIONS_MIN && !is_slow(pair)
+        };
+        let mut pairs: Vec<&DirectedPair> = self.fit.pairs.iter().filter(is_few).collect();
+        pairs.sort_by(|one, other| one.residual.total_cmp(&other.residual));
+        for pair in pairs {
+            let unordered = (pair.sender.min(pair.receiver), pair.sender.max(pair.receiver));
+            if !self.suspects.contains(&unordered) {
+                self.suspects.push(unordered);
+            }
+        }
+        let effects = self.fit.senders.iter().chain(&self.fit.receivers);
+        let mut hosts: Vec<(Rank, f64)> = effects.map(|(rank, effect)| (*rank, *effect)).collect();
+        hosts.retain(|(rank, effect)| *effect < below && self.slow_hosts.iter().all(|host| host.rank != *rank));
+        hosts.sort_by(|one, other| one.1.total_cmp(&other.1));
+        for (rank, _) in hosts {
+            if !self.suspect_hosts.contains(&rank) {
+                self.suspect_hosts.push(rank);
+            }
+        }
+    }
+}
+
+/// How far rates scatter, on the log scale.
+#[derive(Clone, Copy, Debug)]
+struct MeshNoise {
+    /// Standard deviation of repetitions of one pair.
+    within: f64,
+    /// Standard deviation of the medians of sound pairs.
+    between: f64,
+    /// Degrees of freedom of both together.
+    freedom: f64,
+}
+
+impl MeshNoise {
+    /// `None` if there are too few rates to see any noise.
+    fn of(fit: &MeshFit) -> Option<MeshNoise> {
+        let pairs = fit.pairs.len() as f64;
+        // The mean, and each effect but one of each kind.
+        let parameters = 1 + fit.senders.len().saturating_sub(1) + fit.receivers.len().saturating_sub(1);
+        let between_freedom = (pairs - parameters as f64).max(0.0);
+        let deviations: Vec<f64> = fit
+            .pairs
+            .iter()
+            .filter(|pair| pair.residuals.len() > 1)
+            .flat_map(|pair| {
+                // Deviations from a median of few values are too small (by √((n − 1)/n) for a mean).
+                let n = pair.residuals.len() as f64;
+                pair.residuals.iter().map(move |residual| (residual - pair.residual) * (n / (n - 1.0)).sqrt())
+            })
+            .collect();
+        let within_freedom: f64 = fit.pairs.iter().map(|pair| pair.residuals.len() as f64 - 1.0).sum();
+        let freedom = between_freedom + within_freedom;
+        if freedom < 1.0 {
+            return None;
+        }
+        let within = scale(&deviations);
+        let medians: Vec<f64> = fit.pairs.iter().map(|pair| pair.residual).collect();
+        let spent = if between_freedom > 0.0 { (pairs / between_freedom).sqrt() } else { 1.0 };
+        let repetitions = pairs.max(1.0) / (pairs + within_freedom);
+        let between = (scale(&medians) * spent).max(within * repetitions.sqrt());
+        Some(MeshNoise { within, between, freedom })
+    }
+}
+
+/// A robust standard deviation around 0.
+fn scale(values: &[f64]) -> f64 {
+    let sizes: Vec<f64> = values.iter().map(|value| value.abs()).collect();
+    NORMAL_BY_MAD * median(&sizes).unwrap_or(0.0)
+}
+
+/// The tests behind the result.
+struct Rules {
+    /// The largest difference that is not slow, a negative logarithm.
+    margin_ln: f64,
+    noise: MeshNoise,
+}
+
+/// An estimate with its test.
+struct Tested {
+    shift: RateShift,
+    p: f64,
+}
+
+impl Rules {
+    /// Tests whether an effect is below the margin.
+    fn test(&self, effect: f64, error: f64) -> Tested {
+        // No estimate from finite samples is exact.
+        let error = error.max(1e-9);
+        let student = StudentsT::new(0.0, 1.0, self.noise.freedom).expect("at least one degree of freedom");
+        let reach = student.inverse_cdf(0.975) * error;
+        let share = |ln: f64| ln.exp() - 1.0;
+        let shift = RateShift { shift: share(effect), low: share(effect - reach), high: share(effect + reach) };
+        Tested { shift, p: student.cdf((effect - self.margin_ln) / error) }
+    }
+
+    fn hosts(&self, fit: &MeshFit) -> Vec<SlowHost> {
+        let ranks: Vec<Rank> = fit.senders.keys().chain(fit.receivers.keys()).copied().collect();
+        let last = ranks.iter().copied().max().unwrap_or(0);
+        let mut tests: Vec<(Rank, bool, Tested)> = Vec::new();
+        let by_host = |host: fn(&DirectedPair) -> Rank| {
+            let mut residuals: Vec<Vec<f64>> = vec![Vec::new(); last as usize + 1];
+            for pair in &fit.pairs {
+                residuals[host(pair) as usize].push(pair.residual);
+            }
+            residuals
+        };
+        let (sent, received) = (by_host(|pair| pair.sender), by_host(|pair| pair.receiver));
+        for (effects, residuals, sends) in [(&fit.senders, &sent, true), (&fit.receivers, &received, false)] {
+            for (rank, effect) in effects {
+                tests.push((*rank, sends, self.host(*effect, &residuals[*rank as usize])));
+            }
+        }
+        let p_values: Vec<f64> = tests.iter().map(|(_, _, test)| test.p).collect();
+        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
+        let mut hosts: Vec<SlowHost> = Vec::new();
+        for ((rank, sends, test), _) in tests.into_iter().zip(found).filter(|(_, is_slow)| *is_slow) {
+            let at = hosts.iter().position(|host| host.rank == rank).unwrap_or_else(|| {
+                hosts.push(SlowHost { rank, sends: None, receives: None });
+                hosts.len() - 1
+            });
+            let side = if sends { &mut hosts[at].sends } else { &mut hosts[at].receives };
+            *side = Some(test.shift);
+        }
+        hosts.sort_by(|one, other| one.slowest().total_cmp(&other.slowest()));
+        hosts
+    }
+
+    /// Tests the effect of a host by its residuals with each partner.
+    fn host(&self, effect: f64, residuals: &[f64]) -> Tested {
+        let own = scale(residuals);
+        let error = MEDIAN_BY_MEAN * own.max(self.noise.between) / (residuals.len().max(1) as f64).sqrt();
+        self.test(effect + middle(residuals), error)
+    }
+
+    fn links(&self, fit: &MeshFit) -> Vec<SlowLink> {
+        let test = |pair: &DirectedPair| {
+            let n = pair.residuals.len();
+            if n < REPETITIONS_MIN {
+                return None;
+            }
+            // A disturbance only slows a test down, so the repetitions above the median show whether the link can be faster.
+            let above: f64 = pair.residuals.iter().map(|residual| (residual - pair.residual).max(0.0).powi(2)).sum();
+            let own = (2.0 * above / (n - 1) as f64).sqrt();
+            let error = (own.max(self.noise.within).powi(2) / n as f64 + self.noise.between.powi(2)).sqrt();
+            Some(self.test(pair.residual, error))
+        };
+        let tests: Vec<Option<Tested>> = fit.pairs.iter().map(test).collect();
+        let p_values: Vec<f64> = tests.iter().map(|test| test.as_ref().map_or(1.0, |test| test.p)).collect();
+        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
+        let slow = fit.pairs.iter().zip(tests).zip(found).filter(|(_, is_slow)| *is_slow);
+        let mut links: Vec<SlowLink> = slow
+            .filter_map(|((pair, test), _)| {
+                Some(SlowLink { sender: pair.sender, receiver: pair.receiver, shift: test?.shift })
+            })
+            .collect();
+        links.sort_by(|one, other| one.shift.shift.total_cmp(&other.shift.shift));
+        links
+    }
+
+    fn racks(&self, fit: &MeshFit, racks: &[u32]) -> Vec<SlowRacks> {
+        let within: Vec<f64> =
+            fit.rack_pairs.iter().filter(|((from, to), _)| from == to).map(|(_, effect)| *effect).collect();
+        let all: Vec<f64> = fit.rack_pairs.values().copied().collect();
+        let base = median(if within.is_empty() { &all } else { &within }).unwrap_or(0.0);
+        let across = || fit.rack_pairs.iter().filter(|((from, to), _)| from != to);
+        let tests: Vec<Tested> = across()
+            .map(|((from, to), effect)| {
+                let hosts = |wanted: u32| fit.senders.keys().filter(|rank| rack(racks, **rank) == wanted).count();
+                // Connections of one host are not independent of each other.
+                let independent = hosts(*from).min(hosts(*to)).max(1) as f64;
+                self.test(effect - base, MEDIAN_BY_MEAN * self.noise.between / independent.sqrt())
+            })
+            .collect();
+        let p_values: Vec<f64> = tests.iter().map(|test| test.p).collect();
+        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
+        let slow = across().zip(tests).zip(found).filter(|(_, is_slow)| *is_slow);
+        let mut slow: Vec<SlowRacks> = slow
+            .map(|(((racks, _), test), _)| SlowRacks { sender: racks.0, receiver: racks.1, shift: test.shift })
+            .collect();
+        slow.sort_by(|one, other| one.shift.shift.total_cmp(&other.shift.shift));
+        slow
+    }
+}
+
+impl SlowHost {
+    /// Its larger difference.
+    pub fn slowest(&self) -> f64 {
+        let both = [&self.sends, &self.receives];
+        both.into_iter().flatten().map(|shift| shift.shift).fold(0.0, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The rows of a mesh: one for each trial, and one for each part of a slot that was not measured.
+
+use bytegauge_model::{EndReport, EndRole, Outcome, Trial};
+use serde::{Deserialize, Serialize};
+
+use crate::Rank;
+use crate::fit::RateSample;
+
+/// One trial between two ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeshRow {
+    /// The replicate, from 0. Repetitions of suspects continue the count.
+    pub replicate: u32,
+    /// The round.
+    pub round: u32,
+    /// The position of the slot in the schedule.
+    pub slot: u32,
+    /// The rank whose agent served the slot.
+    pub hub: Rank,
+    /// The rank that measured.
+    pub client: Rank,
+    /// Clients of the slot at the same time.
+    pub clients: u32,
+    /// The option, by its position in the settings; `None` in a row of a part that was not measured at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<u32>,
+    /// The rank that sent or called; `None` in a row of a part that was not measured at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Rank>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The begin by the clock of the client, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// Length of the measured window, nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub window_ns: u64,
+    /// Bytes that arrived within it; of calls, bytes in both directions at the client.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
+    /// Calls that were completed within it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    /// Bytes or calls per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// CPU time of the sender's end in the window, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_cpu_ns: Option<u64>,
+    /// CPU time of the receiver's end in the window, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_cpu_ns: Option<u64>,
+    /// Retransmitted segments of all flows, by the sender's kernel (`TCP_INFO`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// The smallest round-trip time of all flows, by the sender's kernel (`TCP_INFO`), microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_us: Option<u64>,
+    /// Time in which the receiver's window was the limit, all flows, microseconds (`TCP_INFO`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwnd_limited_us: Option<u64>,
+    /// Time in which the send buffer was the limit, all flows, microseconds (`TCP_INFO`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sndbuf_limited_us: Option<u64>,
+    /// Times of the calls (HdrHistogram V2, base64, nanoseconds).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<String>,
+}
+
+/// The place of a row in a mesh, without its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotPlace {
+    /// The replicate.
+    pub replicate: u32,
+    /// The round.
+    pub round: u32,
+    /// The slot.
+    pub slot: u32,
+    /// The rank whose agent serves.
+    pub hub: Rank,
+    /// The rank that measures.
+    pub client: Rank,
+    /// Clients of the slot.
+    pub clients: u32,
+}
+
+impl MeshRow {
+    /// A row without numbers.
+    pub fn without_numbers(place: SlotPlace, outcome: Outcome, started_unix_ns: u64) -> MeshRow {
+        let SlotPlace { replicate, round, slot, hub, client, clients } = place;
+        MeshRow {
+            replicate,
+            round,
+            slot,
+            hub,
+            client,
+            clients,
+            option: None,
+            sender: None,
+            outcome,
+            started_unix_ns,
+            window_ns: 0,
+            bytes: 0,
+            calls: 0,
+            rate: None,
+            sender_cpu_ns: None,
+            receiver_cpu_ns: None,
+            retransmits: None,
+            min_rtt_us: None,
+            rwnd_limited_us: None,
+            sndbuf_limited_us: None,
+            latency: None,
+        }
+    }
+
+    /// The row of a trial of an option, in which `sender` sent or called.
+    pub fn of(place: SlotPlace, option: u32, sender: Rank, trial: &Trial) -> MeshRow {
+        let end = |roles: [EndRole; 2]| roles.into_iter().find_map(|role| trial.end(role));
+        let (sending, receiving) = (end([EndRole::Source, EndRole::Client]), end([EndRole::Sink, EndRole::Server]));
+        let tcp = || sending.into_iter().flat_map(|end| &end.flows).filter_map(|flow| flow.tcp.as_ref());
+        let row = MeshRow::without_numbers(place, trial.outcome.clone(), trial.started_unix_ns);
+        MeshRow {
+            option: Some(option),
+            sender: Some(sender),
+            window_ns: trial.wall_ns,
+            bytes: trial.bytes,
+            calls: trial.calls,
+            rate: trial.rate(),
+            sender_cpu_ns: sending.map(EndReport::cpu_time_ns),
+            receiver_cpu_ns: receiving.map(EndReport::cpu_time_ns),
+            retransmits: total(tcp().map(|tcp| tcp.retransmits)),
+            min_rtt_us: tcp().filter_map(|tcp| tcp.min_rtt_us).min(),
+            rwnd_limited_us: total(tcp().map(|tcp| tcp.rwnd_limited_us)),
+            sndbuf_limited_us: total(tcp().map(|tcp| tcp.sndbuf_limited_us)),
+            latency: trial.client().and_then(|call| call.total.as_ref()).map(|histogram| histogram.0.clone()),
+            ..row
+        }
+    }
+
+    /// The rank that received or served.
+    pub fn receiver(&self) -> Option<Rank> {
+        let sender = self.sender?;
+        Some(if sender == self.client { self.hub } else { self.client })
+    }
+
+    /// The rate as a sample of its option; `None` if it was not measured.
+    pub fn sample(&self) -> Option<RateSample> {
+        let rate = self.rate.filter(|rate| *rate > 0.0 && self.outcome == Outcome::Measured)?;
+        Some(RateSample { sender: self.sender?, receiver: self.receiver()?, ln_rate: rate.ln() })
+    }
+}
+
+/// The sum of the numbers that are there; `None` if there is none.
+fn total(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    numbers.flatten().fold(None, |sum: Option<u64>, number| Some(sum.unwrap_or(0).saturating_add(number)))
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

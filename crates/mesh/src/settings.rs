@@ -1,0 +1,104 @@
+//! The settings of a mesh: rank 0 sends them to all ranks, and its file keeps them.
+
+use bytegauge_model::{Cell, Direction, Ends, Spec, Workload};
+use serde::{Deserialize, Serialize};
+
+use crate::pattern::MeshPattern;
+
+/// The format of the files and of the messages. A rank with another one is refused.
+pub const FORMAT: u32 = 1;
+
+/// One option in one direction, as seen from the client of a slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeshCell {
+    /// The position of its option in [`MeshSettings::options`].
+    pub option: u32,
+    /// Whether the client sends or calls (`to` the hub), or the hub does (`from`).
+    pub direction: Direction,
+    /// Its levels. The far host is a placeholder that each visit replaces.
+    pub cell: Cell,
+}
+
+/// Everything that all ranks of a mesh have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeshSettings {
+    /// The format, [`FORMAT`].
+    pub format: u32,
+    /// A random number that distinguishes this run.
+    pub run: u64,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// Which ranks measure each other.
+    pub pattern: MeshPattern,
+    /// Repetitions of the pattern.
+    pub replicates: u32,
+    /// The most slots at the same time; `None` for all.
+    pub concurrent: Option<u32>,
+    /// Seed of the schedule and of every random order.
+    pub seed: u64,
+    /// The kind of traffic.
+    pub workload: Workload,
+    /// Warm-up of each trial, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of each trial, nanoseconds.
+    pub window_ns: u64,
+    /// Threads or processes.
+    pub ends: Ends,
+    /// Differences below this share of the typical rate are never called slow.
+    pub margin: f64,
+    /// Whether suspects are repeated after the pattern.
+    pub follow_up: bool,
+    /// The options that are compared, by name.
+    pub options: Vec<String>,
+    /// Every option in every direction.
+    pub cells: Vec<MeshCell>,
+}
+
+impl MeshSettings {
+    /// Whether results of both settings may be pooled: everything but the run is the same.
+    pub fn is_same_test(&self, other: &MeshSettings) -> bool {
+        MeshSettings { run: 0, ..self.clone() } == MeshSettings { run: 0, ..other.clone() }
+    }
+
+    /// The expected time of one slot, nanoseconds: its trials, with 150 ms of set-up each.
+    pub fn slot_ns(&self) -> u64 {
+        const SETUP_NS: u64 = 150_000_000;
+        let trial = |cell: &MeshCell| {
+            let window_ns = cell.cell.factors.duration().unwrap_or(self.window_ns);
+            self.warmup_ns.saturating_add(window_ns).saturating_add(SETUP_NS)
+        };
+        self.cells.iter().map(trial).fold(0, u64::saturating_add)
+    }
+
+    /// Sets the options from cells of a plan: cells that differ in their direction alone are one option.
+    pub fn set_cells(&mut self, cells: Vec<Cell>) {
+        let (mut levels, mut own): (Vec<Spec>, Vec<MeshCell>) = (Vec::new(), Vec::new());
+        for cell in cells {
+            let direction = cell.factors.direction().unwrap_or_default();
+            let mut option = cell.factors.clone();
+            option.retain(|name| name != "direction" && name != "host");
+            let at = levels.iter().position(|known| *known == option).unwrap_or_else(|| {
+                levels.push(option);
+                levels.len() - 1
+            });
+            own.push(MeshCell { option: at as u32, direction, cell });
+        }
+        self.options = names(&levels);
+        self.cells = own;
+    }
+}
+
+/// Names of options by the levels in which they differ.
+fn names(options: &[Spec]) -> Vec<String> {
+    let Some(first) = options.first() else { return Vec::new() };
+    let differ = |name: &str| options.iter().any(|option| option.get(name) != first.get(name));
+    let name = |option: &Spec| {
+        let parts: Vec<String> = option
+            .present()
+            .filter(|(factor, _)| differ(factor.name))
+            .map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level)))
+            .collect();
+        if parts.is_empty() { "all".to_owned() } else { parts.join(", ") }
+    };
+    options.iter().map(name).collect()
+}

@@ -1,0 +1,137 @@
+//! The summary of the files of a mesh: counts, reasons of missing parts, and the result of each option.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytegauge_model::Outcome;
+
+use crate::Rank;
+use crate::files::MeshData;
+use crate::fit::RateSample;
+use crate::result::MeshResult;
+use crate::schedule::MeshSchedule;
+
+/// Everything that a screen or a page shows of a mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeshSummary {
+    /// The result of each option, in the order of the settings.
+    pub results: Vec<MeshResult>,
+    /// Parts of slots that the schedule has, with repetitions of suspects.
+    pub parts: usize,
+    /// Parts of which at least one trial was measured.
+    pub measured: usize,
+    /// Trials that were measured.
+    pub trials: usize,
+    /// Parts without a measured trial: how many, by reason, the most frequent first.
+    pub missing: Vec<(String, usize)>,
+    /// Ranks that have no file.
+    pub absent: Vec<Rank>,
+    /// Racks by number; empty without racks.
+    pub racks: Vec<String>,
+    /// By hub, the rates of its clients at the same time: the mean of their sums, by option. Empty for pairs.
+    pub hub_rates: Vec<BTreeMap<Rank, f64>>,
+    /// From the first trial to the end of the last one, nanoseconds, by the clocks of the hosts.
+    pub span_ns: u64,
+}
+
+impl MeshSummary {
+    /// Summarises the files of a directory.
+    pub fn of(data: &MeshData) -> MeshSummary {
+        let settings = &data.settings;
+        let absent: Vec<Rank> = (0..settings.ranks).filter(|rank| !data.hosts.contains_key(rank)).collect();
+        let (numbers, racks) = racks(data);
+        let mut samples: Vec<Vec<RateSample>> = vec![Vec::new(); settings.options.len()];
+        for row in &data.rows {
+            let Some((option, sample)) = row.option.zip(row.sample()) else { continue };
+            if let Some(samples) = samples.get_mut(option as usize) {
+                samples.push(sample);
+            }
+        }
+        let results = match settings.pattern.has_hub() {
+            true => Vec::new(),
+            false => samples.iter().map(|samples| MeshResult::of(samples, &numbers, settings.margin)).collect(),
+        };
+        let measured: BTreeSet<(u32, Rank)> =
+            data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| (row.slot, row.client)).collect();
+        let (parts, missing) = missing(data, &measured);
+        MeshSummary {
+            results,
+            parts,
+            measured: measured.len(),
+            trials: samples.iter().map(Vec::len).sum(),
+            missing,
+            absent,
+            racks,
+            hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
+            span_ns: span_ns(data),
+        }
+    }
+}
+
+/// The number of each rank's rack, and the names of the racks by number; no names if no rank has a rack.
+fn racks(data: &MeshData) -> (Vec<u32>, Vec<String>) {
+    let rack = |rank| data.hosts.get(&rank).and_then(|hello| hello.rack.clone()).unwrap_or_default();
+    let mut names: Vec<String> = (0..data.settings.ranks).map(rack).collect();
+    let of_rank = names.clone();
+    names.sort();
+    names.dedup();
+    let number = |name: &String| names.binary_search(name).unwrap_or(0) as u32;
+    let numbers = of_rank.iter().map(number).collect();
+    let has_racks = names.iter().any(|name| !name.is_empty());
+    (numbers, if has_racks { names } else { Vec::new() })
+}
+
+/// The number of parts, and those without numbers by reason.
+fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(String, usize)>) {
+    let settings = &data.settings;
+    let schedule = MeshSchedule::new(settings.ranks, settings.pattern, settings.replicates, settings.seed);
+    let mut parts: BTreeSet<(u32, Rank)> = BTreeSet::new();
+    for (id, slot) in schedule.slots() {
+        parts.extend(slot.clients.iter().map(|client| (id, *client)));
+    }
+    // Repetitions of suspects are in the files alone.
+    parts.extend(data.rows.iter().map(|row| (row.slot, row.client)));
+    let reasons: BTreeMap<(u32, Rank), &str> =
+        data.rows.iter().filter_map(|row| Some(((row.slot, row.client), row.outcome.reason()?))).collect();
+    let mut missing: BTreeMap<String, usize> = BTreeMap::new();
+    for part in parts.difference(measured) {
+        let reason = match reasons.get(part) {
+            Some(reason) => (*reason).to_owned(),
+            None if !data.hosts.contains_key(&part.1) => format!("the file of rank {} is not here", part.1),
+            None if data.unfinished.contains(&part.1) => format!("the file of rank {} is not finished", part.1),
+            None => format!("rank {} has no result of it", part.1),
+        };
+        *missing.entry(reason).or_default() += 1;
+    }
+    let mut missing: Vec<(String, usize)> = missing.into_iter().collect();
+    missing.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    (parts.len(), missing)
+}
+
+/// The mean of the sums of the rates at each hub, by option. Slots of which a client is missing do not count.
+fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
+    let mut slots: BTreeMap<(usize, u32), (Rank, u32, u32, f64)> = BTreeMap::new();
+    for row in &data.rows {
+        let (Some(option), Some(rate)) = (row.option, row.rate) else { continue };
+        let slot = slots.entry((option as usize, row.slot)).or_insert((row.hub, row.clients, 0, 0.0));
+        slot.2 += 1;
+        slot.3 += rate;
+    }
+    let mut hubs: Vec<BTreeMap<Rank, (f64, f64)>> = vec![BTreeMap::new(); data.settings.options.len()];
+    for ((option, _), (hub, clients, reported, sum)) in slots {
+        if clients == reported
+            && let Some(hubs) = hubs.get_mut(option)
+        {
+            let (sums, count) = hubs.entry(hub).or_insert((0.0, 0.0));
+            *sums += sum;
+            *count += 1.0;
+        }
+    }
+    hubs.into_iter().map(|hubs| hubs.into_iter().map(|(hub, (sum, count))| (hub, sum / count)).collect()).collect()
+}
+
+fn span_ns(data: &MeshData) -> u64 {
+    let measured = || data.rows.iter().filter(|row| row.outcome == Outcome::Measured);
+    let first = measured().map(|row| row.started_unix_ns).min().unwrap_or(0);
+    let last = measured().map(|row| row.started_unix_ns + row.window_ns).max().unwrap_or(0);
+    last.saturating_sub(first)
+}
