@@ -18,7 +18,6 @@ const STILL_SHARED: &[&str] = &[
     "Ask",
     "Asked",
     "Bench",
-    "Between",
     "Buffer",
     "Call",
     "Called",

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Level, Outcome, RunningRelay, Trial};
+use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial, Workload};
 use bytegauge_plan::{order, pace};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, Plant, Setup, Task, TaskSetup, relay};
+use bytegauge_traffic::{Cast, Plant, Setup, relay};
 
 use crate::event::Event;
 use crate::knee;
@@ -50,9 +50,6 @@ const SERIES_FROM_NS: u64 = 1_000_000_000;
 
 /// A rest looks so often whether the user wants to stop, nanoseconds.
 const REST_STEP_NS: u64 = 20_000_000;
-
-/// How long a run may take where no level says.
-const RUN_TIMEOUT_NS: u64 = 60_000_000_000;
 
 impl Run<'_> {
     /// Visits the cells once, in random order, records the block, and learns what it took. `false` if interrupted: its trials
@@ -144,10 +141,8 @@ impl Run<'_> {
         let cast = self.cast.get_or_insert_with(|| {
             Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
         });
-        let measured = match (&slo, &setup.task) {
-            (Some(slo), Task::Call(call)) => {
-                knee::measure(cast, &setup.clone().with(call.clone()), slo, stop, &mut self.watch)
-            }
+        let measured = match (&slo, setup.workload()) {
+            (Some(slo), Workload::Call) => knee::measure(cast, &setup, slo, stop, &mut self.watch),
             _ => trial::measure(cast, &setup, stop, &mut self.watch),
         };
         let Some(mut measured) = measured else {
@@ -166,7 +161,7 @@ impl Run<'_> {
             self.cast = None;
         }
         // What goes on where a relay is that is at an agent on this very machine is counted already.
-        let relay_host = setup.path().and_then(|path| path.far?.relay);
+        let relay_host = setup.far.and_then(|far| far.relay);
         let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
         if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
             && self.options.links.iter().any(is_here)
@@ -259,15 +254,13 @@ impl Run<'_> {
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
-            let timeout_ns = cell.factors.run_timeout().unwrap_or(RUN_TIMEOUT_NS);
-            let run = TaskSetup::of(task, cell.factors.value().unwrap_or(&Level::Absent), timeout_ns)?;
-            return Ok(Setup { cpus, ..Setup::to(Task::Check(run)) });
+            return Ok(Setup { cpus, ..Setup::of_program(&cell.factors, task) });
         }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;
         let seed = self.plan.seed ^ block;
         let mut setup = Setup::of(&cell.factors)?;
-        if let Some(far) = setup.path_mut().and_then(|path| path.far.as_mut()) {
+        if let Some(far) = setup.far.as_mut() {
             far.ticket = Ticket::fresh()?;
         }
         Ok(Setup { warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, ..setup })

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::call_rate;
-use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, Outcome, Probe, Slo};
+use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, OrMax, Outcome, Probe, Slo};
 use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::Recorded;
-use bytegauge_traffic::{CallSetup, Cast, Setup};
+use bytegauge_traffic::{Cast, Setup};
 
 use crate::surroundings::Watch;
 use crate::trial::{self, Measured};
@@ -26,12 +26,12 @@ const CHANCE: f64 = 3.0;
 /// Searches once. `None` if `stop` was set meanwhile.
 pub(crate) fn measure(
     cast: &mut Cast,
-    setup: &Setup<CallSetup>,
+    setup: &Setup,
     slo: &Slo,
     stop: &AtomicBool,
     watch: &mut Watch,
 ) -> Option<Measured> {
-    let closed = trial::measure(cast, &setup.any(), stop, watch)?;
+    let closed = trial::measure(cast, setup, stop, watch)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -49,7 +49,7 @@ pub(crate) fn measure(
             too_slow_at = Some(offered);
             break;
         }
-        let measured = trial::measure(cast, &step.any(), stop, watch)?;
+        let measured = trial::measure(cast, &step, stop, watch)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
@@ -76,21 +76,21 @@ pub(crate) fn measure(
 
 /// The same path with calls offered at a rate, for as long as the objective needs. The closed loop has shown that the
 /// engines run in their modes; at a low rate, where no two requests wait at once, none of them can.
-fn step(setup: &Setup<CallSetup>, slo: &Slo, offered: u64) -> Setup<CallSetup> {
+fn step(setup: &Setup, slo: &Slo, offered: u64) -> Setup {
     let mut step = setup.clone();
     step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
-    step.task.rate = Some(offered);
-    step.task.modes_are_shown = true;
+    step.spec.call_rate = Some(OrMax::Is(offered));
+    step.modes_are_shown = true;
     step
 }
 
 /// A probe of an offered rate, and whether it kept the objective.
-fn judged(report: &CallReport, offered: u64, step: &Setup<CallSetup>, slo: &Slo) -> Probe {
+fn judged(report: &CallReport, offered: u64, step: &Setup, slo: &Slo) -> Probe {
     let probe = probe(report, Some(offered), slo);
     // A call that failed took too long, however soon it did.
     let all = probe.calls.max(1) as f64 + lost(report) as f64;
     let in_time = all - probe.late as f64 >= slo.share * all;
-    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, step.task.arrivals, slo);
+    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, step.arrivals(), slo);
     Probe { kept, ..probe }
 }
 

@@ -73,7 +73,7 @@ impl Run<'_> {
 
     /// The link of a trial whose agent does not answer.
     fn lost_link(&self, setup: &Setup) -> Option<Arc<Link>> {
-        let far = setup.path()?.far?;
+        let far = setup.far?;
         let takes_part = |link: &&Arc<Link>| [far.end.map(|(agent, _)| agent), far.relay].contains(&Some(link.agent()));
         self.options.links.iter().filter(takes_part).find(|link| !link.answers()).cloned()
     }

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndReports, EndRole, Engine, MachineUse, Outcome, Side};
+use bytegauge_model::{EndReport, EndReports, EndRole, Engine, MachineUse, Outcome, RelayChoice, Side, Workload};
 use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Address, Between, Cast, Channel, Command, Reply, Setup, Task};
+use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
 
 use crate::surroundings::Watch;
 
@@ -81,8 +81,8 @@ impl Measured {
 pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
-    let (far, link) = setup.path().map_or((None, None), |path| (path.far, path.link));
-    if let Err(fault) = cast.joined(far, link, setup.seed) {
+    let link = setup.link();
+    if let Err(fault) = cast.joined(setup.far, link, setup.seed) {
         return Some(Measured::nothing(fault.outcome()));
     }
     if let Err(outcome) = script.open(setup, cast, patience) {
@@ -103,7 +103,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     script.collect_late(cast, patience, &mut answers);
     let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(setup, &answers));
     let outcome = match answers.came_to_nobody() {
-        true => relay::forwards_elsewhere(setup.path(), outcome),
+        true => relay::forwards_elsewhere(setup, outcome),
         false => outcome,
     };
     let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
@@ -113,11 +113,11 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
 
 /// The outcome of a trial in which no end had trouble of its own.
 fn judge(setup: &Setup, answers: &Answers) -> Outcome {
-    match &setup.task {
-        Task::Stream(stream) => stream::judge(stream, setup.verify, answers),
-        Task::Call(call) => call::judge(call, answers),
-        Task::Ring(ring) => ring::judge(ring, answers),
-        Task::Check(_) => task::judge(answers),
+    match setup.workload() {
+        Workload::Stream => stream::judge(setup, answers),
+        Workload::Call => call::judge(setup, answers),
+        Workload::Ring => ring::judge(setup, answers),
+        Workload::Check => task::judge(answers),
     }
 }
 
@@ -147,17 +147,17 @@ struct Script {
 
 impl Script {
     fn of(setup: &Setup) -> Script {
-        let script = match &setup.task {
-            Task::Stream(stream) => stream::script(setup, stream),
-            Task::Call(call) => call::script(setup, call),
-            Task::Ring(_) => Script::alone(EndRole::Ring),
-            Task::Check(run) => Script { longer_ns: run.patience_ns(), ..Script::alone(EndRole::Command) },
+        let script = match setup.workload() {
+            Workload::Stream => stream::script(setup),
+            Workload::Call => call::script(setup),
+            Workload::Ring => Script::alone(EndRole::Ring),
+            Workload::Check => Script { longer_ns: setup.programs_ns(), ..Script::alone(EndRole::Command) },
         };
-        let between = setup.path().and_then(|path| path.relay.as_ref());
-        let relay_is_program = matches!(between, Some(Between::Program(_) | Between::Running(_)));
+        let relay = setup.relay();
+        let relay_is_program = relay.is_some_and(|relay| relay.method().is_none());
         // Between an end that is alone and nobody there is nothing to pass on.
         let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
-        Script { relayed: between.is_some() && joins, relay_is_program, ..script }
+        Script { relayed: relay.is_some() && joins, relay_is_program, ..script }
     }
 
     /// An end that nobody else connects to.
@@ -214,7 +214,7 @@ impl Script {
             opened.map_err(|outcome| self.explained(cast, patience, outcome))?;
         }
         let prepared = prepares.map_or(Ok(()), |role| ready(cast.end(role)?));
-        prepared.map_err(|outcome| relay::forwards_elsewhere(setup.path(), self.explained(cast, patience, outcome)))
+        prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(cast, patience, outcome)))
     }
 
     /// Why nobody can connect, or nobody comes, the relay or the server may know.
@@ -280,12 +280,10 @@ impl Script {
 /// Tells an end to prepare, on its host. A relay that runs already says where the end behind it listens.
 fn prepare(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), ChannelError> {
     let mut setup = setup.clone();
-    if let Some(path) = setup.path_mut() {
-        path.host = match &path.relay {
-            Some(Between::Running(relay)) if role.is_connected_to() => Host::listening_at(relay.upstream),
-            _ => end.host(),
-        };
-    }
+    setup.host = match setup.relay().and_then(RelayChoice::running) {
+        Some(relay) if role.is_connected_to() => Host::listening_at(relay.upstream),
+        _ => end.host(),
+    };
     end.send(Command::Open(role, Box::new(setup), address))
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport};
+use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, Workload};
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{CallSetup, Cast, Channel, Plant, Setup};
+use bytegauge_traffic::{Cast, Channel, Plant, Setup};
 
 /// A trial that nobody waits for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
@@ -55,10 +55,10 @@ fn servers() -> impl Iterator<Item = Engine> {
     })
 }
 
-fn setup() -> Setup<CallSetup> {
+fn setup() -> Setup {
     let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 64.into()), ("flows", 3.into())];
-    let levels = Spec::from(levels);
-    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
+    let levels = Spec::from(levels).said_of(Workload::Call);
+    let mut setup = Setup::of(&levels).unwrap();
     setup.window_ns = 30_000_000;
     setup
 }
@@ -73,11 +73,11 @@ fn calls(measured: &Measured, role: EndRole) -> CallReport {
 
 fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut setup = setup();
-    setup.task.competing_flows = 2;
+    setup.spec.competing_flows = Some(2);
     let mut cast = cast(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
             let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
@@ -96,10 +96,10 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
 }
 
 /// Measures, and panics where that takes as long as if nobody had died.
-fn soon(mut cast: Cast, setup: Setup<CallSetup>) -> Measured {
+fn soon(mut cast: Cast, setup: Setup) -> Measured {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut cast, &setup.any(), &AtomicBool::new(false), &mut Watch::open()).unwrap();
+        let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
         tell.send(measured).expect("somebody waits for it");
     });
     told.recv_timeout(PATIENCE).expect("whoever is left waits for nobody")
@@ -116,7 +116,7 @@ fn a_server_that_dies_of_itself_is_noticed() {
 /// A long trial of which one end is killed, and what the other one had completed by then.
 fn killed(dead: EndRole, server: Engine) -> (Measured, CallReport) {
     let mut setup = Setup { window_ns: AN_HOUR_NS, ..setup() };
-    setup.task.server_engine = server;
+    setup.spec.server_engine = Some(server);
     let mut tries = PAUSES.into_iter().map(|pause| {
         let mut cast = cast(Ends::Processes);
         let victim = cast.end(dead).unwrap().process_id().unwrap().to_string();

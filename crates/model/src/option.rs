@@ -214,38 +214,25 @@ macro_rules! options {
 
 with_options! { options {} {} }
 
-/// The factor that says on whose socket `SO_RCVBUF` is set.
-const RCVBUF_ON: &str = "rcvbuf_on";
-
 /// Where the receive buffer is set decides whether it binds: the window scale is settled in the handshake (tcp(7)).
 fn rcvbuf_sites(spec: &Spec) -> Sites {
     match spec.rcvbuf_on() {
+        // No other socket is ours.
+        _ if spec.connect().is_some() => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
         _ => (&[Setter::Sink, Setter::Server], When::Early),
     }
 }
 
-/// Of a cell's levels those that ask for an option, and what says where it is set.
-pub fn requested(levels: &Spec) -> Spec {
-    let mut asked = Spec::default();
-    for name in OPTIONS.iter().map(|row| row.factor).chain([RCVBUF_ON]) {
-        let level = levels.get(name);
-        if level != Level::Absent && !level.is_auto() {
-            asked.set(name, level);
-        }
-    }
-    if levels.connect().is_some() {
-        // No other socket is ours.
-        asked.set(RCVBUF_ON, Level::Name("client".into()));
-    }
-    asked
+/// The level that asks for an option; `None` where a spec leaves the option to the system.
+pub fn asked(spec: &Spec, row: &OptionRow) -> Option<Level> {
+    Some(spec.get(row.factor)).filter(|level| *level != Level::Absent && !level.is_auto())
 }
 
 /// A sentence for each option of a cell that cannot have an effect on its path.
 pub fn without_effect(spec: &Spec) -> impl Iterator<Item = String> {
-    let asked = requested(spec);
-    OPTIONS.iter().filter(move |row| asked.get(row.factor) != Level::Absent).filter_map(|row| {
+    OPTIONS.iter().filter(|row| asked(spec, row).is_some()).filter_map(|row| {
         let why = (row.no_effect)(spec)?;
         Some(format!("--{}: {} has no effect here: {why}", row.factor.replace('_', "-"), row.name))
     })
@@ -358,11 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_requested() {
-        let asked = requested(&levels(&[("sndbuf", "64K"), ("rcvbuf", "auto"), ("nodelay", "off"), ("flows", "7")]));
-        assert_eq!(asked, levels(&[("sndbuf", "64K"), ("nodelay", "off")]));
-        let foreign = requested(&levels(&[("rcvbuf", "64K"), ("connect", "127.0.0.1:7")]));
-        assert_eq!(foreign, levels(&[("rcvbuf", "64K"), ("rcvbuf_on", "client")]));
+    fn auto_asks_for_nothing() {
+        let levels = levels(&[("sndbuf", "64K"), ("rcvbuf", "auto"), ("nodelay", "off")]);
+        let asks = OPTIONS.iter().filter(|row| asked(&levels, row).is_some()).map(|row| row.factor);
+        assert_eq!(asks.collect::<Vec<_>>(), ["sndbuf", "nodelay"]);
     }
 
     #[test]
@@ -371,6 +357,7 @@ mod tests {
         assert_eq!(sites(&[]), (&[Setter::Sink, Setter::Server][..], When::Early));
         assert_eq!(sites(&[("rcvbuf_on", "accepted")]), (&[Setter::Server][..], When::Accepted));
         assert_eq!(sites(&[("rcvbuf_on", "client")]), (&[Setter::Client][..], When::Early));
+        assert_eq!(sites(&[("connect", "127.0.0.1:7")]), (&[Setter::Client][..], When::Early));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::address::{Address, Host};
 use crate::setup::Setup;
 
 /// The version of what ends are told and answer. An end of another one is not spoken to.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// What an end says before it is told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

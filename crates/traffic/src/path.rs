@@ -1,80 +1,15 @@
-//! What a path is set to, whatever is said over it.
+//! A path over several hosts: who is at which agent, and what connections show there.
 
 use std::net::{IpAddr, SocketAddr};
 
-use bytegauge_model::{EmulatedLink, EndRole, FdTable, Place, Side, Spec, Transport, Work, option};
+use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::address::{Address, Host};
 use crate::fault::Fault;
-use crate::relay::Between;
+use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 
-/// What a path is, whatever is said over it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PathSetup {
-    /// How the ends are joined.
-    pub transport: Transport,
-    /// Parallel flows.
-    pub flows: usize,
-    /// Buffer of a read, bytes.
-    pub read_size: usize,
-    /// Work per read.
-    pub work: Work,
-    /// Private state touched per read, bytes.
-    pub walk: usize,
-    /// Pause between two writes, or two calls, nanoseconds.
-    pub think_ns: u64,
-    /// Who uses the descriptor table of each measured thread.
-    #[serde(default)]
-    pub fd_table: FdTable,
-    /// The options to request, by their factors ([`option::OPTIONS`]).
-    pub options: Spec,
-    /// The host of the end that this is sent to: where it binds its sockets.
-    #[serde(default)]
-    pub host: Host,
-    /// Where a server listens that is not ours: then only the end that writes or calls is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Address>,
-    /// Who is on another host, where somebody is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub far: Option<FarPath>,
-    /// The emulated link between the ends, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<EmulatedLink>,
-    /// How what is said is passed on, where a relay stands between the ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relay: Option<Between>,
-}
-
-impl PathSetup {
-    /// Resolves a cell's levels.
-    ///
-    /// # Errors
-    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub(crate) fn of(levels: &Spec, read_size: usize) -> Result<PathSetup, Fault> {
-        let foreign = levels.connect().map(Address::of).transpose()?;
-        let relay = Between::of(levels);
-        Ok(PathSetup {
-            transport: levels
-                .transport()
-                .cloned()
-                .ok_or_else(|| Fault::Impossible("a cell without a known transport".into()))?,
-            flows: levels.flows().unwrap_or(1) as usize,
-            read_size,
-            work: levels.work().unwrap_or_default(),
-            walk: levels.working_set().unwrap_or(0) as usize,
-            think_ns: levels.think_time().unwrap_or(0),
-            fd_table: levels.fd_table().unwrap_or_default(),
-            options: option::requested(levels),
-            host: Host::default(),
-            foreign,
-            far: FarPath::of(levels, relay.as_ref())?,
-            link: levels.emulated_link(),
-            relay,
-        })
-    }
-
+impl Setup {
     /// What the connection of a flow shows first, where the ends are on two hosts.
     pub(crate) fn shown_by(&self, flow: usize) -> Option<Shown> {
         self.far.map(|far| far.ticket.shown_by(flow))
@@ -88,7 +23,7 @@ impl PathSetup {
     /// The address that a socket of an end is bound to before it connects to another host: the one that the other host was told of,
     /// so that it can tell this host's connections from those of others. The kernel chooses the port.
     pub(crate) fn bound_to(&self) -> Option<SocketAddr> {
-        self.far.map(|_| SocketAddr::new(self.host.any_port(&self.transport).ip(), 0))
+        self.far.map(|_| SocketAddr::new(self.host.any_port(self.transport()).ip(), 0))
     }
 
     /// Bytes of a connection that are none of the workload's.
@@ -140,14 +75,21 @@ impl FarPath {
         }
     }
 
-    fn of(levels: &Spec, relay: Option<&Between>) -> Result<Option<FarPath>, Fault> {
+    /// The agents that a cell names; none for the harness's own loop, which calls nobody.
+    pub(crate) fn of(setup: &Setup) -> Result<Option<FarPath>, Fault> {
+        let engine =
+            setup.engine_of(if setup.workload() == Workload::Call { EndRole::Client } else { EndRole::Source });
+        if engine.is_none_or(|engine| engine == Engine::Null) {
+            return Ok(None);
+        }
         let agent = |place: &Place| match place {
             Place::Ip(agent) => Ok(*agent),
             place => Err(Fault::Impossible(format!("{place} was never looked up"))),
         };
-        let end = levels.far().map(|(place, way)| agent(place).map(|agent| (agent, way.far_side()))).transpose()?;
+        let spec = &setup.spec;
+        let end = spec.far().map(|(place, way)| agent(place).map(|agent| (agent, way.far_side()))).transpose()?;
         // The path without a relay is one between its two ends.
-        let relay = levels.relay_host().filter(|_| relay.is_some()).map(agent).transpose()?;
+        let relay = spec.relay_host().filter(|_| setup.relay().is_some()).map(agent).transpose()?;
         Ok((end.is_some() || relay.is_some()).then_some(FarPath { end, relay, ticket: Ticket::default() }))
     }
 }

@@ -1,30 +1,36 @@
-//! What a trial is set to: what every one has, and its task.
+//! One trial as its ends are sent it: the spec of the cell, and what the trial adds.
 //!
-//! A task is whatever a workload needs: a stream or calls over a path, a ring without one. Its ends know it by its type,
-//! as in `Setup<StreamSetup>`; only who passes it on sees a [`Task`].
+//! Ends, transports, relays and calls read the spec through the methods in [`crate::resolved`], which know the defaults.
+//! Nothing here is a copy of a level.
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Fill, Spec, Work, Workload};
+use bytegauge_model::{EndRole, Fill, ProgramTask, Spec, Work, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::call::CallSetup;
+use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::leash::Bound;
-use crate::path::PathSetup;
+use crate::path::FarPath;
 use crate::plant::Plant;
-use crate::ring::RingSetup;
-use crate::stream::StreamSetup;
-use crate::task::TaskSetup;
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
 
 /// Everything that the ends need to know of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Setup<T = Task> {
-    /// What is done.
-    pub task: T,
+pub struct Setup {
+    /// The levels of the cell.
+    pub spec: Spec,
+    /// The user's program, of a trial that runs one. The spec has its value and its time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramTask>,
+    /// The host of the end that this is sent to: where it binds its sockets.
+    #[serde(default)]
+    pub host: Host,
+    /// The agents of a path over several hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<FarPath>,
     /// Warm-up before the window, nanoseconds.
     pub warmup_ns: u64,
     /// Length of the window, nanoseconds.
@@ -39,85 +45,46 @@ pub struct Setup<T = Task> {
     pub cpus: BTreeMap<EndRole, Vec<usize>>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
+    /// Whether clients go on after their window until they are told to stop, as competing clients do.
+    #[serde(default)]
+    pub until_told: bool,
+    /// Whether a run under more load has shown that the engines run in their modes: few calls need not show it again.
+    #[serde(default)]
+    pub modes_are_shown: bool,
     /// A planted fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<Plant>,
-    /// How far the end may go that is told, where its host's owner bounds it.
+    /// How much the end may move and how long it may take, where the owner of its host limits that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
 }
 
-/// What is done in a trial, by workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Task {
-    /// Bytes go one way.
-    Stream(StreamSetup),
-    /// Requests are answered.
-    Call(CallSetup),
-    /// A ring runs, without a path.
-    Ring(RingSetup),
-    /// A program of the user's runs.
-    Check(TaskSetup),
-}
-
-impl From<StreamSetup> for Task {
-    fn from(stream: StreamSetup) -> Task {
-        Task::Stream(stream)
-    }
-}
-
-impl From<CallSetup> for Task {
-    fn from(call: CallSetup) -> Task {
-        Task::Call(call)
-    }
-}
-
 impl Setup {
-    /// Resolves a cell's levels. What the trial adds (warm-up, window, CPUs, seed) keeps neutral values.
+    /// A trial of a cell. What the harness adds (warm-up, window, CPUs, seed) keeps neutral values.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if a level is missing or of the wrong kind: past planning, that is a bug.
-    pub fn of(levels: &Spec) -> Result<Setup, Fault> {
-        Ok(Setup::to(match levels.workload() {
-            Workload::Stream => Task::Stream(StreamSetup::of(levels)?),
-            Workload::Call => Task::Call(CallSetup::of(levels)?),
-            Workload::Ring => Task::Ring(RingSetup::of(levels)?),
-            // Its words are the plan's.
-            Workload::Check => return Err(Fault::Impossible("a program is not set up by its levels alone".into())),
-        }))
+    /// [`Fault::Impossible`] if the spec lacks a level that the ends need: past planning, that is a bug.
+    pub fn of(spec: &Spec) -> Result<Setup, Fault> {
+        let mut setup = Setup::unchecked(spec.clone());
+        setup.check()?;
+        setup.far = FarPath::of(&setup)?;
+        Ok(setup)
     }
 
-    /// The path, if there is one.
-    pub fn path(&self) -> Option<&PathSetup> {
-        match &self.task {
-            Task::Stream(stream) => Some(&stream.path),
-            Task::Call(call) => Some(&call.path),
-            Task::Ring(_) | Task::Check(_) => None,
-        }
+    /// A run of a user's program, with the value and the time limit of a spec.
+    pub fn of_program(spec: &Spec, program: &ProgramTask) -> Setup {
+        let spec = spec.clone().said_of(Workload::Check);
+        Setup { program: Some(program.clone()), ..Setup::unchecked(spec) }
     }
 
-    /// Whether an end stands in for work by spinning, whose step is to be measured first.
-    pub(crate) fn spins(&self) -> bool {
-        let fills = matches!(&self.task, Task::Stream(stream) if matches!(stream.fill, Fill::NsPerByte(_)));
-        fills || self.path().is_some_and(|path| matches!(path.work, Work::NsPerByte(_)))
-    }
-
-    /// The same, to be changed.
-    pub fn path_mut(&mut self) -> Option<&mut PathSetup> {
-        match &mut self.task {
-            Task::Stream(stream) => Some(&mut stream.path),
-            Task::Call(call) => Some(&mut call.path),
-            Task::Ring(_) | Task::Check(_) => None,
-        }
-    }
-}
-
-impl<T> Setup<T> {
-    /// A task whose trial is neutral otherwise: no time, no CPU, no seed.
-    pub fn to(task: T) -> Setup<T> {
+    /// A trial of a cell whose spec may lack levels: for ends that are never opened with it, and tests of their parts.
+    pub fn unchecked(spec: Spec) -> Setup {
+        let workload = spec.workload();
         Setup {
-            task,
+            spec: spec.said_of(workload),
+            program: None,
+            host: Host::default(),
+            far: None,
             warmup_ns: 0,
             window_ns: 0,
             series: false,
@@ -125,23 +92,42 @@ impl<T> Setup<T> {
             seed: 0,
             cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
+            until_told: false,
+            modes_are_shown: false,
             plant: None,
             bound: None,
         }
     }
 
-    /// The same trial of another task.
-    pub fn with<U>(self, task: U) -> Setup<U> {
-        let Setup { task: _, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, bound } = self;
-        Setup { task, warmup_ns, window_ns, series, verify, seed, cpus, grace_ns, plant, bound }
+    /// Whether the spec has every level that has no default. The harness asks before it sends it, an end before it obeys.
+    ///
+    /// # Errors
+    /// [`Fault::Impossible`] with the level that is missing or does not fit.
+    pub fn check(&self) -> Result<(), Fault> {
+        let spec = &self.spec;
+        let impossible = |what: String| Err(Fault::Impossible(what));
+        let missing = |name: &str| impossible(format!("a cell without {name}"));
+        spec.connect().map(Address::of).transpose()?;
+        match spec.workload() {
+            Workload::Check if self.program.is_none() => missing("a program"),
+            Workload::Check => Ok(()),
+            Workload::Ring if spec.implementation().is_none() => missing("implementation"),
+            Workload::Ring if spec.entries().is_none() => missing("entries"),
+            Workload::Ring if self.submit_batch() == 0 || self.submit_batch() > self.entries() => {
+                impossible(format!("{} operations do not fit a ring of {}", self.submit_batch(), self.entries()))
+            }
+            Workload::Ring => Ok(()),
+            Workload::Stream | Workload::Call if spec.transport().is_none() => missing("a known transport"),
+            Workload::Call if spec.request().is_none() => missing("request"),
+            Workload::Stream if spec.read_size().is_none() && spec.connect().is_none() => missing("read_size"),
+            Workload::Stream if self.transport().two_ended() && spec.write_size().is_none() => missing("write_size"),
+            Workload::Stream | Workload::Call => Ok(()),
+        }
     }
 
-    /// The same trial, to be passed on.
-    pub fn any(&self) -> Setup
-    where
-        T: Clone + Into<Task>,
-    {
-        self.clone().with(self.task.clone().into())
+    /// Whether an end stands in for work by spinning, whose step is to be measured first.
+    pub(crate) fn spins(&self) -> bool {
+        matches!(self.spec.writer_work(), Some(Fill::NsPerByte(_))) || matches!(self.work(), Work::NsPerByte(_))
     }
 
     /// The CPU that a flow is pinned to at one of its ends.
@@ -156,7 +142,6 @@ mod tests {
     use bytegauge_model::Level;
 
     use super::*;
-    use crate::address::Address;
     use crate::message::Command;
 
     fn levels() -> Spec {
@@ -170,16 +155,25 @@ mod tests {
         ])
     }
 
+    fn ring(batch: Level) -> Spec {
+        Spec::from([
+            ("mode", "checked".into()),
+            ("user_data", "none".into()),
+            ("entries", 64.into()),
+            ("submit_batch", batch),
+            ("implementation", "io-uring".into()),
+            ("setup", "single-issuer+registered".into()),
+        ])
+    }
+
     #[test]
-    fn a_cell_resolves_and_survives_the_wire() {
-        let setup = Setup::of(&levels()).unwrap();
-        let Task::Stream(stream) = &setup.task else { panic!("{setup:?}") };
-        assert_eq!((stream.path.read_size, stream.write_size, stream.rate), (4096, Some(65536), None));
-        assert_eq!(stream.path.work, Work::NsPerByte(0.5));
-        assert_eq!(stream.path.options, Spec::default());
-        let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
-        let text = serde_json::to_string(&command).unwrap();
-        assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
+    fn a_cell_survives_the_wire() {
+        for spec in [levels(), ring(Level::auto())] {
+            let setup = Setup::of(&spec).unwrap();
+            let command = Command::Open(EndRole::Sink, Box::new(setup), Some(Address::Alone));
+            let text = serde_json::to_string(&command).unwrap();
+            assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
+        }
     }
 
     #[test]
@@ -196,9 +190,21 @@ mod tests {
 
     #[test]
     fn a_missing_level_is_named() {
-        let mut levels = levels();
-        levels.set("read_size", Level::Absent);
-        assert_eq!(Setup::of(&levels).unwrap_err().to_string(), "a cell without read_size");
+        let check = |mut levels: Spec, name: &str, expected: &str| {
+            levels.set(name, Level::Absent);
+            assert_eq!(Setup::of(&levels.said_of(Workload::Stream)).unwrap_err().to_string(), expected);
+        };
+        check(levels(), "read_size", "a cell without read_size");
+        check(levels(), "write_size", "a cell without write_size");
+        check(levels(), "transport", "a cell without a known transport");
+        let call = Spec::of(Workload::Call);
+        assert!(Setup::of(&call).is_err());
+    }
+
+    #[test]
+    fn a_batch_that_does_not_fit_is_impossible() {
+        let error = Setup::of(&ring(Level::Number(65))).unwrap_err().to_string();
+        assert_eq!(error, "65 operations do not fit a ring of 64");
     }
 
     #[test]

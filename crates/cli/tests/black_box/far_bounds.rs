@@ -50,7 +50,7 @@ impl Caller {
         let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
         cast.joined(Some(far), None, 0).unwrap();
         let mut setup = Setup::of(levels).unwrap();
-        setup.path_mut().unwrap().far = Some(far);
+        setup.far = Some(far);
         (setup.window_ns, setup.grace_ns) = (100_000_000, 200_000_000);
         Caller { link, cast, role, setup, ticket }
     }

@@ -5,62 +5,62 @@
 
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::engine::proof;
-use bytegauge_traffic::{Address, CallSetup, Setup};
+use bytegauge_traffic::{Address, Setup};
 
 use super::{Answers, Script, not_in_mode, relay};
 
 /// Clients and their server, and those that compete, if there are any.
-pub(super) fn script(setup: &Setup, call: &CallSetup) -> Script {
-    let both = call.has_two_ends();
-    let rival = rival(setup, call).map(|rival| (EndRole::Competitor, rival));
+pub(super) fn script(setup: &Setup) -> Script {
+    let both = setup.has_two_ends();
+    let rival = rival(setup).map(|rival| (EndRole::Competitor, rival));
     Script {
         first: both.then_some(EndRole::Server),
         // Clients that nobody serves are alone.
-        elsewhere: call.path.foreign.clone().or((!both).then_some(Address::Alone)),
+        elsewhere: setup.external().or((!both).then_some(Address::Alone)),
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
-        longer_ns: call.timeout_ns,
+        longer_ns: setup.timeout_ns(),
         ..Script::alone(EndRole::Client)
     }
 }
 
 /// The setup of the clients that compete: those that are measured, but for their number, and without an end.
-fn rival(setup: &Setup, call: &CallSetup) -> Option<Setup> {
-    if call.competing_flows == 0 || call.client_engine == Engine::Null {
+fn rival(setup: &Setup) -> Option<Setup> {
+    if setup.competing_flows() == 0 || setup.client_engine() == Engine::Null {
         return None;
     }
-    let mut rival = CallSetup { until_told: true, idle_flows: 0, competing_flows: 0, ..call.clone() };
-    rival.path.flows = call.competing_flows;
     // Another seed: their random arrivals are not to come at the same moments.
-    Some(Setup { seed: !setup.seed, series: false, task: rival.into(), ..setup.clone() })
+    let mut rival = Setup { seed: !setup.seed, series: false, until_told: true, ..setup.clone() };
+    (rival.spec.flows, rival.spec.idle_flows) = (rival.spec.competing_flows.take(), None);
+    Some(rival)
 }
 
 /// The outcome of a trial in which no end had trouble of its own.
-pub(super) fn judge(call: &CallSetup, answers: &Answers) -> Outcome {
-    unproven(call, answers).unwrap_or_else(|| added_up(call, answers))
+pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+    unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
 }
 
 /// An engine that did not run in the mode that was asked for. One datagram a call may be asked for.
-fn unproven(call: &CallSetup, answers: &Answers) -> Option<Outcome> {
+fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     // Who never came to send a thing showed no mode, and none that is missing.
     let idle =
         answers.report(EndRole::Client).and_then(|end| end.call.as_ref()).is_some_and(|calls| calls.completed == 0);
-    if call.modes_are_shown || idle {
+    if setup.modes_are_shown || idle {
         return None;
     }
-    let ends = [(call.client_engine, EndRole::Client), (call.server_engine, EndRole::Server)];
+    let ends = [(setup.client_engine(), EndRole::Client), (setup.server_engine(), EndRole::Server)];
     let of_ends = ends.into_iter().find_map(|(engine, role)| {
-        let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || call.batch > 1)?;
+        let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1)?;
         proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
     });
-    of_ends.or_else(|| relay::unproven(&call.path, answers).map(Outcome::Failed))
+    of_ends.or_else(|| relay::unproven(setup, answers).map(Outcome::Failed))
 }
 
 /// Whether what client, server and competitors counted adds up, and is about anything.
-fn added_up(call: &CallSetup, answers: &Answers) -> Outcome {
+fn added_up(setup: &Setup, answers: &Answers) -> Outcome {
     let calls = |role| answers.report(role).and_then(|end| end.call.as_ref());
     let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
     let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
-    let (per_call, foreign) = (call.connect_per_call, call.path.foreign.is_some());
+    let (per_call, foreign) = (setup.connect_per_call(), setup.is_external());
     for calls in [Some(client), rival].into_iter().flatten() {
         if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, foreign)) {
             return Outcome::Failed(reason);
@@ -162,15 +162,16 @@ fn nothing_completed(calls: &CallReport) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytegauge_model::{EndReport, Spec};
+    use bytegauge_model::{EndReport, Spec, Workload};
 
     use super::*;
     use crate::trial::Answer;
 
     #[test]
     fn who_never_came_to_call_is_blamed_for_no_mode() {
-        let levels = Spec::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())]);
-        let setup = CallSetup::of(&levels).unwrap();
+        let levels = Spec::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())])
+            .said_of(Workload::Call);
+        let setup = Setup::of(&levels).unwrap();
         let judged = |completed| {
             let call = Some(CallReport { begun: completed, completed, ..CallReport::default() });
             let engine = Some(bytegauge_model::EngineReport::default());

@@ -2,11 +2,11 @@
 //! be is a failure.
 
 use bytegauge_model::{EndReport, Engine};
-use bytegauge_traffic::StreamSetup;
+use bytegauge_traffic::Setup;
 
 /// What is wrong with the counts, if anything.
-pub(super) fn broken(stream: &StreamSetup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
-    if stream.engine == Engine::Null {
+pub(super) fn broken(setup: &Setup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
+    if setup.engine() == Engine::Null {
         return None;
     }
     let (Some(source), Some(sink)) = (sent.and_then(|sent| sent.datagrams), received.datagrams) else {
@@ -20,10 +20,10 @@ pub(super) fn broken(stream: &StreamSetup, sent: Option<&EndReport>, received: &
         let (missing, lost) = (sink.missing, sent - came);
         return Some(format!("{missing} numbers are missing at the sink, and {lost} datagrams at most were lost"));
     }
-    if stream.path.transport.is_udp() || (came == sent && sink.duplicated == 0) {
+    if setup.transport().is_udp() || (came == sent && sink.duplicated == 0) {
         return None;
     }
-    let (transport, twice) = (&stream.path.transport, sink.duplicated);
+    let (transport, twice) = (setup.transport(), sink.duplicated);
     Some(format!("of {sent} datagrams {came} came, and {twice} twice: {transport} does neither"))
 }
 
@@ -31,18 +31,18 @@ pub(super) fn broken(stream: &StreamSetup, sent: Option<&EndReport>, received: &
 ///
 /// How many datagrams wait for one call of a receiver is the load's doing: one that is faster than its sender finds each
 /// of them alone, with `recvmmsg`(2) as without.
-pub(super) fn unproven(stream: &StreamSetup, sent: &EndReport, received: &EndReport) -> Option<String> {
+pub(super) fn unproven(setup: &Setup, sent: &EndReport, received: &EndReport) -> Option<String> {
     let (source, sink) = (sent.datagrams?, received.datagrams?);
-    let most = stream.path.transport.datagram_max()? as usize;
-    let several = stream.batch.unwrap_or(most / stream.write_size?.max(1)) > 1;
-    match stream.engine {
+    let most = setup.transport().datagram_max()? as usize;
+    let several = setup.batch().unwrap_or(most / setup.write_size()?.max(1)) > 1;
+    match setup.engine() {
         Engine::Gso if several && source.total_packets >= source.total => {
             Some("no send was cut into several datagrams (UDP_SEGMENT)".into())
         }
         Engine::Gso if several && sink.total > 1 && sink.total_packets >= sink.total => {
             Some("no receive was joined from several datagrams (UDP_GRO)".into())
         }
-        Engine::Mmsg if stream.batch != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
+        Engine::Mmsg if setup.batch() != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
             Some("no call sent more than one datagram".into())
         }
         _ => None,
@@ -55,14 +55,20 @@ mod tests {
 
     use super::*;
 
-    fn setup(transport: &str, engine: &str) -> StreamSetup {
+    fn setup(transport: &str, engine: &str) -> Setup {
         let levels = Spec::from([
             ("transport", transport.into()),
             ("engine", engine.into()),
             ("read_size", 65536.into()),
             ("write_size", 1000.into()),
         ]);
-        StreamSetup::of(&levels).unwrap()
+        Setup::of(&levels).unwrap()
+    }
+
+    fn with(setup: &Setup, name: &str, level: u64) -> Setup {
+        let mut other = setup.clone();
+        other.spec.set(name, level.into());
+        other
     }
 
     fn end(total: u64, total_packets: u64) -> DatagramReport {
@@ -97,7 +103,7 @@ mod tests {
         assert_eq!(reason(end(6400, 100), end(6400, 100)), None);
         assert!(reason(end(100, 100), end(100, 100)).unwrap().contains("UDP_SEGMENT"));
         assert!(reason(end(6400, 100), end(6400, 6400)).unwrap().contains("UDP_GRO"));
-        let single = StreamSetup { write_size: Some(60_000), ..gso.clone() };
+        let single = with(&gso, "write_size", 60_000);
         assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
         let mmsg = setup("udp", "mmsg");
         let single = report(end(100, 100));
@@ -106,6 +112,6 @@ mod tests {
         assert_eq!(unproven(&mmsg, &batched, &batched), None);
         let faster_than_its_sender = &single;
         assert_eq!(unproven(&mmsg, &batched, faster_than_its_sender), None);
-        assert_eq!(unproven(&StreamSetup { batch: Some(1), ..mmsg }, &single, &single), None);
+        assert_eq!(unproven(&with(&mmsg, "batch", 1), &single, &single), None);
     }
 }

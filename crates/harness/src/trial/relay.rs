@@ -1,20 +1,20 @@
 //! What a relay must agree on with the ends on both sides of it: it passed on all that it took, and took what was sent.
 
-use bytegauge_model::{EndReport, EndRole, Outcome, RelayReport};
-use bytegauge_traffic::{Between, PathSetup, relay};
+use bytegauge_model::{EndReport, EndRole, Outcome, RelayChoice, RelayReport};
+use bytegauge_traffic::{Setup, relay};
 
 use super::Answers;
 
 /// Why a relay of ours did not do what its method says, if its counters fail to show that it did.
-pub(super) fn unproven(path: &PathSetup, answers: &Answers) -> Option<String> {
-    let Some(Between::Ours(setup)) = &path.relay else { return None };
-    let reason = relay::unproven(setup.method, &answers.report(EndRole::Relay)?.engine?)?;
-    Some(format!("relay {} did not run in its mode: {reason}", setup.method))
+pub(super) fn unproven(setup: &Setup, answers: &Answers) -> Option<String> {
+    let method = setup.relay_method()?;
+    let reason = relay::unproven(method, &answers.report(EndRole::Relay)?.engine?)?;
+    Some(format!("relay {method} did not run in its mode: {reason}"))
 }
 
 /// A failure in which nothing reached the end behind the relay: a relay that runs already may connect to another address.
-pub(super) fn forwards_elsewhere(path: Option<&PathSetup>, mut outcome: Outcome) -> Outcome {
-    if let (Some(Between::Running(relay)), true) = (path.and_then(|path| path.relay.as_ref()), outcome.is_failed())
+pub(super) fn forwards_elsewhere(setup: &Setup, mut outcome: Outcome) -> Outcome {
+    if let (Some(relay), true) = (setup.relay().and_then(RelayChoice::running), outcome.is_failed())
         && let Some(reason) = outcome.reason_mut()
     {
         reason.push_str(&format!(
@@ -61,10 +61,8 @@ pub(super) fn of_calls(relay: &RelayReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Spec;
-    use bytegauge_traffic::Setup;
-
     use super::*;
+    use bytegauge_model::Spec;
 
     fn end(total_bytes: u64) -> EndReport {
         EndReport { total_bytes, ..EndReport::default() }
@@ -95,7 +93,7 @@ mod tests {
                 ("rate", "max".into()),
                 ("relay", relay.into()),
             ]);
-            forwards_elsewhere(Setup::of(&levels).unwrap().path(), outcome.clone())
+            forwards_elsewhere(&Setup::of(&levels).unwrap(), outcome.clone())
         };
         let (running, failed) = ("addr:127.0.0.1:9000=127.0.0.1:9001", Outcome::Failed("nothing came".into()));
         let told = said(running, &failed);

@@ -1,17 +1,17 @@
 //! What a ring must have counted. That what was submitted was completed, the end has compared itself.
 
 use bytegauge_model::{EndRole, Implementation, Outcome};
-use bytegauge_traffic::RingSetup;
+use bytegauge_traffic::Setup;
 
 use super::Answers;
 
 /// Whether anything was counted: completions, or the submissions of a loop that takes none.
-pub(super) fn judge(setup: &RingSetup, answers: &Answers) -> Outcome {
+pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     let counted = answers.report(EndRole::Ring).and_then(|end| Some((end.window_ns, end.calls, end.ring?)));
     let Some((window_ns, completed, ring)) = counted else {
         return Outcome::Failed("the ring reported nothing".into());
     };
-    let units = if setup.implementation == Implementation::LiburingUndrained { ring.submitted } else { completed };
+    let units = if setup.implementation() == Implementation::LiburingUndrained { ring.submitted } else { completed };
     if units == 0 || window_ns == 0 {
         return Outcome::NothingMoved(
             "nothing was completed within the window (the thread was kept from running): use a longer --trial-time"

@@ -5,8 +5,8 @@
 
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
+use bytegauge_traffic::Setup;
 use bytegauge_traffic::engine::proof;
-use bytegauge_traffic::{Setup, StreamSetup};
 
 use super::{Answers, Script, datagram, not_in_mode, relay};
 
@@ -14,12 +14,14 @@ use super::{Answers, Script, datagram, not_in_mode, relay};
 const NO_PAYLOAD: u64 = 2;
 
 /// A writer and a reader, or the one of them that is alone.
-pub(super) fn script(setup: &Setup, stream: &StreamSetup) -> Script {
+pub(super) fn script(setup: &Setup) -> Script {
     let source = || vec![(EndRole::Source, setup.clone())];
-    match &stream.path.foreign {
-        None if stream.has_two_ends() => Script { others: source(), both: stream.both, ..Script::alone(EndRole::Sink) },
+    match setup.external() {
+        None if setup.has_two_ends() => {
+            Script { others: source(), both: setup.goes_both_ways(), ..Script::alone(EndRole::Sink) }
+        }
         None => Script::alone(EndRole::Sink),
-        there => Script { first: None, elsewhere: there.clone(), others: source(), ..Script::alone(EndRole::Source) },
+        there => Script { first: None, elsewhere: there, others: source(), ..Script::alone(EndRole::Source) },
     }
 }
 
@@ -50,13 +52,13 @@ fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
 }
 
 /// What is wrong with one of two ways, if anything.
-fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: bool) -> Option<Outcome> {
+fn one_way(setup: &Setup, sent: &EndReport, received: &EndReport, back: bool) -> Option<Outcome> {
     let of =
         |end: &EndReport| EndReport::of_flows(end.flows.iter().filter(|flow| flow.back == back).cloned().collect());
     let (sent, received) = (of(sent), of(received));
     let way = if back { "back" } else { "there" };
-    if stream.path.transport.is_datagram() {
-        if let Some(reason) = datagram::broken(stream, Some(&sent), &received) {
+    if setup.transport().is_datagram() {
+        if let Some(reason) = datagram::broken(setup, Some(&sent), &received) {
             return Some(Outcome::Failed(format!("{way}: {reason}")));
         }
     } else if sent.total_bytes != received.total_bytes {
@@ -72,22 +74,22 @@ fn one_way(stream: &StreamSetup, sent: &EndReport, received: &EndReport, back: b
 }
 
 /// The outcome of a trial in which no end had trouble of its own.
-pub(super) fn judge(stream: &StreamSetup, verify: bool, answers: &Answers) -> Outcome {
-    let wrong = match stream.path.foreign {
-        Some(_) => written(stream, answers.report(EndRole::Source)),
-        None => moved(stream, verify, answers),
+pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+    let wrong = match setup.is_external() {
+        true => written(setup, answers.report(EndRole::Source)),
+        false => moved(setup, answers),
     };
     wrong.unwrap_or(Outcome::Measured)
 }
 
 /// What is wrong with what both ends, or a sink that is alone, counted.
-fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcome> {
+fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
     let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(received) = received else { return failed("the sink reported nothing".into()) };
-    if stream.path.transport.is_datagram() {
-        if let Some(reason) = datagram::broken(stream, sent, received) {
+    if setup.transport().is_datagram() {
+        if let Some(reason) = datagram::broken(setup, sent, received) {
             return failed(reason);
         }
     } else if let (Some(sent), Some(relay)) = (sent, relay) {
@@ -100,18 +102,18 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
             sent.total_bytes, received.total_bytes
         ));
     }
-    if let (true, Some(sent)) = (stream.both, sent)
-        && let Some(wrong) = [false, true].into_iter().find_map(|back| one_way(stream, sent, received, back))
+    if let (true, Some(sent)) = (setup.goes_both_ways(), sent)
+        && let Some(wrong) = [false, true].into_iter().find_map(|back| one_way(setup, sent, received, back))
     {
         return Some(wrong);
     }
-    if verify && stream.has_two_ends() && received.verified_bytes != received.total_bytes {
+    if setup.verify && setup.has_two_ends() && received.verified_bytes != received.total_bytes {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }
     // Before any mode: who never came to move a byte showed none, and none that is missing.
     if received.bytes == 0 || received.window_ns == 0 {
-        return Some(match stream.engine {
+        return Some(match setup.engine() {
             // The null engine moves nothing on purpose, so an empty window only shows that its thread did not run.
             Engine::Null => Outcome::Failed(IDLE_LOOP.into()),
             _ => Outcome::NothingMoved(
@@ -122,22 +124,22 @@ fn moved(stream: &StreamSetup, verify: bool, answers: &Answers) -> Option<Outcom
     }
     let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
-    let unproven = did.and_then(|did| proof::unproven(stream.engine, &did));
-    if let Some(reason) = unproven.or_else(|| datagram::unproven(stream, sent?, received)) {
-        return Some(not_in_mode(stream.engine, &reason));
+    let unproven = did.and_then(|did| proof::unproven(setup.engine(), &did));
+    if let Some(reason) = unproven.or_else(|| datagram::unproven(setup, sent?, received)) {
+        return Some(not_in_mode(setup.engine(), &reason));
     }
-    if let Some(reason) = relay::unproven(&stream.path, answers) {
+    if let Some(reason) = relay::unproven(setup, answers) {
         return failed(reason);
     }
     None
 }
 
 /// What is wrong with what the writer counted that fed somebody else's server.
-fn written(stream: &StreamSetup, sent: Option<&EndReport>) -> Option<Outcome> {
+fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
-    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(stream.engine, &did)) {
-        return Some(not_in_mode(stream.engine, &reason));
+    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(setup.engine(), &did)) {
+        return Some(not_in_mode(setup.engine(), &reason));
     }
     for (index, flow) in sent.flows.iter().enumerate() {
         let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);

@@ -8,18 +8,20 @@ use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
-    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, UringKind, UringMode,
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, OrAuto, OrSame, Outcome, Spec, Transport, UringKind,
+    UringMode, Workload,
 };
-use bytegauge_traffic::{CallSetup, Cast, Plant, Setup, StreamSetup};
+use bytegauge_traffic::{Cast, Plant, Setup};
 
-fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
+fn setup(transport: &str, engine: Engine) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.to_string().into()),
         ("request", 64.into()),
         ("flows", 3.into()),
-    ]);
-    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
+    ])
+    .said_of(Workload::Call);
+    let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
     setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 300_000_000 } else { 20_000_000 };
@@ -27,16 +29,12 @@ fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
     setup
 }
 
-fn call(setup: &mut Setup<CallSetup>) -> &mut CallSetup {
-    &mut setup.task
-}
-
 /// Calls over UDP whose server may move many datagrams a call.
-fn by_batches(flows: usize, depth: usize, batch: usize) -> Setup<CallSetup> {
+fn by_batches(flows: u64, depth: u64, batch: u64) -> Setup {
     let mut setup = setup("udp", Engine::Mmsg);
-    setup.task.path.flows = flows;
-    let call = call(&mut setup);
-    (call.client_engine, call.depth, call.batch) = (Engine::Plain, depth, batch);
+    setup.spec.flows = Some(flows);
+    (setup.spec.client_engine, setup.spec.depth) = (Some(Engine::Plain), Some(depth));
+    setup.spec.batch = Some(OrAuto::Is(batch));
     setup
 }
 
@@ -59,7 +57,7 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
     for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", row.value);
-            call(&mut setup).connect_per_call = connect_per_call;
+            setup.spec.connect_per_call = Some(connect_per_call);
             // One message at a time fills no bundle, and one a connection no multishot: that the mode did not
             // run is what has to be said.
             let in_vain = match row.value {
@@ -97,7 +95,7 @@ fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
             let mut setup = setup(&transport.to_string(), row.value);
             setup.window_ns = 200_000_000;
             if row.value != Engine::Null {
-                call(&mut setup).client_engine = Engine::Plain;
+                setup.spec.client_engine = Some(Engine::Plain);
             }
             let measured = run_until(&setup, in_mode);
             if let Outcome::Skipped(reason) = &measured.outcome {
@@ -124,15 +122,15 @@ fn errors(measured: &Measured) -> Vec<CallError> {
 #[test]
 fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
     let mut lossy = Setup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
-    call(&mut lossy).timeout_ns = 5_000_000;
+    lossy.spec.timeout = Some(5_000_000);
     let lost = |measured: &Measured| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
     assert_eq!(measured.outcome, Outcome::Measured);
     let errors = errors(&measured);
     assert!(!errors.is_empty() && errors.iter().all(|error| error.class == ErrorClass::TimedOut), "{errors:?}");
     let mut short = setup("udp", Engine::Plain);
-    short.task.path.read_size = 4096;
-    (call(&mut short).request, call(&mut short).response) = (8192, 8192);
+    short.spec.read_size = Some(4096);
+    (short.spec.request, short.spec.response) = (Some(8192), Some(OrSame::Is(8192)));
     let Outcome::NothingMoved(reason) = run(&short).outcome else { panic!("nothing came back whole") };
     assert!(
         reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
@@ -144,8 +142,8 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
 fn one_cast_serves_streams_and_calls_in_turn() {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let levels = Spec::from([("transport", "unix".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
-    let stream = Setup { window_ns: 5_000_000, ..Setup::to(StreamSetup::of(&levels).unwrap()) }.any();
-    let calls = setup("unix", "epoll".parse().unwrap()).any();
+    let stream = Setup { window_ns: 5_000_000, ..Setup::of(&levels).unwrap() };
+    let calls = setup("unix", "epoll".parse().unwrap());
     for setup in [&stream, &calls, &calls, &stream] {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
@@ -165,7 +163,7 @@ fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
     let planted = |plant| {
         let mut setup = Setup { plant: Some(plant), ..setup("tcp", epoll) };
         // No echo: a byte too many behind an echo is sent by itself, and may arrive in the middle of the next call.
-        call(&mut setup).response = 32;
+        setup.spec.response = Some(OrSame::Is(32));
         run_until(&setup, seen)
     };
     let corrupt = planted(Plant::Corrupt { offset: 1000 });
@@ -192,7 +190,7 @@ fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
 fn a_window_without_a_call_says_why() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.plant = Some(Plant::Stall { after_bytes: 1 });
-    call(&mut setup).timeout_ns = 10_000_000;
+    setup.spec.timeout = Some(10_000_000);
     let Outcome::NothingMoved(reason) = run(&setup).outcome else { panic!("nothing was completed") };
     assert!(reason.contains("timed-out in phase first-byte"), "{reason}");
 }
@@ -202,5 +200,5 @@ fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    assert!(measure(&mut cast, &setup.any(), &AtomicBool::new(true), &mut Watch::open()).is_none());
+    assert!(measure(&mut cast, &setup, &AtomicBool::new(true), &mut Watch::open()).is_none());
 }

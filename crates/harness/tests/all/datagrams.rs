@@ -5,18 +5,20 @@ use std::time::Instant;
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::Measured;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
-use bytegauge_model::{DatagramReport, Deaths, EndRole, Engine, Level, Outcome, Spec, Transport, Work};
+use bytegauge_model::{
+    DatagramReport, Deaths, Direction, EndRole, Engine, Level, OrMax, Outcome, Spec, Transport, Work,
+};
 use bytegauge_sys::snmp::backlog_drops;
-use bytegauge_traffic::{Plant, Setup, StreamSetup};
+use bytegauge_traffic::{Plant, Setup};
 
-fn setup(transport: &str, engine: &str) -> Setup<StreamSetup> {
+fn setup(transport: &str, engine: &str) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.into()),
         ("read_size", 65_536.into()),
         ("write_size", 1000.into()),
     ]);
-    let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
+    let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 1_000_000;
     setup.window_ns = 20_000_000;
     setup.seed = 7;
@@ -24,25 +26,25 @@ fn setup(transport: &str, engine: &str) -> Setup<StreamSetup> {
 }
 
 /// The same setup with either end on a CPU of its own: a sender that is moved to another one overtakes itself.
-fn pinned(setup: Setup<StreamSetup>) -> Setup<StreamSetup> {
+fn pinned(setup: Setup) -> Setup {
     let allowed = bytegauge_sys::affinity::allowed_cpus().unwrap();
     let cpus = [(EndRole::Source, vec![allowed[0]]), (EndRole::Sink, vec![allowed[allowed.len() - 1]])].into();
     Setup { cpus, ..setup }
 }
 
 /// Runs a trial that has to be measured, or is skipped with a reason.
-fn measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
+fn measured(setup: &Setup) -> Option<Measured> {
     measured_until(setup, |_| true)
 }
 
-fn measured_until(setup: &Setup<StreamSetup>, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
+fn measured_until(setup: &Setup, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
     let measured =
         run_until(setup, |measured| in_mode(measured) && (measured.outcome != Outcome::Measured || shows(measured)));
     if let Outcome::Skipped(reason) = &measured.outcome {
         assert!(!reason.is_empty());
         return None;
     }
-    assert_eq!(measured.outcome, Outcome::Measured, "{} over {}", setup.task.engine, setup.task.path.transport);
+    assert_eq!(measured.outcome, Outcome::Measured, "{} over {}", setup.engine(), setup.transport());
     assert!(measured.ends_are_sound);
     Some(measured)
 }
@@ -60,12 +62,12 @@ fn every_engine_carries_every_transport_that_it_suits() {
             for (flows, verify, size) in [(1, false, 1000), (2, true, 1000), (1, true, 3), (1, false, 60_000)] {
                 let engine = engine.to_string();
                 let mut setup = Setup { verify, ..pinned(setup(transport.name, &engine)) };
-                (setup.task.path.flows, setup.task.write_size) = (flows, Some(size));
+                (setup.spec.flows, setup.spec.write_size) = (Some(flows), Some(size));
                 let Some(measured) = measured(&setup) else { continue };
                 let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
                 let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
                 assert!(sink.bytes > 0 && came.datagrams > 0 && came.packets > 0);
-                assert_eq!(sink.total_bytes, came.total * size as u64, "{engine} over {}", transport.name);
+                assert_eq!(sink.total_bytes, came.total * size, "{engine} over {}", transport.name);
                 assert_eq!((came.truncated, came.duplicated), (0, 0), "{engine}");
                 // Receives that are in flight side by side may complete in another order than that of the datagrams.
                 assert!(came.reordered == 0 || engine == "uring:plain", "{engine}: {came:?}");
@@ -83,7 +85,7 @@ fn every_engine_moves_datagrams_both_ways_at_once_and_each_way_is_accounted_for(
     let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&udp);
     for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
         let mut both = Setup { verify: true, ..setup("udp", &engine.to_string()) };
-        (both.task.path.flows, both.task.both) = (2, true);
+        (both.spec.flows, both.spec.direction) = (Some(2), Some(Direction::Both));
         // Either end's window is its own, and a busy machine may keep any of its threads from it.
         let came_both_ways = |measured: &Measured| {
             let sink = measured.end(EndRole::Sink);
@@ -114,8 +116,8 @@ fn every_engine_moves_datagrams_both_ways_at_once_and_each_way_is_accounted_for(
 fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
     let mut slow = Setup { window_ns: 50_000_000, ..setup("udp", "plain") };
-    slow.task.path.work = Work::NsPerByte(100.0);
-    slow.task.path.options.set("rcvbuf", Level::Number(20_000));
+    slow.spec.work = Some(Work::NsPerByte(100.0));
+    slow.spec.set("rcvbuf", Level::Number(20_000));
     let before = backlog_drops().unwrap();
     let measured = measured_until(&slow, |measured| deaths(measured).lost > 0).unwrap();
     let elsewhere = backlog_drops().unwrap() - before;
@@ -129,7 +131,7 @@ fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
 #[test]
 fn unix_datagrams_wait_for_their_reader() {
     let mut slow = setup("unix-dgram", "mmsg");
-    slow.task.path.work = Work::NsPerByte(20.0);
+    slow.spec.work = Some(Work::NsPerByte(20.0));
     assert_eq!(deaths(&measured(&slow).unwrap()), Deaths::default());
 }
 
@@ -139,7 +141,7 @@ fn planted_troubles_are_counted_as_what_they_are() {
         // Slow enough that nothing else happens to the datagrams.
         let planted = |plant| {
             let mut setup = Setup { plant: Some(plant), ..setup("udp", engine) };
-            setup.task.rate = Some(50_000_000);
+            setup.spec.rate = Some(OrMax::Is(50_000_000));
             pinned(setup)
         };
         let counts = |measured: &Measured| measured.end(EndRole::Sink).unwrap().datagrams.unwrap();
@@ -179,7 +181,7 @@ fn datagrams_that_never_were_fail_the_trial() {
 fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
     for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
         let mut small = Setup { verify: true, ..setup("udp", engine) };
-        (small.task.path.read_size, small.task.write_size) = (4096, Some(8192));
+        (small.spec.read_size, small.spec.write_size) = (Some(4096), Some(8192));
         let Some(measured) = measured(&small) else { continue };
         let sink = measured.end(EndRole::Sink).unwrap();
         let came = sink.datagrams.unwrap();
@@ -189,7 +191,7 @@ fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
     }
     // Of what was joined, what the buffer does not hold is gone: 4 of 64 datagrams and a part of the fifth stay.
     let mut small = setup("udp", "gso");
-    small.task.path.read_size = 4096;
+    small.spec.read_size = Some(4096);
     let measured = measured(&small).unwrap();
     let sink = measured.end(EndRole::Sink).unwrap();
     let came = sink.datagrams.unwrap();
@@ -219,7 +221,7 @@ fn a_receiver_that_dies_is_noticed() {
 fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
     for (transport, size) in [("udp", 65_508), ("unix-dgram", 16 << 20)] {
         let mut large = setup(transport, "plain");
-        large.task.write_size = Some(size);
+        large.spec.write_size = Some(size);
         let outcome = run(&large).outcome;
         let Outcome::Skipped(reason) = &outcome else { panic!("{transport}: {outcome:?}") };
         assert!(reason.contains("use a smaller --write-size"), "{reason}");
@@ -230,7 +232,7 @@ fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
 fn a_pace_is_kept() {
     let nothing_dies = |rate: u64| {
         let mut paced = Setup { window_ns: 100_000_000, ..setup("udp", "plain") };
-        paced.task.rate = Some(rate);
+        paced.spec.rate = Some(OrMax::Is(rate));
         let began = Instant::now();
         let measured = measured(&paced).unwrap();
         // Never more than what is due, and one datagram.

@@ -1,13 +1,13 @@
 //! Measured threads with descriptor tables of their own: trials run as with a shared one, and nothing stays open.
 
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
-use bytegauge_model::{EndRole, Engine, Level, Outcome, Spec, Transport};
+use bytegauge_model::{EndRole, Engine, Level, Outcome, Spec, Transport, Workload};
 use bytegauge_sys::descriptor_table;
-use bytegauge_traffic::{CallSetup, Setup, StreamSetup};
+use bytegauge_traffic::Setup;
 
 use crate::support::{in_mode, run, run_until};
 
-fn stream(transport: &str, engine: Engine) -> Setup<StreamSetup> {
+fn stream(transport: &str, engine: Engine) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.to_string().into()),
@@ -16,10 +16,10 @@ fn stream(transport: &str, engine: Engine) -> Setup<StreamSetup> {
         ("flows", if transport.starts_with('/') { 1 } else { 2 }.into()),
         ("fd_table", "private".into()),
     ]);
-    Setup { warmup_ns: 1_000_000, window_ns: 50_000_000, ..Setup::to(StreamSetup::of(&levels).unwrap()) }
+    Setup { warmup_ns: 1_000_000, window_ns: 50_000_000, ..Setup::of(&levels).unwrap() }
 }
 
-fn call(engine: Engine, connect_per_call: bool) -> Setup<CallSetup> {
+fn call(engine: Engine, connect_per_call: bool) -> Setup {
     let levels = Spec::from([
         ("transport", "tcp".into()),
         ("server_engine", engine.to_string().into()),
@@ -28,8 +28,9 @@ fn call(engine: Engine, connect_per_call: bool) -> Setup<CallSetup> {
         ("flows", 3.into()),
         ("connect_per_call", Level::Switch(connect_per_call)),
         ("fd_table", "private".into()),
-    ]);
-    Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, ..Setup::to(CallSetup::of(&levels).unwrap()) }
+    ])
+    .said_of(Workload::Call);
+    Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, ..Setup::of(&levels).unwrap() }
 }
 
 /// Descriptors that are open in the table of this test's thread, but for those of other tests: sockets and devices of a trial

@@ -8,17 +8,17 @@ use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
-use bytegauge_model::{EndReport, EndRole, Ends, Engine, Level, Outcome, Spec, Transport};
+use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, Level, OrMax, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::{Cast, Plant, Setup, StreamSetup};
+use bytegauge_traffic::{Cast, Plant, Setup};
 
-fn setup(transport: &str) -> Setup<StreamSetup> {
+fn setup(transport: &str) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("read_size", (16 << 10).into()),
         ("write_size", (64 << 10).into()),
     ]);
-    let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
+    let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 1_000_000;
     setup.window_ns = 10_000_000;
     setup.seed = 7;
@@ -26,13 +26,13 @@ fn setup(transport: &str) -> Setup<StreamSetup> {
 }
 
 /// IPv6 and what some rings need may be missing on the machine that tests; everything else must work.
-fn check_measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
+fn check_measured(setup: &Setup) -> Option<Measured> {
     // Each end's window is its own, and a busy machine may keep any of them from that.
     let measured = run_until(setup, |measured| {
         let ran = |end: &EndReport| end.bytes > 0 && end.cpu_ns > 0;
         measured.ends.iter().all(|(_, end)| ran(end)) && in_mode(measured)
     });
-    let may_lack = setup.task.path.transport.to_string() == "tcp6" || matches!(setup.task.engine, Engine::Uring(_));
+    let may_lack = setup.transport().to_string() == "tcp6" || matches!(setup.engine(), Engine::Uring(_));
     if may_lack && matches!(&measured.outcome, Outcome::Skipped(reason) if !reason.is_empty()) {
         return None;
     }
@@ -40,8 +40,8 @@ fn check_measured(setup: &Setup<StreamSetup>) -> Option<Measured> {
     let (bytes, wall_ns) = measured.throughput();
     let sink = measured.end(EndRole::Sink).unwrap();
     assert!(bytes > 0 && wall_ns > 0 && sink.calls > 0);
-    let ways = if setup.task.both { 2 } else { 1 };
-    assert_eq!(sink.flows.len(), setup.task.path.flows * ways);
+    let ways = if setup.goes_both_ways() { 2 } else { 1 };
+    assert_eq!(sink.flows.len(), setup.flows() * ways);
     assert!(sink.cpu_ns > 0, "a sink that moved bytes used CPU time");
     if let Some(source) = measured.end(EndRole::Source) {
         assert_eq!(source.total_bytes, sink.total_bytes);
@@ -59,13 +59,14 @@ fn every_engine_moves_bytes_both_ways_at_once_and_each_way_is_conserved() {
     for engine in ENGINES.iter().map(|row| row.value).filter(|engine| suits(*engine)) {
         for flows in [1, 3] {
             let mut both = Setup { verify: true, ..setup("tcp") };
-            (both.task.engine, both.task.path.flows, both.task.both) = (engine, flows, true);
+            (both.spec.engine, both.spec.flows, both.spec.direction) =
+                (Some(engine), Some(flows), Some(Direction::Both));
             let Some(measured) = check_measured(&both) else { continue };
             let of = |role, back: bool| {
                 let flows = measured.end(role).unwrap().flows.iter().enumerate();
                 let flows: Vec<_> =
-                    flows.filter(|(at, flow)| flow.back == back && (*at >= both.task.path.flows) == back).collect();
-                assert_eq!(flows.len(), both.task.path.flows, "{engine}");
+                    flows.filter(|(at, flow)| flow.back == back && (*at >= both.flows()) == back).collect();
+                assert_eq!(flows.len(), both.flows(), "{engine}");
                 flows
                     .iter()
                     .map(|(_, flow)| (flow.total_bytes, flow.bytes))
@@ -88,7 +89,7 @@ fn every_engine_moves_bytes_both_ways_at_once_and_each_way_is_conserved() {
 fn the_rate_of_many_flows_is_over_one_window() {
     for transport in ["unix", "tcp"] {
         let mut setup = setup(transport);
-        setup.task.path.flows = 12;
+        setup.spec.flows = Some(12);
         let measured = run(&setup);
         assert_eq!(measured.outcome, Outcome::Measured);
         let (bytes, wall_ns) = measured.throughput();
@@ -107,7 +108,7 @@ fn every_transport_conserves_bytes() {
         for flows in [1, 3] {
             for verify in [false, true] {
                 let mut setup = Setup { verify, ..setup(row.name) };
-                setup.task.path.flows = flows;
+                setup.spec.flows = Some(flows);
                 check_measured(&setup);
             }
         }
@@ -128,15 +129,15 @@ fn devices_and_files_are_endless() {
     assert_eq!(sink.flows[0].options.page_cache_share, Some(1.0));
 }
 
-fn setup_one_ended(path: &str) -> Setup<StreamSetup> {
+fn setup_one_ended(path: &str) -> Setup {
     let levels = Spec::from([("transport", path.into()), ("read_size", (16 << 10).into())]);
-    setup("unix").with(StreamSetup::of(&levels).unwrap())
+    Setup { spec: Setup::of(&levels).unwrap().spec, ..setup("unix") }
 }
 
 #[test]
 fn the_null_engine_moves_nothing_and_counts() {
     let mut null = setup("tcp");
-    null.task.engine = Engine::Null;
+    null.spec.engine = Some(Engine::Null);
     let measured = run(&null);
     assert_eq!(measured.outcome, Outcome::Measured);
     assert!(measured.end(EndRole::Source).is_none());
@@ -147,9 +148,9 @@ fn the_null_engine_moves_nothing_and_counts() {
 #[test]
 fn requested_options_come_back_as_they_are_in_force() {
     let mut tcp = setup("tcp");
-    tcp.task.path.options.set("sndbuf", Level::Number(100_000));
-    tcp.task.path.options.set("rcvbuf", Level::Number(50_000));
-    tcp.task.path.options.set("nodelay", Level::Switch(true));
+    tcp.spec.set("sndbuf", Level::Number(100_000));
+    tcp.spec.set("rcvbuf", Level::Number(50_000));
+    tcp.spec.set("nodelay", Level::Switch(true));
     let measured = run(&tcp);
     let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
     // Linux doubles what is asked for (socket(7)).
@@ -160,7 +161,7 @@ fn requested_options_come_back_as_they_are_in_force() {
     let tcp = source.flows[0].tcp.clone().unwrap();
     assert!(tcp.busy_us.is_some() && tcp.snd_wscale.is_some() && tcp.bytes_sent.unwrap() > 0);
     let mut pipe = setup("pipe");
-    pipe.task.path.options.set("pipe_size", Level::Number(1 << 18));
+    pipe.spec.set("pipe_size", Level::Number(1 << 18));
     assert_eq!(*run(&pipe).end(EndRole::Sink).unwrap().flows[0].options.get("pipe_size"), Level::Number(1 << 18));
 }
 
@@ -177,10 +178,10 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
             let asked = row.kind.parse(row.example).unwrap();
             let mut setup = setup(transport);
             if joint.is_datagram() {
-                setup.task.engine = Engine::Plain;
-                setup.task.write_size = Some(1000);
+                setup.spec.engine = Some(Engine::Plain);
+                setup.spec.write_size = Some(1000);
             }
-            setup.task.path.options.set(row.factor, asked.clone());
+            setup.spec.set(row.factor, asked.clone());
             let measured = run(&setup);
             if let Outcome::Skipped(reason) = &measured.outcome {
                 let refused = ["CAP_NET_ADMIN", "lacks the option", "no IPv6"].iter().any(|why| reason.contains(why));
@@ -201,7 +202,7 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
 #[test]
 fn an_option_that_does_not_exist_is_a_skip() {
     let mut tcp = setup("tcp");
-    tcp.task.path.options.set("congestion", Level::Name("carrier-pigeon".into()));
+    tcp.spec.set("congestion", Level::Name("carrier-pigeon".into()));
     let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
     assert!(reason.contains("carrier-pigeon"), "{reason}");
 }
@@ -212,9 +213,9 @@ fn an_offered_load_is_kept() {
 }
 
 /// Never more is written than what is due, and one write: a machine that stands still changes nothing about that.
-fn check_paced(setup: &Setup<StreamSetup>) {
+fn check_paced(setup: &Setup) {
     let mut paced = Setup { window_ns: 60_000_000, ..setup.clone() };
-    paced.task.rate = Some(20 << 20);
+    paced.spec.rate = Some(OrMax::Is(20 << 20));
     let began = Instant::now();
     let measured = run(&paced);
     let sink = measured.end(EndRole::Sink).unwrap();
@@ -223,7 +224,7 @@ fn check_paced(setup: &Setup<StreamSetup>) {
         sink.bytes > 0 && sink.total_bytes as f64 <= due,
         "{} of {due} bytes by {}",
         sink.total_bytes,
-        paced.task.engine
+        paced.engine()
     );
 }
 
@@ -232,11 +233,11 @@ fn work_and_walk_and_fill_run() {
     use bytegauge_model::{Fill, Work};
     for work in [Work::Sum, Work::Copy, Work::NsPerByte(0.1)] {
         let mut setup = setup("unix");
-        (setup.task.path.work, setup.task.path.walk, setup.task.fill) = (work, 4096, Fill::Touch);
+        (setup.spec.work, setup.spec.working_set, setup.spec.writer_work) = (Some(work), Some(4096), Some(Fill::Touch));
         check_measured(&setup);
     }
     let mut setup = setup("unix");
-    (setup.task.fill, setup.task.path.think_ns) = (Fill::NsPerByte(0.1), 10_000);
+    (setup.spec.writer_work, setup.spec.think_time) = (Some(Fill::NsPerByte(0.1)), Some(10_000));
     check_measured(&setup);
 }
 
@@ -299,7 +300,7 @@ fn ends_that_were_sound_serve_again() {
     for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
         let mut planted = Setup { plant, verify: true, ..setup("unix") };
         let measured = loop {
-            let measured = measure(&mut cast, &planted.any(), &stop, &mut Watch::open()).unwrap();
+            let measured = measure(&mut cast, &planted, &stop, &mut Watch::open()).unwrap();
             assert!(measured.ends_are_sound);
             if !is_short(&measured) || planted.window_ns > 2_000_000_000 {
                 break measured;
@@ -319,7 +320,7 @@ fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
         grace_ns: 600_000_000_000,
         ..setup("unix")
     };
-    planted.task.path.flows = 3;
+    planted.spec.flows = Some(3);
     // On a busy machine the bad flow may not come to its bytes.
     let measured = run_until(&planted, |measured| measured.outcome != Outcome::Measured);
     let Outcome::Failed(reason) = &measured.outcome else { panic!("the corruption went unnoticed") };
@@ -359,8 +360,8 @@ fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
             }
             for (flows, verify) in [(1, false), (3, true)] {
                 let mut setup = Setup { verify, ..setup(transport) };
-                (setup.task.engine, setup.task.write_size) = (engine, Some(4096));
-                setup.task.path.flows = flows;
+                (setup.spec.engine, setup.spec.write_size) = (Some(engine), Some(4096));
+                setup.spec.flows = Some(flows);
                 check_measured(&setup);
             }
         }
@@ -373,7 +374,7 @@ fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
         let with = |plant| {
             let verify = matches!(plant, Plant::Corrupt { .. });
             let mut planted = Setup { verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
-            planted.task.engine = engine;
+            planted.spec.engine = Some(engine);
             // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
             let harmless = matches!(plant, Plant::Spin { .. });
             let shows = |measured: &Measured| harmless || measured.outcome != Outcome::Measured;
@@ -393,7 +394,7 @@ fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
             assert!(reason.contains(expected), "{engine}: {reason}");
         }
         let mut setup = setup("tcp");
-        setup.task.engine = engine;
+        setup.spec.engine = Some(engine);
         check_paced(&setup);
     }
 }

@@ -39,13 +39,9 @@ pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, Optio
 
 /// What an end of the cell's workload should have in force, by the end's side: source first, then sink.
 fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
-    let requested = option::requested(levels);
-    let level = requested.get(row.factor);
-    if level == Level::Absent {
-        return None;
-    }
+    let level = option::asked(levels, row)?;
     let ends = Setter::of(levels.workload())?;
-    let (setters, _) = (row.sites)(&requested);
+    let (setters, _) = (row.sites)(levels);
     Some((row.expected(&level), ends.map(|end| setters.contains(&end))))
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use io_uring::{Probe, opcode};
 
-use super::{Event, Missing, Ring, Setup};
+use super::{Event, Missing, Ring, RingSetup};
 
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl fmt::Display for Feature {
 /// The reason.
 pub fn probe(features: &[Feature]) -> Result<(), Missing> {
     let poll_idle_ms = features.contains(&Feature::PollThread).then_some(1);
-    let mut ring = Ring::open(&Setup { entries: 8, completions: 16, poll_idle_ms })?;
+    let mut ring = Ring::open(&RingSetup { entries: 8, completions: 16, poll_idle_ms })?;
     features.iter().try_for_each(|feature| ring.require(*feature))
 }
 

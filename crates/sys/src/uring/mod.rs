@@ -69,7 +69,7 @@ const NOTIFIED_COPIED: u32 = 1 << 31;
 
 /// How large a ring is and who takes its submissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct RingSetup {
     /// Submissions that fit at once; more are kept back until there is room.
     pub entries: u32,
     /// Completions that fit at once. Be generous: an overflow is slow.
@@ -102,12 +102,13 @@ impl Ring {
     /// # Errors
     ///
     /// The feature that this machine lacks.
-    pub fn open(setup: &Setup) -> Result<Ring, Missing> {
+    pub fn open(setup: &RingSetup) -> Result<Ring, Missing> {
         let doing = "making an io_uring";
         let (io, deferred) = newest_first(setup).map_err(|error| match error.raw_os_error() {
             // An ordinary user may not have a submission thread before Linux 5.13.
             Some(libc::EPERM)
-                if setup.poll_idle_ms.is_some() && newest_first(&Setup { poll_idle_ms: None, ..*setup }).is_ok() =>
+                if setup.poll_idle_ms.is_some()
+                    && newest_first(&RingSetup { poll_idle_ms: None, ..*setup }).is_ok() =>
             {
                 Missing::feature(Feature::PollThread)
             }
@@ -311,7 +312,7 @@ pub(crate) fn helper_cpu_ns() -> Option<u64> {
 }
 
 /// Tries the flags of recent kernels first. Returns whether work is deferred to waits.
-fn newest_first(setup: &Setup) -> io::Result<(IoUring, bool)> {
+fn newest_first(setup: &RingSetup) -> io::Result<(IoUring, bool)> {
     let polled = setup.poll_idle_ms.is_some();
     for age in 0.. {
         let mut builder = IoUring::builder();

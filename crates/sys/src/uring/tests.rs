@@ -13,10 +13,10 @@ use crate::datagram::{Arrived, SlotTarget};
 use crate::interrupt::{ThreadHandle, interrupt};
 use crate::tcp_pair::tcp_pair;
 
-const SMALL: Setup = Setup { entries: 8, completions: 64, poll_idle_ms: None };
+const SMALL: RingSetup = RingSetup { entries: 8, completions: 64, poll_idle_ms: None };
 
 /// Without io_uring there is nothing to test; another test checks the reason.
-fn ring(setup: &Setup) -> Option<Ring> {
+fn ring(setup: &RingSetup) -> Option<Ring> {
     Ring::open(setup).ok()
 }
 
@@ -62,7 +62,7 @@ fn tokens_come_back_and_every_operation_completes_once() {
 
 #[test]
 fn an_overflow_is_seen_and_loses_nothing() {
-    let Some(mut ring) = ring(&Setup { entries: 8, completions: 8, poll_idle_ms: None }) else { return };
+    let Some(mut ring) = ring(&RingSetup { entries: 8, completions: 8, poll_idle_ms: None }) else { return };
     for round in 0..20 {
         for token in 0..8 {
             ring.nop(round * 8 + token);
@@ -356,7 +356,7 @@ fn received_bytes_are_sent_without_a_copy() {
 
 #[test]
 fn a_submission_thread_reports_its_cpu_time() {
-    let Some(mut ring) = ring(&Setup { poll_idle_ms: Some(50), ..SMALL }) else { return };
+    let Some(mut ring) = ring(&RingSetup { poll_idle_ms: Some(50), ..SMALL }) else { return };
     for token in 0..100 {
         ring.nop(token);
     }

@@ -16,7 +16,6 @@ mod request_work;
 mod sample;
 mod server;
 mod server_worker;
-mod setup;
 mod socket;
 mod strangers;
 mod terms;
@@ -30,7 +29,6 @@ pub use recorder::Recorder;
 pub use sample::Samples;
 pub use server::ServerFlow;
 pub use server_worker::ServerShared;
-pub use setup::{BACKLOG, CallSetup, READ_SIZE, TIMEOUT_NS};
 pub use socket::{Connector, listen};
 pub use terms::Terms;
 

@@ -18,7 +18,6 @@ use crate::call::request_work::RequestWork;
 use crate::call::sample::Samples;
 use crate::call::server::ServerFlow;
 use crate::call::server_worker::{ServerShared, ServerWorker};
-use crate::call::setup::CallSetup;
 use crate::call::socket::Connector;
 use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
@@ -29,7 +28,7 @@ use crate::transport::options::{self, Moment};
 /// A thread's share of the clients before anybody knows when it begins: connections and memory.
 #[derive(Debug)]
 pub struct Waiting {
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     connector: Option<Arc<Connector>>,
     /// Threads that the flows are dealt to in turn, and which of them this is.
     thread: (usize, usize),
@@ -56,20 +55,20 @@ pub struct Clients {
 impl Waiting {
     /// The clients of thread `thread.1` of `thread.0`, with their connections where these persist.
     pub fn new(
-        setup: &Arc<Setup<CallSetup>>,
+        setup: &Arc<Setup>,
         connector: Option<Arc<Connector>>,
         thread: (usize, usize),
         joined: Vec<OwnedFd>,
     ) -> Waiting {
-        let (call, (threads, index)) = (&setup.task, thread);
-        let flows = (call.path.flows + threads - 1 - index) / threads;
+        let (threads, index) = thread;
+        let flows = (setup.flows() + threads - 1 - index) / threads;
         Waiting {
             setup: Arc::clone(setup),
             connector,
             thread,
             joined,
             left: flows,
-            record: Record::new(call.connect_per_call, call.waits()),
+            record: Record::new(setup.connect_per_call(), setup.waits()),
         }
     }
 
@@ -82,7 +81,7 @@ impl Waiting {
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
         let mut record = self.record.take();
         record.keep(client.open_ns, client.close_ns);
-        let records = Records::new(record, records_by_flow(self.setup.task.client_engine), completed);
+        let records = Records::new(record, records_by_flow(self.setup.client_engine()), completed);
         // Taken from the end.
         self.joined.reverse();
         let samples = Samples::new(&self.setup);
@@ -119,14 +118,13 @@ impl Clients {
     /// Number, schedule and recorder of the next flow.
     fn next(&mut self) -> (usize, Arrival, Recorder) {
         let Waiting { setup, thread: (threads, thread), .. } = &self.waiting;
-        let call = &setup.task;
         let flow = *thread + self.begun * *threads;
-        let arrival = match call.rate {
+        let arrival = match setup.rate() {
             Some(rate) => {
-                let offered = Offered { rate, arrivals: call.arrivals, flows: call.path.flows };
+                let offered = Offered { rate, arrivals: setup.arrivals(), flows: setup.flows() };
                 Arrival::open(self.start_ns, offered, flow, setup.seed)
             }
-            None => Arrival::closed(self.start_ns, call.path.think_ns),
+            None => Arrival::closed(self.start_ns, setup.think_ns()),
         };
         let recorder = self.records.recorder();
         self.begun += 1;
@@ -134,8 +132,8 @@ impl Clients {
     }
 
     /// What is called.
-    pub fn call(&self) -> &CallSetup {
-        &self.waiting.setup.task
+    pub fn setup(&self) -> &Setup {
+        &self.waiting.setup
     }
 
     /// Another socket towards the server.
@@ -199,7 +197,7 @@ impl Party for Clients {
 /// A thread's share of the server.
 #[derive(Debug)]
 pub struct Servers {
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     /// What each accepted connection is given.
     options: Vec<SocketOption>,
     connect_per_call: bool,
@@ -216,14 +214,13 @@ pub struct Servers {
 
 impl Servers {
     /// A thread that accepts.
-    pub fn new(setup: &Arc<Setup<CallSetup>>, shared: Arc<ServerShared>) -> Servers {
-        let CallSetup { path, connect_per_call, server_engine, .. } = &setup.task;
+    pub fn new(setup: &Arc<Setup>, shared: Arc<ServerShared>) -> Servers {
         Servers {
             setup: Arc::clone(setup),
-            options: options::wanted(&path.options, (Setter::Server, Moment::Accepted), &path.transport),
-            connect_per_call: *connect_per_call,
-            shares_port: path.shares_port(),
-            served: (!server_engine.has_thread_a_flow()).then(|| Arc::new(shared.watched().counter())),
+            options: options::wanted(&setup.spec, (Setter::Server, Moment::Accepted), setup.transport()),
+            connect_per_call: setup.connect_per_call(),
+            shares_port: setup.shares_port(),
+            served: (!setup.server_engine().has_thread_a_flow()).then(|| Arc::new(shared.watched().counter())),
             shared,
             idle_work: Vec::new(),
             samples: Samples::new(setup),
@@ -236,7 +233,7 @@ impl Servers {
         // A client on another host has to show its ticket before memory is made for it (`ServerWorker::opens`).
         let work = match &self.shared.strangers {
             Some(_) => None,
-            None => self.idle_work.pop().or_else(|| RequestWork::of(&self.setup.task.path)),
+            None => self.idle_work.pop().or_else(|| RequestWork::of(&self.setup)),
         };
         ServerWorker::new(&self.shared, served, work)
     }

@@ -6,7 +6,7 @@
 
 use bytegauge_model::Work;
 
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
 
 /// Memory and sums of the work for one connection.
@@ -40,28 +40,28 @@ enum ByteWork {
 
 impl RequestWork {
     /// Whether a path asks for work.
-    pub(super) fn is_asked_for(path: &PathSetup) -> bool {
-        path.work != Work::None || path.walk > 0
+    pub(super) fn is_asked_for(setup: &Setup) -> bool {
+        setup.work() != Work::None || setup.working_set() > 0
     }
 
     /// Bytes of memory of the work that a path asks for.
-    pub(super) fn memory(path: &PathSetup) -> u64 {
-        let copy = if path.work == Work::Copy { path.read_size as u64 } else { 0 };
-        copy.saturating_add(path.walk as u64)
+    pub(super) fn memory(setup: &Setup) -> u64 {
+        let copy = if setup.work() == Work::Copy { setup.read_size() as u64 } else { 0 };
+        copy.saturating_add(setup.working_set() as u64)
     }
 
     /// The work that a path asks for, its memory touched; `None` if it asks for none.
-    pub(super) fn of(path: &PathSetup) -> Option<RequestWork> {
-        if !RequestWork::is_asked_for(path) {
+    pub(super) fn of(setup: &Setup) -> Option<RequestWork> {
+        if !RequestWork::is_asked_for(setup) {
             return None;
         }
-        let bytes = match path.work {
+        let bytes = match setup.work() {
             Work::None => ByteWork::None,
             Work::Sum => ByteWork::Sum(Sum::default()),
-            Work::Copy => ByteWork::Copy(CopyOut::new(path.read_size)),
+            Work::Copy => ByteWork::Copy(CopyOut::new(setup.read_size())),
             Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
         };
-        let walk = (path.walk > 0).then(|| Walk::new(path.walk));
+        let walk = (setup.working_set() > 0).then(|| Walk::new(setup.working_set()));
         Some(RequestWork { bytes, walk, done: Done::default() })
     }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use bytegauge_model::FlowReport;
 use bytegauge_sys::socket_memory;
 
-use crate::call::setup::CallSetup;
 use crate::setup::Setup;
 use crate::transport::kernel;
 
@@ -19,14 +18,14 @@ const SAMPLES: usize = 4;
 /// The sampled connections of one thread.
 #[derive(Debug)]
 pub struct Samples {
-    call: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     found: Vec<FlowReport>,
 }
 
 impl Samples {
     /// No sample yet.
-    pub fn new(call: &Arc<Setup<CallSetup>>) -> Samples {
-        Samples { call: Arc::clone(call), found: Vec::with_capacity(SAMPLES) }
+    pub fn new(setup: &Arc<Setup>) -> Samples {
+        Samples { setup: Arc::clone(setup), found: Vec::with_capacity(SAMPLES) }
     }
 
     /// Looks at a connection, if more are wanted.
@@ -36,7 +35,7 @@ impl Samples {
         }
         self.found.push(FlowReport {
             queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
-            ..kernel::report(fd, &self.call.task.path)
+            ..kernel::report(fd, &self.setup)
         });
     }
 

@@ -345,10 +345,10 @@ mod tests {
     use std::sync::{Arc, Barrier, mpsc};
     use std::time::Duration;
 
-    use bytegauge_model::{Side, Spec};
+    use bytegauge_model::{Side, Spec, Workload};
 
     use super::*;
-    use crate::call::{CallSetup, ServerShared};
+    use crate::call::ServerShared;
     use crate::end::Body;
     use crate::path::FarPath;
     use crate::setup::Setup;
@@ -356,15 +356,16 @@ mod tests {
 
     const REQUEST: usize = 8;
 
-    fn shared(change: impl FnOnce(&mut CallSetup)) -> Arc<ServerShared> {
+    fn shared(change: impl FnOnce(&mut Setup)) -> Arc<ServerShared> {
         let levels = Spec::from([
             ("transport", "unix".into()),
             ("engine", "blocking".into()),
             ("request", (REQUEST as u64).into()),
-        ]);
-        let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
-        change(&mut setup.task);
-        Arc::new(ServerShared::new(&setup, Body::Thread, Arc::default()))
+        ])
+        .said_of(Workload::Call);
+        let mut setup = Setup::of(&levels).unwrap();
+        change(&mut setup);
+        Arc::new(ServerShared::new(&Arc::new(setup), Body::Thread, Arc::default()))
     }
 
     fn flow(shared: &Arc<ServerShared>, work: Option<RequestWork>) -> ServerFlow {
@@ -395,9 +396,9 @@ mod tests {
     #[test]
     fn work_is_made_once_the_ticket_is_shown() {
         let ticket = Ticket::fresh().unwrap();
-        let served = shared(|call| {
-            call.path.walk = 64;
-            call.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+        let served = shared(|setup| {
+            setup.spec.working_set = Some(64);
+            setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let flow = || {
@@ -420,9 +421,9 @@ mod tests {
 
     #[test]
     fn work_that_misses_a_request_is_a_fault() {
-        let of_walk = || shared(|call| call.path.walk = 64);
+        let of_walk = || shared(|setup| setup.spec.working_set = Some(64));
         let served = of_walk();
-        let mut complete = flow(&served, RequestWork::of(served.path()));
+        let mut complete = flow(&served, RequestWork::of(served.setup()));
         complete.received(&mut [1; 2 * REQUEST + 1], 0);
         drop(complete);
         assert_eq!((served.served(), served.begun(), served.take_fault().is_none()), (2, 3, true));

@@ -9,13 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::call::request_work::{Done, RequestWork};
-use crate::call::setup::CallSetup;
 use crate::call::strangers::Strangers;
 use crate::call::terms::Terms;
 use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
 use crate::fault::Fault;
-use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::setup::Setup;
 
@@ -25,7 +23,7 @@ pub struct ServerShared {
     terms: Terms,
     pub(super) connect_per_call: bool,
     pub(super) read_once: bool,
-    path: PathSetup,
+    setup: Arc<Setup>,
     /// Requests served, as the meter's marks see them.
     served: Arc<Total<1>>,
     ended: Ended,
@@ -51,13 +49,12 @@ struct Ended {
 
 impl ServerShared {
     /// A server that has served nothing.
-    pub fn new(setup: &Setup<CallSetup>, body: Body, abort: Arc<AtomicBool>) -> ServerShared {
-        let call = &setup.task;
+    pub fn new(setup: &Arc<Setup>, body: Body, abort: Arc<AtomicBool>) -> ServerShared {
         ServerShared {
             terms: Terms::of(setup),
-            connect_per_call: call.connect_per_call,
-            read_once: call.read_once,
-            path: call.path.clone(),
+            connect_per_call: setup.connect_per_call(),
+            read_once: setup.read_once(),
+            setup: Arc::clone(setup),
             served: Arc::default(),
             ended: Ended::default(),
             plant: setup.plant,
@@ -65,7 +62,7 @@ impl ServerShared {
             body,
             abort,
             fault: Mutex::new(None),
-            strangers: Strangers::of(call),
+            strangers: Strangers::of(setup),
         }
     }
 
@@ -97,7 +94,7 @@ impl ServerShared {
 
     /// Work that did not run exactly once a request, once all workers have ended.
     fn misworked(&self) -> Option<Fault> {
-        if !RequestWork::is_asked_for(&self.path) {
+        if !RequestWork::is_asked_for(&self.setup) {
             return None;
         }
         let [bytes, requests] =
@@ -105,7 +102,7 @@ impl ServerShared {
         let served = self.served();
         // A request that one read ends may be shorter, and of one that was begun a part was worked on.
         let least =
-            if self.read_once || self.path.transport.is_datagram() { 0 } else { served * self.terms.request as u64 };
+            if self.read_once || self.setup.transport().is_datagram() { 0 } else { served * self.terms.request as u64 };
         (requests != served || bytes < least).then(|| {
             Fault::Miscounted(format!("the server worked on {requests} requests ({bytes} bytes) and served {served}"))
         })
@@ -118,8 +115,8 @@ impl ServerShared {
 
     /// What requests come over.
     #[cfg(test)]
-    pub(super) fn path(&self) -> &PathSetup {
-        &self.path
+    pub(super) fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The planted fault, if any.
@@ -200,14 +197,14 @@ impl ServerWorker {
 
     /// The only worker of the thread that calls.
     pub(super) fn of_thread(shared: &Arc<ServerShared>) -> ServerWorker {
-        ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.path))
+        ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.setup))
     }
 
     /// Its connection has shown the ticket: from now on it has work. `false`: too many connections are open.
     pub(super) fn opens(&mut self) -> bool {
         let Some(idle) = self.shared.strangers.as_ref().and_then(Strangers::opens) else { return false };
         self.is_open = true;
-        self.work = idle.or_else(|| RequestWork::of(&self.shared.path));
+        self.work = idle.or_else(|| RequestWork::of(&self.shared.setup));
         true
     }
 

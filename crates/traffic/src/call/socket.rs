@@ -16,9 +16,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
 use crate::astray;
-use crate::call::setup::CallSetup;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
 use crate::transport::{bind_to, connect_in_time};
@@ -33,18 +32,17 @@ const ADDRESSES: u32 = 1000;
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let path = &call.path;
-    let count = if listens_alone(path) { call.server_threads } else { 1 };
-    let options = wanted(&path.options, (Setter::Server, Moment::Listening), &path.transport);
-    can_open_fast(path)?;
-    let mut address = unbound(path)?;
+pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let count = if setup.reuseport() { setup.server_threads() } else { 1 };
+    let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
+    can_open_fast(setup)?;
+    let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = open(&path.transport, &address)?;
+        let socket = open(setup.transport(), &address)?;
         set_all(&socket, &options)?;
-        astray::listen(&socket, &address, call.backlog.min(i32::MAX as u32) as i32, path.shares_port())
-            .map_err(|error| no_family(&path.transport, error))?;
+        astray::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
+            .map_err(|error| no_family(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
         // The next listener of the group takes the port that this one got.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;
@@ -57,21 +55,16 @@ pub fn listen(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
 ///
 /// # Errors
 /// [`Fault::Missing`] where the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
-fn can_open_fast(path: &PathSetup) -> Result<(), Fault> {
+fn can_open_fast(setup: &Setup) -> Result<(), Fault> {
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     let allowed = allowed.trim().parse::<u64>().unwrap_or(0);
-    if path.options.fastopen().is_none() || allowed & 2 != 0 {
+    if setup.spec.fastopen().is_none() || allowed & 2 != 0 {
         return Ok(());
     }
     Err(Fault::Missing(format!(
         "TCP_FASTOPEN: net.ipv4.tcp_fastopen is {allowed}, which allows it to clients alone: set it to 3 (sysctl -w \
          net.ipv4.tcp_fastopen=3), or leave out --fastopen"
     )))
-}
-
-/// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
-pub(super) fn listens_alone(path: &PathSetup) -> bool {
-    path.options.reuseport() == Some(true)
 }
 
 /// Makes a client's connections.
@@ -98,25 +91,26 @@ impl Connector {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if the address is none of the transport.
-    pub fn new(address: &Address, call: &CallSetup) -> Result<Connector, Fault> {
-        let path = &call.path;
+    pub fn new(address: &Address, setup: &Setup) -> Result<Connector, Fault> {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
         let address = sock_addr(address)?;
-        let mut options = wanted(&path.options, (Setter::Client, Moment::Own), &path.transport);
-        if path.transport.is_tcp() {
+        let mut options = wanted(&setup.spec, (Setter::Client, Moment::Own), setup.transport());
+        if setup.transport().is_tcp() {
             // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
-            options.push(option::USER_TIMEOUT.to(call.timeout_ns.div_ceil(1_000_000)));
+            options.push(option::USER_TIMEOUT.to(setup.timeout_ns().div_ceil(1_000_000)));
         }
         Ok(Connector {
             address,
-            transport: path.transport.clone(),
-            foreign: path.foreign.is_some(),
+            transport: setup.transport().clone(),
+            foreign: setup.is_external(),
             options,
-            from: path.bound_to(),
-            rotates: v4 && path.far.is_none() && (call.connect_per_call || path.flows + call.idle_flows > PER_ADDRESS),
+            from: setup.bound_to(),
+            rotates: v4
+                && setup.far.is_none()
+                && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
             turn: AtomicU32::new(0),
             // A server serves whoever comes in: which flow it is, it need not know. Datagrams are let in apart.
-            shown: path.shown_by(0).filter(|_| !path.transport.is_datagram()),
+            shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
         })
     }
 
@@ -197,10 +191,10 @@ pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
 }
 
 /// An address of this host with a port, or a name, that is still to be chosen.
-pub(crate) fn unbound(path: &PathSetup) -> Result<SockAddr, Fault> {
-    match path.transport {
+pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
+    match setup.transport() {
         Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
-            Ok(path.host.any_port(&path.transport).into())
+            Ok(setup.host.any_port(setup.transport()).into())
         }
         Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
         ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),

@@ -13,8 +13,8 @@ use bytegauge_sys::socket;
 
 use crate::address::peer_of;
 use crate::call::request_work::RequestWork;
-use crate::call::setup::CallSetup;
 use crate::path::FarPath;
+use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 
 /// Connections beyond the clients' that one thread of a server keeps: without a ticket, and again with one, since a client's next
@@ -30,26 +30,26 @@ const SEATS: usize = 16;
 const SILENT_BYTES: u64 = 16 << 10;
 
 /// Connections without a ticket that one thread of a server keeps at most.
-fn silent_at_most(call: &CallSetup) -> usize {
-    clients(call).saturating_add(BESIDE + SEATS)
+fn silent_at_most(setup: &Setup) -> usize {
+    clients(setup).saturating_add(BESIDE + SEATS)
 }
 
 /// Connections with a ticket that one thread of a server has open at most.
-fn open_at_most(call: &CallSetup) -> usize {
-    let closing = if call.connect_per_call { call.path.flows } else { 0 };
-    clients(call).saturating_add(closing).saturating_add(BESIDE)
+fn open_at_most(setup: &Setup) -> usize {
+    let closing = if setup.connect_per_call() { setup.flows() } else { 0 };
+    clients(setup).saturating_add(closing).saturating_add(BESIDE)
 }
 
 /// Memory of the connections of one thread of a server beside the buffers of those that take part: the work of as many as may be
 /// open, and what silent ones cost, bytes.
-pub(crate) fn memory_at_most(call: &CallSetup) -> u64 {
-    let work = RequestWork::memory(&call.path).saturating_mul(open_at_most(call) as u64);
-    let silent = (call.path.read_size as u64).saturating_add(SILENT_BYTES);
-    work.saturating_add(silent.saturating_mul(silent_at_most(call) as u64))
+pub(crate) fn memory_at_most(setup: &Setup) -> u64 {
+    let work = RequestWork::memory(setup).saturating_mul(open_at_most(setup) as u64);
+    let silent = (setup.read_size() as u64).saturating_add(SILENT_BYTES);
+    work.saturating_add(silent.saturating_mul(silent_at_most(setup) as u64))
 }
 
-fn clients(call: &CallSetup) -> usize {
-    call.path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows)
+fn clients(setup: &Setup) -> usize {
+    setup.flows().saturating_add(setup.idle_flows()).saturating_add(setup.competing_flows())
 }
 
 /// The connections of one thread of a server, as long as they have not shown the ticket, and how many have.
@@ -86,13 +86,13 @@ pub(super) struct Place {
 
 impl Strangers {
     /// None yet, at a server of these calls; `None` if its clients are on this host.
-    pub(super) fn of(call: &CallSetup) -> Option<Strangers> {
-        let far: FarPath = call.path.far?;
+    pub(super) fn of(setup: &Setup) -> Option<Strangers> {
+        let far: FarPath = setup.far?;
         Some(Strangers {
             ticket: far.ticket,
             other: far.comes_from().map_or_else(OnceLock::new, OnceLock::from),
-            standing_max: silent_at_most(call) - SEATS,
-            open_max: open_at_most(call),
+            standing_max: silent_at_most(setup) - SEATS,
+            open_max: open_at_most(setup),
             present: Mutex::default(),
         })
     }
@@ -174,20 +174,19 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
 
-    use bytegauge_model::{Side, Spec};
+    use bytegauge_model::{Side, Spec, Workload};
     use socket2::{Domain, Socket, Type};
 
     use super::*;
 
     const CLIENTS: usize = 2;
 
-    fn call() -> CallSetup {
+    fn call() -> Setup {
         let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 8.into())];
-        let mut call = CallSetup::of(&Spec::from(levels)).unwrap();
-        call.path.flows = CLIENTS;
-        call.path.walk = 64;
-        call.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
-        call
+        let mut setup = Setup::of(&Spec::from(levels).said_of(Workload::Call)).unwrap();
+        (setup.spec.flows, setup.spec.working_set) = (Some(CLIENTS as u64), Some(64));
+        setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
+        setup
     }
 
     fn connected_from(host: [u8; 4], listener: &TcpListener) -> (TcpStream, TcpStream) {
@@ -243,9 +242,9 @@ mod tests {
 
     #[test]
     fn first_ticket_behind_a_third_host_names_it() {
-        let mut call = call();
-        call.path.far = call.path.far.map(|far| FarPath { relay: far.end.map(|(agent, _)| agent), ..far });
-        let strangers = Strangers::of(&call).unwrap();
+        let mut setup = call();
+        setup.far = setup.far.map(|far| FarPath { relay: far.end.map(|(agent, _)| agent), ..far });
+        let strangers = Strangers::of(&setup).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shown = strangers.ticket.shown_by(0);
         let comes = |host: u8, shown: &Shown| {
@@ -259,13 +258,13 @@ mod tests {
 
     #[test]
     fn open_connections_and_their_work_are_bounded() {
-        let call = call();
-        let strangers = Strangers::of(&call).unwrap();
-        for _ in 0..open_at_most(&call) {
+        let setup = call();
+        let strangers = Strangers::of(&setup).unwrap();
+        for _ in 0..open_at_most(&setup) {
             assert!(strangers.opens().is_some_and(|work| work.is_none()));
         }
         assert!(strangers.opens().is_none());
-        strangers.closes(RequestWork::of(&call.path));
+        strangers.closes(RequestWork::of(&setup));
         // The work of the one that left is used again.
         assert!(strangers.opens().is_some_and(|work| work.is_some()));
         assert!(strangers.opens().is_none());

@@ -6,7 +6,6 @@
 //! from the number: those of an echo from the flow's own pattern, those of other requests and replies from one
 //! pattern each, because a server cannot tell its clients' flows apart.
 
-use crate::call::setup::CallSetup;
 use crate::pattern::{Mismatch, Pattern};
 use crate::setup::Setup;
 
@@ -44,19 +43,18 @@ impl Terms {
     }
 
     /// The terms of a trial.
-    pub fn of(setup: &Setup<CallSetup>) -> Terms {
-        let call = &setup.task;
-        let room = if call.opaque { 0 } else { call.request.min(call.response) };
+    pub fn of(setup: &Setup) -> Terms {
+        let room = if setup.is_opaque() { 0 } else { setup.request().min(setup.response()) };
         Terms {
-            request: call.request,
-            response: call.response,
-            echo: call.echoes(),
+            request: setup.request(),
+            response: setup.response(),
+            echo: setup.echoes(),
             head: match room {
                 HEAD.. => HEAD,
-                room if call.path.transport.is_datagram() => room,
+                room if setup.transport().is_datagram() => room,
                 _ => 0,
             },
-            verify: setup.verify && !call.opaque,
+            verify: setup.verify && !setup.is_opaque(),
             seed: setup.seed,
         }
     }

@@ -22,7 +22,7 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::stream::{Effort, StreamSetup};
+use crate::stream::Effort;
 use crate::ticket::Shown;
 use sink::Desk;
 use source::{Packer, Sent};
@@ -52,15 +52,15 @@ impl Source {
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize) -> Result<Source, Fault> {
-        let postbox = match setup.task.engine {
-            Engine::Plain | Engine::Gso => Postboxes::One(source::One::new(&setup.task)),
-            Engine::Mmsg => Postboxes::Many(source::Many::new(&setup.task)),
-            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(&setup.task)?)),
+    pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<Source, Fault> {
+        let postbox = match setup.engine() {
+            Engine::Plain | Engine::Gso => Postboxes::One(source::One::new(setup)),
+            Engine::Mmsg => Postboxes::Many(source::Many::new(setup)),
+            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(setup)?)),
             engine => return Err(does_not_carry(engine)),
         };
-        let shown = setup.task.path.shown_by(flow).filter(|_| !setup.task.goes_back(flow));
-        let is_far = setup.task.path.far.is_some();
+        let shown = setup.shown_by(flow).filter(|_| !setup.goes_back(flow));
+        let is_far = setup.far.is_some();
         Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default(), shown, is_far })
     }
 
@@ -138,18 +138,18 @@ impl<E: Effort> Sink<E> {
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
-        let mailbox = match setup.task.engine {
-            Engine::Plain => Mailboxes::Single(sink::Single(AlignedBuffer::new(setup.task.path.read_size))),
-            Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.task.path.read_size, false))),
-            Engine::Mmsg => Mailboxes::Many(sink::Many::new(&setup.task)),
+    pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
+        let mailbox = match setup.engine() {
+            Engine::Plain => Mailboxes::Single(sink::Single(AlignedBuffer::new(setup.read_size()))),
+            Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.read_size(), false))),
+            Engine::Mmsg => Mailboxes::Many(sink::Many::new(setup)),
             Engine::Uring(mode) if source::goes_on(mode.kind) => {
-                Mailboxes::Multishot(Box::new(ring::Multishot::new(&setup.task)?))
+                Mailboxes::Multishot(Box::new(ring::Multishot::new(setup)?))
             }
-            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(&setup.task)?)),
+            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(setup)?)),
             engine => return Err(does_not_carry(engine)),
         };
-        let shown = setup.task.path.shown_by(flow).filter(|_| setup.task.goes_back(flow));
+        let shown = setup.shown_by(flow).filter(|_| setup.goes_back(flow));
         Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort), shown })
     }
 

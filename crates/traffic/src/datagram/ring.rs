@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::datagram::SlotTarget;
-use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, Setup, Wait};
+use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, RingSetup, Wait};
 
 use crate::datagram::sink::{Desk, Goes, Mailbox};
 use crate::datagram::source::{Moved, Packer, Postbox, at_once};
 use crate::fault::Fault;
+use crate::setup::Setup;
 use crate::stream::Effort;
-use crate::stream::StreamSetup;
 
 /// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
 const WAIT_MAX_NS: u64 = 50_000_000;
@@ -25,9 +25,9 @@ struct Engine {
 }
 
 impl Engine {
-    fn open(stream: &StreamSetup) -> Result<Engine, Fault> {
-        let entries = stream.outstanding.next_power_of_two().clamp(8, 4096) as u32;
-        let ring = Ring::open(&Setup { entries, completions: 4 * entries, poll_idle_ms: None })?;
+    fn open(setup: &Setup) -> Result<Engine, Fault> {
+        let entries = setup.outstanding().next_power_of_two().clamp(8, 4096) as u32;
+        let ring = Ring::open(&RingSetup { entries, completions: 4 * entries, poll_idle_ms: None })?;
         Ok(Engine { ring, report: EngineReport::default() })
     }
 
@@ -62,10 +62,10 @@ pub(super) struct Sends {
 }
 
 impl Sends {
-    pub(super) fn new(stream: &StreamSetup) -> Result<Sends, Fault> {
-        let mut engine = Engine::open(stream)?;
-        let count = at_once(stream);
-        let size = stream.write_size.unwrap_or(1);
+    pub(super) fn new(setup: &Setup) -> Result<Sends, Fault> {
+        let mut engine = Engine::open(setup)?;
+        let count = at_once(setup);
+        let size = setup.write_size().unwrap_or(1);
         let messages = (0..count).map(|_| engine.ring.new_message(size)).collect::<Result<Vec<MessageId>, _>>()?;
         Ok(Sends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
     }
@@ -140,9 +140,9 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(stream: &StreamSetup) -> Result<Outstanding, Fault> {
-        let mut engine = Engine::open(stream)?;
-        let messages = (0..stream.outstanding).map(|_| engine.ring.new_message(stream.path.read_size));
+    pub(super) fn new(setup: &Setup) -> Result<Outstanding, Fault> {
+        let mut engine = Engine::open(setup)?;
+        let messages = (0..setup.outstanding()).map(|_| engine.ring.new_message(setup.read_size()));
         let messages = messages.collect::<Result<Vec<MessageId>, _>>()?;
         Ok(Outstanding { engine, messages, begun: false })
     }
@@ -212,11 +212,11 @@ pub(super) struct Multishot {
 }
 
 impl Multishot {
-    pub(super) fn new(stream: &StreamSetup) -> Result<Multishot, Fault> {
-        let mut engine = Engine::open(stream)?;
+    pub(super) fn new(setup: &Setup) -> Result<Multishot, Fault> {
+        let mut engine = Engine::open(setup)?;
         engine.ring.require(Feature::MultishotReceive)?;
-        let buffers = stream.outstanding.min(1 << 15) as u16;
-        let pool = engine.ring.new_pool(buffers, stream.path.read_size + MESSAGE_ROOM)?;
+        let buffers = setup.outstanding().min(1 << 15) as u16;
+        let pool = engine.ring.new_pool(buffers, setup.read_size() + MESSAGE_ROOM)?;
         engine.ring.offer_all(pool);
         Ok(Multishot { engine, pool, is_armed: false })
     }

@@ -18,7 +18,7 @@ use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::stream::{Effort, SinkFlow, StreamSetup};
+use crate::stream::{Effort, SinkFlow};
 use crate::ticket::{SHOWN, Shown};
 
 /// Whether a reader goes on.
@@ -59,14 +59,14 @@ pub(super) struct Desk<E> {
 }
 
 impl<E: Effort> Desk<E> {
-    pub(super) fn new(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> Desk<E> {
+    pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> Desk<E> {
         // Bytes that may be lost have no offset in a stream: here they are compared by their datagram's number.
         let plant = setup.plant.filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
             flow,
-            shown: setup.task.path.shown_by(flow).filter(|_| !setup.task.goes_back(flow)),
-            size: setup.task.write_size.unwrap_or(1).max(1) as u64,
+            shown: setup.shown_by(flow).filter(|_| !setup.goes_back(flow)),
+            size: setup.write_size().unwrap_or(1).max(1) as u64,
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,
@@ -223,8 +223,8 @@ impl Mailbox for One {
 pub(super) struct Many(pub(super) Inbox);
 
 impl Many {
-    pub(super) fn new(stream: &StreamSetup) -> Many {
-        Many(Inbox::new(batch(stream), stream.path.read_size, false))
+    pub(super) fn new(setup: &Setup) -> Many {
+        Many(Inbox::new(batch(setup), setup.read_size(), false))
     }
 }
 
@@ -350,12 +350,12 @@ mod tests {
         check(36, &[&data[0], &knock], 0, (1, 36, 0));
     }
 
-    fn setup(write_size: u64) -> (Setup<StreamSetup>, Ticket) {
+    fn setup(write_size: u64) -> (Setup, Ticket) {
         let sizes = [("read_size", 64.into()), ("write_size", write_size.into())];
         let levels: Spec = [("transport", "udp".into())].into_iter().chain(sizes).collect();
-        let mut setup = Setup::to(StreamSetup::of(&levels).unwrap());
+        let mut setup = Setup::of(&levels).unwrap();
         let ticket = Ticket::fresh().unwrap();
-        setup.task.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+        setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         (setup, ticket)
     }
 

@@ -22,7 +22,6 @@ use crate::pattern::Pattern;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
-use crate::stream::StreamSetup;
 
 /// Datagrams of a call of `mmsg` unless the plan says: more gain little, and keep the reader waiting.
 const BATCH: usize = 64;
@@ -61,12 +60,12 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new(setup: &Setup<StreamSetup>, flow: usize) -> Packer {
+    pub(super) fn new(setup: &Setup, flow: usize) -> Packer {
         let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
-        let (fill, plant) = (setup.task.fill, setup.plant.filter(planted));
+        let (fill, plant) = (setup.writer_work(), setup.plant.filter(planted));
         Packer {
             writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none(),
-            size: setup.task.write_size.unwrap_or(1).max(1),
+            size: setup.write_size().unwrap_or(1).max(1),
             next: 0,
             sent: 0,
             fill,
@@ -176,30 +175,30 @@ pub(super) struct One {
 }
 
 impl One {
-    pub(super) fn new(stream: &StreamSetup) -> One {
-        let segments = segments(stream);
-        let bytes = AlignedBuffer::new(size(stream) * segments);
+    pub(super) fn new(setup: &Setup) -> One {
+        let segments = segments(setup);
+        let bytes = AlignedBuffer::new(size(setup) * segments);
         One { bytes, segments: segments as u64, waits: false, end: 0 }
     }
 }
 
 /// Bytes of a datagram.
-fn size(stream: &StreamSetup) -> usize {
-    stream.write_size.unwrap_or(1).max(1)
+fn size(setup: &Setup) -> usize {
+    setup.write_size().unwrap_or(1).max(1)
 }
 
 /// Datagrams in one send: of the engine that has it cut as many as the plan says, or as fit.
-fn segments(stream: &StreamSetup) -> usize {
-    if stream.engine != Engine::Gso {
+fn segments(setup: &Setup) -> usize {
+    if setup.engine() != Engine::Gso {
         return 1;
     }
-    let most = stream.path.transport.datagram_max().unwrap_or(0) as usize;
-    stream.batch.unwrap_or((most / size(stream)).clamp(1, SEGMENTS_MAX))
+    let most = setup.transport().datagram_max().unwrap_or(0) as usize;
+    setup.batch().unwrap_or((most / size(setup)).clamp(1, SEGMENTS_MAX))
 }
 
 /// The `UDP_SEGMENT` of a sender's socket, bytes; absent where nothing is cut: one datagram is no piece.
-pub(crate) fn cut_size(stream: &StreamSetup) -> Option<u64> {
-    (segments(stream) > 1).then(|| size(stream) as u64)
+pub(crate) fn cut_size(setup: &Setup) -> Option<u64> {
+    (segments(setup) > 1).then(|| size(setup) as u64)
 }
 
 impl Postbox for One {
@@ -226,9 +225,9 @@ pub(super) struct Many {
 }
 
 impl Many {
-    pub(super) fn new(stream: &StreamSetup) -> Many {
-        let slots = batch(stream);
-        Many { outbox: Outbox::new(slots, stream.write_size.unwrap_or(1)), ends: vec![0; slots], first: slots }
+    pub(super) fn new(setup: &Setup) -> Many {
+        let slots = batch(setup);
+        Many { outbox: Outbox::new(slots, setup.write_size().unwrap_or(1)), ends: vec![0; slots], first: slots }
     }
 }
 
@@ -253,18 +252,18 @@ impl Postbox for Many {
 }
 
 /// Messages that a call of `mmsg` gives or takes at most.
-pub(super) fn batch(stream: &StreamSetup) -> usize {
-    stream.batch.unwrap_or(BATCH)
+pub(super) fn batch(setup: &Setup) -> usize {
+    setup.batch().unwrap_or(BATCH)
 }
 
 /// Datagrams that an end keeps room for at most.
-pub(crate) fn at_most(stream: &StreamSetup) -> usize {
-    batch(stream).max(stream.outstanding)
+pub(crate) fn at_most(setup: &Setup) -> usize {
+    batch(setup).max(setup.outstanding())
 }
 
 /// Messages that a ring sends at once. Those to a Unix socket may have to wait for room, and would then change places.
-pub(super) fn at_once(stream: &StreamSetup) -> usize {
-    if stream.path.transport.is_udp() { stream.outstanding } else { 1 }
+pub(super) fn at_once(setup: &Setup) -> usize {
+    if setup.transport().is_udp() { setup.outstanding() } else { 1 }
 }
 
 /// What a sender left.

@@ -8,7 +8,7 @@ use bytegauge_model::{EndRole, Engine, EngineReport, FdTable};
 use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
-use crate::call::{CallSetup, Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
+use crate::call::{Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, summed};
 use crate::end::peer::Body;
@@ -22,7 +22,7 @@ use crate::setup::Setup;
 /// Clients that are connected, where their connections persist.
 pub(super) struct ClientEnd {
     role: EndRole,
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     /// Absent where no network takes part.
     connector: Option<Arc<Connector>>,
     /// Held to the end: open, and silent.
@@ -34,25 +34,19 @@ pub(super) struct ClientEnd {
 
 impl ClientEnd {
     /// Connects.
-    pub(super) fn open(
-        role: EndRole,
-        setup: &Arc<Setup<CallSetup>>,
-        address: &Address,
-        body: Body,
-    ) -> Result<ClientEnd, Fault> {
-        let call = &setup.task;
-        can_have_own_table(call, call.client_engine)?;
-        let flows = call.path.flows;
+    pub(super) fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
+        can_have_own_table(setup, setup.client_engine())?;
+        let flows = setup.flows();
         // A task of Tokio that waits for moments has a timer.
-        let timers = if call.client_engine == Engine::Tokio && call.waits() { flows } else { 0 };
-        enough_files(flows + timers + call.idle_flows, 1, body)?;
-        let alone = call.client_engine == Engine::Null;
-        let connector = if alone { None } else { Some(Arc::new(Connector::new(address, call)?)) };
+        let timers = if setup.client_engine() == Engine::Tokio && setup.waits() { flows } else { 0 };
+        enough_files(flows + timers + setup.idle_flows(), 1, body)?;
+        let alone = setup.client_engine() == Engine::Null;
+        let connector = if alone { None } else { Some(Arc::new(Connector::new(address, setup)?)) };
         let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
             connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
         };
-        let (idle, joined) = (join(call.idle_flows)?, join(if call.connect_per_call { 0 } else { flows })?);
-        if let (true, Some(far)) = (call.path.transport.is_datagram(), call.path.far) {
+        let (idle, joined) = (join(setup.idle_flows())?, join(if setup.connect_per_call() { 0 } else { flows })?);
+        if let (true, Some(far)) = (setup.transport().is_datagram(), setup.far) {
             datagram::let_in(&joined, &far.ticket)?;
         }
         Ok(ClientEnd {
@@ -61,7 +55,7 @@ impl ClientEnd {
             joined,
             setup: Arc::clone(setup),
             connector,
-            threads: if alone { 1 } else { threads(call.client_engine, call.client_threads).min(flows.max(1)) },
+            threads: if alone { 1 } else { threads(setup.client_engine(), setup.client_threads()).min(flows.max(1)) },
             gave_up: Arc::default(),
         })
     }
@@ -72,19 +66,19 @@ impl Duty for ClientEnd {
 
     fn roster(&self) -> Roster {
         Roster {
-            what: format!("calling over {}", self.setup.task.path.transport),
+            what: format!("calling over {}", self.setup.transport()),
             name: self.role.name(),
             cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
             fewer: "--client-threads",
             stack: LARGE_STACK,
-            own_tables: self.setup.task.path.fd_table == FdTable::Private,
-            waits: self.setup.task.waits(),
+            own_tables: self.setup.fd_table() == FdTable::Private,
+            waits: self.setup.waits(),
         }
     }
 
     fn hand(&mut self, thread: usize, _flags: &Flags) -> ClientHand {
-        let (setup, call, count) = (&self.setup, &self.setup.task, self.threads);
-        let share = (call.path.flows + count - 1 - thread) / count;
+        let (setup, count) = (&self.setup, self.threads);
+        let share = (setup.flows() + count - 1 - thread) / count;
         let joined = self.joined.drain(..share.min(self.joined.len())).collect();
         ClientHand {
             setup: Arc::clone(setup),
@@ -96,11 +90,11 @@ impl Duty for ClientEnd {
 
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let until_told = self.setup.task.until_told;
+        let until_told = self.setup.until_told;
         let scheduled_ns = if until_told { 0 } else { warmup_ns + window_ns };
         Lasting {
             until_told,
-            patience_ns: scheduled_ns.saturating_add(self.setup.task.timeout_ns).saturating_add(grace_ns),
+            patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
             windowed: None,
         }
     }
@@ -121,13 +115,13 @@ impl Duty for ClientEnd {
         let (mut report, fault) = summed(Left { parts: counted, in_time, fault, given: Vec::new() });
         report.call = added(records).map(|record| record.report());
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
-            report.verified_bytes = call.completed * self.setup.task.response as u64;
+            report.verified_bytes = call.completed * self.setup.response() as u64;
         }
-        let gone = match self.setup.task.path.transport.is_datagram() {
+        let gone = match self.setup.transport().is_datagram() {
             true => "nobody receives at the server's address any more",
             false => "the server takes no connection any more",
         };
-        let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.task.path.flows as u64;
+        let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows() as u64;
         let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
         Ended { report, fault: fault.or(gone), kept }
     }
@@ -143,7 +137,7 @@ fn added(records: Vec<Record>) -> Option<Record> {
 
 /// One thread of clients.
 pub(super) struct ClientHand {
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     gave_up: Arc<AtomicU64>,
     waiting: Waiting,
     thread: usize,
@@ -168,39 +162,38 @@ impl Hand for ClientHand {
     fn carry(self, mut post: Post<Called>) -> Called {
         let ClientHand { setup, gave_up, waiting, thread } = self;
         let Some(began_ns) = post.begin() else { return Called::default() };
-        let (flags, call) = (&post.flags, &setup.task);
-        let path = &call.path;
-        let mut meter = meter(&setup, path.flows, true, (began_ns, flags));
+        let flags = &post.flags;
+        let mut meter = meter(&setup, setup.flows(), true, (began_ns, flags));
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
             terms: Terms::of(&setup),
-            depth: if call.connect_per_call { 1 } else { call.depth },
-            chunk: call.request_chunk.unwrap_or(call.request).max(1),
-            connect_per_call: call.connect_per_call,
-            timeout_ns: call.timeout_ns,
+            depth: if setup.connect_per_call() { 1 } else { setup.depth() },
+            chunk: setup.request_chunk().unwrap_or(setup.request()).max(1),
+            connect_per_call: setup.connect_per_call(),
+            timeout_ns: setup.timeout_ns(),
             open_ns: start_ns + setup.warmup_ns,
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
-            until_told: call.until_told,
+            until_told: setup.until_told,
             told: Arc::clone(&flags.told),
             gave_up,
-            shown: path.shown_by(0),
+            shown: setup.shown_by(0),
         });
         let completed = Arc::default();
         let mut party = waiting.begin(client, start_ns, &completed);
         meter.watch(completed);
         // Clients leave by themselves, when what they have in flight is answered.
         let never = AtomicBool::new(false);
-        let is_datagram = path.transport.is_datagram();
-        let driven = if is_datagram && call.client_engine == Engine::Null {
+        let is_datagram = setup.transport().is_datagram();
+        let driven = if is_datagram && setup.client_engine() == Engine::Null {
             datagram::carry_alone(&mut party, &flags.abort, &mut meter)
         } else if is_datagram {
             datagram::carry(&mut party, &flags.abort, &mut meter)
-        } else if call.client_engine == Engine::Null {
-            alone(&mut party, call, flags, &mut meter)
+        } else if setup.client_engine() == Engine::Null {
+            alone(&mut party, &setup, flags, &mut meter)
         } else {
-            let buffer_size = engine::message_buffer(call.client_engine, path.read_size);
+            let buffer_size = engine::message_buffer(setup.client_engine(), setup.read_size());
             let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
-            engine::drive(call.client_engine, &mut party, station, &mut meter)
+            engine::drive(setup.client_engine(), &mut party, station, &mut meter)
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
@@ -214,17 +207,12 @@ impl Hand for ClientHand {
 }
 
 /// The first flow on no network at all.
-fn alone(
-    party: &mut Clients,
-    call: &CallSetup,
-    flags: &Flags,
-    meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
-    let mut buffer = vec![0; call.path.read_size.max(8)];
-    let Some(mut flow) = party.next_flow(!call.connect_per_call) else {
+fn alone(party: &mut Clients, setup: &Setup, flags: &Flags, meter: &mut Meter) -> Result<(Stop, EngineReport), Fault> {
+    let mut buffer = vec![0; setup.read_size().max(8)];
+    let Some(mut flow) = party.next_flow(!setup.connect_per_call()) else {
         return Err(Fault::Impossible("a client without flows".into()));
     };
-    let stop = carry_alone(&mut flow, call.response, &mut buffer, &flags.abort, meter)?;
+    let stop = carry_alone(&mut flow, setup.response(), &mut buffer, &flags.abort, meter)?;
     flow.hand_in();
     Ok((stop, EngineReport::default()))
 }

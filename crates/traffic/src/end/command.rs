@@ -9,10 +9,10 @@ use crate::end::peer::{Body, Peer};
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
 use crate::setup::Setup;
-use crate::task::{self, TaskSetup};
+use crate::task;
 
 /// Runs the program when it is let go. `Ok(None)` when it was called off.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Setup<TaskSetup>, body: Body) -> Result<Option<Ended>, Fault> {
+pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<Ended>, Fault> {
     if body != Body::Process {
         return Err(Fault::Impossible("a program is run by a process of its own".into()));
     }

@@ -11,7 +11,7 @@ use crate::end::stream::{StreamHand, refused};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::End;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::stream::Effort;
 use crate::transport::kernel;
 
@@ -19,7 +19,6 @@ use crate::transport::kernel;
 pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, Fault> {
     let (index, number, fd) = flow(&mut hand)?;
     let (setup, fd) = (&*hand.setup, fd.as_fd());
-    let path = &setup.task.path;
     let prepared = Source::prepare(setup, number);
     let flags = post.flags.clone();
     let run = run(fd, &flags);
@@ -31,9 +30,9 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
     let Some(began_ns) = begun else { return Ok(Part::default()) };
     let mut source = prepared?;
     let is_heard = source.await_reader(run);
-    let mut meter = meter(setup, setup.task.flows_of_all_ways(), true, (began_ns, &flags));
+    let mut meter = meter(setup, setup.flows_of_all_ways(), true, (began_ns, &flags));
     let stopped = match is_heard {
-        true => source.run(run, setup.task.pace(), &mut meter),
+        true => source.run(run, setup.pace(), &mut meter),
         // What nobody is known to read is sent to nobody, and least of all to another host.
         false => Ok(Stop::Aborted),
     };
@@ -43,7 +42,7 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
         source.part(run);
     }
     let datagrams = Some(source.report(&meter));
-    let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, path) };
+    let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
         Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
@@ -56,7 +55,6 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
 pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort: E) -> Result<Part, Fault> {
     let (index, number, fd) = flow(&mut hand)?;
     let (setup, fd) = (&*hand.setup, fd.as_fd());
-    let path = &setup.task.path;
     let prepared = Sink::prepare(setup, number, effort);
     let flags = post.flags.clone();
     let run = run(fd, &flags);
@@ -67,7 +65,7 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     let Some(began_ns) = begun else { return Ok(Part::default()) };
     let mut sink = prepared?;
     sink.begin(run);
-    let mut meter = meter(setup, setup.task.flows_of_all_ways(), false, (began_ns, &flags));
+    let mut meter = meter(setup, setup.flows_of_all_ways(), false, (began_ns, &flags));
     let stopped = sink.run(run, &mut meter);
     meter.close_early();
     let fault = match stopped {
@@ -76,7 +74,9 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
             sink.drain(run).err()
         }
         Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
-        Ok(Stop::Ended(End::Eof)) => Some(Fault::PeerGone(format!("{} ended before the window did", path.transport))),
+        Ok(Stop::Ended(End::Eof)) => {
+            Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport())))
+        }
         Ok(Stop::Ended(End::Failed { errno, .. })) => {
             Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
@@ -86,7 +86,7 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     let fault = fault.or_else(|| sink.fault());
     let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
     let datagrams = Some(sink.report(&meter, run));
-    let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, path) };
+    let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
     Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
 }
 
@@ -95,12 +95,12 @@ fn flow(hand: &mut StreamHand) -> Result<(usize, usize, OwnedFd), Fault> {
     let Some((index, Some(fd))) = hand.flows.pop() else {
         return Err(Fault::Impossible("datagrams need a socket".into()));
     };
-    Ok((index, if hand.back { hand.setup.task.path.flows + index } else { index }, fd))
+    Ok((index, if hand.back { hand.setup.flows() + index } else { index }, fd))
 }
 
 /// Whether this end has to be let in at another host's door: it is the one that connected.
 fn knocks(hand: &StreamHand) -> bool {
-    hand.setup.task.path.far.is_some() && (hand.side == Side::Source) != hand.back
+    hand.setup.far.is_some() && (hand.side == Side::Source) != hand.back
 }
 
 fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {
@@ -108,7 +108,7 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {
 }
 
 /// What the kernel says of the socket.
-fn socket(fd: BorrowedFd<'_>, path: &PathSetup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel::report(fd, path);
+fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
+    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }
 }

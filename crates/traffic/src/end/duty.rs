@@ -220,7 +220,7 @@ pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side
 
 /// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now; where there are
 /// other flows, it started for all of them at `began_ns`.
-pub(super) fn meter<T>(setup: &Setup<T>, flows: usize, until_told: bool, (began_ns, flags): (u64, &Flags)) -> Meter {
+pub(super) fn meter(setup: &Setup, flows: usize, until_told: bool, (began_ns, flags): (u64, &Flags)) -> Meter {
     let Setup { warmup_ns, window_ns, series, .. } = *setup;
     let schedule = Schedule { warmup_ns, window_ns, until_told };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));

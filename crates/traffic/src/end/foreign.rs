@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::socket_memory::queued_out;
 
-use crate::path::PathSetup;
+use crate::setup::Setup;
 
 /// How long is waited after the window for what is still on its way.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Connections of which a meter counts only what was acknowledged: those of TCP to a server that is not ours.
-pub(super) fn watched<'a>(setup: &PathSetup, fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<OwnedFd> {
-    if setup.foreign.is_none() || !setup.transport.is_tcp() {
+pub(super) fn watched<'a>(setup: &Setup, fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<OwnedFd> {
+    if !setup.is_external() || !setup.transport().is_tcp() {
         return Vec::new();
     }
     // One that cannot be had twice counts as written: descriptors were counted before.
@@ -29,9 +29,9 @@ pub(super) fn watched<'a>(setup: &PathSetup, fds: impl Iterator<Item = BorrowedF
 
 /// Waits until everything that was written is acknowledged, so that the next trial has the path to itself and the
 /// kernel's count is complete. A server that no longer reads is not waited for long, and less than the watchdog waits.
-pub(super) fn await_acknowledged(setup: &PathSetup, grace_ns: u64, fd: Option<BorrowedFd<'_>>, abort: &AtomicBool) {
-    let Some(fd) = fd.filter(|_| setup.foreign.is_some() && setup.transport.is_tcp()) else { return };
-    let deadline = Instant::now() + PATIENCE.min(Duration::from_nanos(grace_ns / 2));
+pub(super) fn await_acknowledged(setup: &Setup, fd: Option<BorrowedFd<'_>>, abort: &AtomicBool) {
+    let Some(fd) = fd.filter(|_| setup.is_external() && setup.transport().is_tcp()) else { return };
+    let deadline = Instant::now() + PATIENCE.min(Duration::from_nanos(setup.grace_ns / 2));
     while queued_out(fd).is_ok_and(|bytes| bytes > 0) && Instant::now() < deadline && !abort.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bytegauge_model::{EndRole, FlowReport, Workload};
+use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
@@ -15,15 +15,13 @@ use crate::fault::Fault;
 use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
-use crate::path::PathSetup;
-use crate::relay::{self, RelaySetup, RelayShared, Upstream};
-use crate::setup::{Setup, Task};
+use crate::relay::{self, RelayShared, Upstream};
+use crate::setup::Setup;
 
 /// A relay that listens.
 pub(super) struct RelayEnd {
     setup: Arc<Setup>,
-    path: PathSetup,
-    relay: RelaySetup,
+    method: RelayMethod,
     shared: Arc<RelayShared>,
     /// Of a relay that was sent to this host: what goes on here nobody else sees.
     host: Option<Host>,
@@ -51,27 +49,26 @@ impl RelayEnd {
     /// Listens. `Ok(None)` when nobody listens to its first word.
     pub(super) fn open(
         peer: &mut impl Peer,
-        setup: Setup,
-        relay: RelaySetup,
+        setup: &Arc<Setup>,
         upstream: Option<&Address>,
         body: Body,
     ) -> Result<Option<RelayEnd>, Fault> {
         let impossible = |what: &str| Fault::Impossible(format!("a relay was opened without {what}"));
-        let path = setup.path().cloned().ok_or_else(|| impossible("a path"))?;
+        let method = setup.relay_method().ok_or_else(|| impossible("a method"))?;
         // Of a stream every connection ends when its writer has said all; of calls, clients keep theirs.
-        let (workload, beside, expected) = match &setup.task {
-            Task::Call(call) => (Workload::Call, call.idle_flows + call.competing_flows, None),
-            _ => (Workload::Stream, 0, Some(path.flows)),
+        let (further, expected) = match setup.workload() {
+            Workload::Call => (setup.idle_flows() + setup.competing_flows(), None),
+            _ => (0, Some(setup.flows())),
         };
-        let upstream = Upstream::new(upstream.ok_or_else(|| impossible("an address"))?, &path, workload)?;
-        enough_files(path.flows + beside, relay.method.holds(relay.threads).descriptors, body)?;
-        let (listener, address) = relay::listen(&path, workload)?;
+        let upstream = Upstream::new(upstream.ok_or_else(|| impossible("an address"))?, setup)?;
+        enough_files(setup.flows() + further, method.holds(setup.relay_threads()).descriptors, body)?;
+        let (listener, address) = relay::listen(setup)?;
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
-        let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(&path, path.flows + beside));
-        let host = path.far.and_then(|_| Host::watched());
-        Ok(Some(RelayEnd { setup: Arc::new(setup), path, relay, shared, host }))
+        let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(setup, setup.flows() + further));
+        let host = setup.far.and_then(|_| Host::watched());
+        Ok(Some(RelayEnd { setup: Arc::clone(setup), method, shared, host }))
     }
 }
 
@@ -82,7 +79,7 @@ impl Duty for RelayEnd {
 
     fn roster(&self) -> Roster {
         Roster {
-            what: format!("passing bytes on by {} over {}", self.relay.method, self.path.transport),
+            what: format!("passing bytes on by {} over {}", self.method, self.setup.transport()),
             name: EndRole::Relay.name(),
             // Threads that it starts inherit the place of this one.
             cpus: vec![self.setup.cpu(EndRole::Relay, 0)],
@@ -94,7 +91,7 @@ impl Duty for RelayEnd {
     }
 
     fn hand(&mut self, _thread: usize, _flags: &Flags) -> RelayHand {
-        RelayHand { setup: Arc::clone(&self.setup), relay: self.relay.clone(), shared: Arc::clone(&self.shared) }
+        RelayHand { setup: Arc::clone(&self.setup), shared: Arc::clone(&self.shared) }
     }
 
     fn lasting(&self) -> Lasting {
@@ -119,7 +116,6 @@ impl Duty for RelayEnd {
 /// The thread that accepts, or that does everything.
 pub(super) struct RelayHand {
     setup: Arc<Setup>,
-    relay: RelaySetup,
     shared: Arc<RelayShared>,
 }
 
@@ -127,7 +123,7 @@ impl Hand for RelayHand {
     type Part = Part;
 
     fn carry(self, mut post: Post<Part>) -> Part {
-        let RelayHand { setup, relay, shared } = self;
+        let RelayHand { setup, shared } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.charge_process();
@@ -135,7 +131,7 @@ impl Hand for RelayHand {
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let cues = relay::Cues { abort: &post.flags.abort, told: &post.flags.told };
-        let carried = relay::carry(&shared, &relay, setup.plant, cues, &mut meter);
+        let carried = relay::carry(&shared, &setup, cues, &mut meter);
         meter.close_early();
         let (engine, fault) = match carried {
             Ok(engine) => (Some(engine), None),

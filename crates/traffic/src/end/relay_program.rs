@@ -26,7 +26,6 @@ use crate::end::relay_charge::{Used, charged, reading};
 use crate::fault::Fault;
 use crate::leftovers;
 use crate::message::{Command, Reply};
-use crate::path::PathSetup;
 use crate::relay;
 use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
@@ -44,16 +43,16 @@ pub(super) fn carry(
     upstream: Option<&Address>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
-    let (Body::Process, Some(path)) = (body, setup.path()) else {
-        return Err(Fault::Impossible("a program that relays needs a path, and an end that is a process".into()));
-    };
+    if body != Body::Process {
+        return Err(Fault::Impossible("a program that relays needs an end that is a process".into()));
+    }
     let Some(Address::Ip(upstream)) = upstream else {
         return Err(Fault::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
     };
     // Declared before the supervisor, so that the group is empty when it is removed.
     let group = ControlGroup::make().ok();
     let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
-    run(peer, setup, program, (listen(path)?, *upstream), (&supervisor, group.as_ref()))
+    run(peer, setup, program, (listen(setup)?, *upstream), (&supervisor, group.as_ref()))
 }
 
 fn run(
@@ -95,9 +94,9 @@ pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayP
 }
 
 /// A port that nobody has.
-fn listen(path: &PathSetup) -> Result<SocketAddr, Fault> {
+fn listen(setup: &Setup) -> Result<SocketAddr, Fault> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let mut address = path.host.any_port(&path.transport);
+    let mut address = setup.host.any_port(setup.transport());
     let ports = u32::from(PORTS.end - PORTS.start);
     for _ in 0..ports {
         // Others that run beside begin elsewhere.

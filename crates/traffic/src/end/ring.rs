@@ -7,20 +7,19 @@ use bytegauge_model::{EndReport, EndRole};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting};
 use crate::fault::Fault;
-use crate::ring::{self, RingSetup};
+use crate::ring;
 use crate::setup::Setup;
 
 /// A ring's end, and its only thread.
 #[derive(Clone)]
-pub(super) struct RingEnd(pub(super) Arc<Setup<RingSetup>>);
+pub(super) struct RingEnd(pub(super) Arc<Setup>);
 
 impl Duty for RingEnd {
     type Hand = RingEnd;
 
     fn roster(&self) -> Roster {
-        let RingSetup { entries, implementation, .. } = self.0.task;
         Roster {
-            what: format!("a ring of {entries} ({implementation})"),
+            what: format!("a ring of {} ({})", self.0.entries(), self.0.implementation()),
             name: EndRole::Ring.name(),
             cpus: vec![self.0.cpu(EndRole::Ring, 0)],
             fewer: "rings",

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use bytegauge_model::{EndReport, EndRole, Engine, Side};
+use bytegauge_model::{EndReport, EndRole, RelayChoice, Side, Workload};
 
 use crate::address::Address;
 use crate::end::client::ClientEnd;
@@ -19,8 +19,7 @@ use crate::end::{relay_program, relay_running};
 use crate::engine;
 use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
-use crate::relay::Between;
-use crate::setup::{Setup, Task};
+use crate::setup::Setup;
 use crate::spin;
 
 /// Serves commands until told to quit or left alone.
@@ -91,53 +90,56 @@ fn open(
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<Ended>, Fault> {
+    setup.check()?;
+    let setup = Arc::new(setup);
     if role == EndRole::Relay {
-        return match setup.path().and_then(|path| path.relay.clone()) {
-            None => Err(Fault::Impossible("a relay was opened without a method".into())),
-            Some(Between::Program(program)) => relay_program::carry(peer, &setup, &program, address, body),
-            Some(Between::Running(relay)) => relay_running::carry(peer, &setup, &relay),
-            Some(Between::Ours(relay)) => {
-                let opened = RelayEnd::open(peer, setup, relay, address, body)?;
-                opened.map_or(Ok(None), |end| duty::carry(peer, end))
-            }
-        };
+        return relay(peer, &setup, address, body);
     }
     // What this machine lacks the plan was told, and it may be another one's. A server that listened first would have its clients
     // call in vain.
-    let is_far = setup.path().is_some_and(|path| path.far.is_some());
-    if let Some(reason) = engine_of(&setup.task, role).filter(|_| is_far).and_then(engine::lacks) {
+    let engine = setup.engine_of(role).filter(|_| setup.far.is_some());
+    if let Some(reason) = engine.and_then(engine::lacks) {
         return Err(Fault::Missing(reason));
     }
     if setup.spins() {
         // Before anything counts.
         spin::prepare();
     }
-    match setup.task.clone() {
-        Task::Stream(stream) => {
-            let opened = StreamEnd::open(peer, role, &Arc::new(setup.with(stream)), address, body)?;
+    match (setup.workload(), role.side(), address) {
+        (Workload::Stream, ..) => {
+            let opened = StreamEnd::open(peer, role, &setup, address, body)?;
             opened.map_or(Ok(None), |end| duty::carry(peer, end))
         }
-        Task::Call(call) => match (role.side(), address) {
-            (Side::Sink, _) => {
-                let opened = ServerEnd::open(peer, &Arc::new(setup.with(call)), body)?;
-                opened.map_or(Ok(None), |end| duty::carry(peer, end))
-            }
-            (Side::Source, Some(address)) => {
-                duty::carry(peer, ClientEnd::open(role, &Arc::new(setup.with(call)), address, body)?)
-            }
-            (Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
-        },
-        Task::Ring(ring) => duty::carry(peer, RingEnd(Arc::new(setup.with(ring)))),
-        Task::Check(run) => command::carry(peer, &setup.with(run), body),
+        (Workload::Call, Side::Sink, _) => {
+            let opened = ServerEnd::open(peer, &setup, body)?;
+            opened.map_or(Ok(None), |end| duty::carry(peer, end))
+        }
+        (Workload::Call, Side::Source, Some(address)) => {
+            duty::carry(peer, ClientEnd::open(role, &setup, address, body)?)
+        }
+        (Workload::Call, Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
+        (Workload::Ring, ..) => duty::carry(peer, RingEnd(setup)),
+        (Workload::Check, ..) => command::carry(peer, &setup, body),
     }
 }
 
-fn engine_of(task: &Task, role: EndRole) -> Option<Engine> {
-    match task {
-        Task::Stream(stream) => Some(stream.engine),
-        Task::Call(call) if role == EndRole::Server => Some(call.server_engine),
-        Task::Call(call) => Some(call.client_engine),
-        Task::Ring(_) | Task::Check(_) => None,
+fn relay(
+    peer: &mut impl Peer,
+    setup: &Arc<Setup>,
+    address: Option<&Address>,
+    body: Body,
+) -> Result<Option<Ended>, Fault> {
+    match setup.relay() {
+        Some(RelayChoice::Method(_)) => {
+            let opened = RelayEnd::open(peer, setup, address, body)?;
+            opened.map_or(Ok(None), |end| duty::carry(peer, end))
+        }
+        Some(RelayChoice::Running(running)) => relay_running::carry(peer, setup, running),
+        Some(choice @ RelayChoice::Program(name)) => match choice.program() {
+            Some(program) => relay_program::carry(peer, setup, &program, address, body),
+            None => Err(Fault::Impossible(format!("no relay program has the name {name}"))),
+        },
+        None => Err(Fault::Impossible("a relay was opened without a method".into())),
     }
 }
 

@@ -9,7 +9,7 @@ use bytegauge_sys::{descriptor_table, limit};
 
 use crate::astray;
 use crate::call::datagram::{self, GuestList};
-use crate::call::{CallSetup, Samples, ServerShared, Servers, listen};
+use crate::call::{Samples, ServerShared, Servers, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
@@ -27,7 +27,7 @@ const OTHER_FILES: u64 = 64;
 
 /// A server that listens.
 pub(super) struct ServerEnd {
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     body: Body,
     /// Held by the threads alone once they run: a server that dies listens no more.
     listeners: Vec<Arc<OwnedFd>>,
@@ -42,32 +42,26 @@ pub(super) struct ServerEnd {
 
 impl ServerEnd {
     /// Listens. `Ok(None)` when nobody listens to its first word.
-    pub(super) fn open(
-        peer: &mut impl Peer,
-        setup: &Arc<Setup<CallSetup>>,
-        body: Body,
-    ) -> Result<Option<ServerEnd>, Fault> {
-        let call = &setup.task;
-        can_have_own_table(call, call.server_engine)?;
+    pub(super) fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
+        can_have_own_table(setup, setup.server_engine())?;
         let mut guests = None;
-        let (listeners, address) = if call.path.transport.is_datagram() {
-            guests = GuestList::of(&call.path);
-            if guests.is_some() && call.path.read_size < SHOWN {
+        let (listeners, address) = if setup.transport().is_datagram() {
+            guests = GuestList::of(setup);
+            if guests.is_some() && setup.read_size() < SHOWN {
                 return Err(Fault::Missing(format!(
                     "what a client on another host shows has {SHOWN} B: use a --read-size of {SHOWN} or more"
                 )));
             }
             // One socket, or one a thread, whoever calls.
-            datagram::bind(call)?
+            datagram::bind(setup)?
         } else {
             // A connection from another host is known twice until it has shown its ticket.
-            let each = if call.path.far.is_some() { 2 } else { 1 };
-            enough_files(call.path.flows + call.idle_flows + call.competing_flows, each, body)?;
-            listen(call)?
+            let each = if setup.far.is_some() { 2 } else { 1 };
+            enough_files(setup.flows() + setup.idle_flows() + setup.competing_flows(), each, body)?;
+            listen(setup)?
         };
-        let of_listener = listeners
-            .first()
-            .map(|listener| options::of_listener(listener.as_fd(), &call.path.transport, &call.path.options));
+        let of_listener =
+            listeners.first().map(|listener| options::of_listener(listener.as_fd(), setup.transport(), &setup.spec));
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
@@ -89,14 +83,14 @@ impl Duty for ServerEnd {
     const WORKS_BEFORE: bool = true;
 
     fn roster(&self) -> Roster {
-        let threads = threads(self.setup.task.server_engine, self.setup.task.server_threads);
+        let threads = threads(self.setup.server_engine(), self.setup.server_threads());
         Roster {
-            what: format!("serving calls over {}", self.setup.task.path.transport),
+            what: format!("serving calls over {}", self.setup.transport()),
             name: EndRole::Server.name(),
             cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
             fewer: "--server-threads",
             stack: LARGE_STACK,
-            own_tables: self.setup.task.path.fd_table == FdTable::Private,
+            own_tables: self.setup.fd_table() == FdTable::Private,
             waits: false,
         }
     }
@@ -114,7 +108,7 @@ impl Duty for ServerEnd {
             tells_of_it: thread < self.listeners.len(),
             listener: Arc::clone(&self.listeners[thread % self.listeners.len()]),
         };
-        if thread + 1 == threads(self.setup.task.server_engine, self.setup.task.server_threads) {
+        if thread + 1 == threads(self.setup.server_engine(), self.setup.server_threads()) {
             self.listeners.clear();
         }
         hand
@@ -157,7 +151,7 @@ impl Duty for ServerEnd {
 
 /// One thread of a server.
 pub(super) struct ServerHand {
-    setup: Arc<Setup<CallSetup>>,
+    setup: Arc<Setup>,
     shared: Arc<ServerShared>,
     guests: Option<Arc<GuestList>>,
     listener: Arc<OwnedFd>,
@@ -181,7 +175,6 @@ impl Hand for ServerHand {
 
     fn carry(self, mut post: Post<Served>) -> Served {
         let ServerHand { setup, shared, guests, listener, tells_of_it, thread } = self;
-        let call = &setup.task;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.tie(post.flags.leash.clone());
@@ -189,10 +182,10 @@ impl Hand for ServerHand {
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let Flags { abort, told, .. } = &post.flags;
-        let (driven, refused, samples, seen) = if call.path.transport.is_datagram() {
+        let (driven, refused, samples, seen) = if setup.transport().is_datagram() {
             let flags = (&**told, &**abort);
             let (served, mut seen) =
-                datagram::serve(call, (&shared, guests.as_ref()), listener.as_fd(), flags, &mut meter);
+                datagram::serve(&setup, (&shared, guests.as_ref()), listener.as_fd(), flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {
@@ -204,13 +197,13 @@ impl Hand for ServerHand {
             let mut party = Servers::new(&setup, shared);
             let station = Station {
                 listener: Some(listener.as_fd()),
-                buffer_size: engine::message_buffer(call.server_engine, call.path.read_size),
+                buffer_size: engine::message_buffer(setup.server_engine(), setup.read_size()),
                 abort,
                 told,
             };
-            let driven = engine::drive(call.server_engine, &mut party, station, &mut meter);
+            let driven = engine::drive(setup.server_engine(), &mut party, station, &mut meter);
             meter.close_early();
-            if call.path.shares_port() {
+            if setup.shares_port() {
                 astray::pass_on_rest(listener.as_fd());
             }
             let (samples, refused) = party.into_parts();
@@ -226,14 +219,14 @@ impl Hand for ServerHand {
 
 /// Refuses tables of their own where threads share one: those that an engine starts for each connection, and the kernel's
 /// thread that takes submissions (`IORING_SETUP_SQPOLL`).
-pub(super) fn can_have_own_table(call: &CallSetup, engine: Engine) -> Result<(), Fault> {
-    if call.path.fd_table == FdTable::Private && engine.has_thread_a_flow() && !call.path.transport.is_datagram() {
+pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), Fault> {
+    if setup.fd_table() == FdTable::Private && engine.has_thread_a_flow() && !setup.transport().is_datagram() {
         return Err(Fault::Missing(format!(
             "engine {engine} has a thread for each connection, and these share a descriptor table: use --fd-table shared, or \
              another engine"
         )));
     }
-    own_table_without_sqpoll(call.path.fd_table, engine)
+    own_table_without_sqpoll(setup.fd_table(), engine)
 }
 
 /// Refuses a table of its own for a thread that shares it with the kernel's thread, which begins with the thread's table.

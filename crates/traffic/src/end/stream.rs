@@ -30,10 +30,9 @@ use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::path::PathSetup;
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, StreamSetup, Streams, Sum};
+use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Streams, Sum};
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
@@ -46,7 +45,7 @@ const WAIT_NS: u64 = 50_000_000;
 
 /// One end of a stream, joined to the other.
 pub(super) struct StreamEnd {
-    setup: Arc<Setup<StreamSetup>>,
+    setup: Arc<Setup>,
     role: EndRole,
     body: Body,
     /// By flow, and where bytes go both ways by flow once more, for who does the other thing with it; absent where nothing
@@ -61,51 +60,49 @@ impl StreamEnd {
     pub(super) fn open(
         peer: &mut impl Peer,
         role: EndRole,
-        setup: &Arc<Setup<StreamSetup>>,
+        setup: &Arc<Setup>,
         address: Option<&Address>,
         body: Body,
     ) -> Result<Option<StreamEnd>, Fault> {
-        let StreamSetup { path, engine, .. } = &setup.task;
-        let transport = &path.transport;
+        let (transport, engine) = (setup.transport(), setup.engine());
         if !engine.carries(EngineEnd::Stream, transport) {
             return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
-        own_table_without_sqpoll(path.fd_table, *engine)?;
-        let joins = setup.task.has_two_ends() || path.foreign.is_some();
-        let joint: &dyn Joint = if joins { joint(transport) } else { lone(path) };
-        let joined = &setup.task.joined();
+        own_table_without_sqpoll(setup.fd_table(), engine)?;
+        let joins = setup.has_two_ends() || setup.is_external();
+        let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
         let mut listening = None;
         let fds = match (role.side(), address) {
             (Side::Sink, _) => {
-                let listener = listening.insert(joint.listen(joined)?);
+                let listener = listening.insert(joint.listen(setup)?);
                 if !peer.reply(Reply::Listening(listener.address())) {
                     return Ok(None);
                 }
-                let accepted = listener.accept(joined)?;
-                if path.shares_port() {
+                let accepted = listener.accept(setup)?;
+                if setup.shares_port() {
                     // All who are expected are here: the agent has its port back.
                     listening = None;
                 }
                 accepted
             }
-            (Side::Source, Some(address)) => joint.connect(address, joined)?,
+            (Side::Source, Some(address)) => joint.connect(address, setup)?,
             (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
         };
         for (flow, fd) in fds.iter().enumerate().filter(|_| transport.is_datagram()) {
-            let back = setup.task.goes_back(flow);
+            let back = setup.goes_back(flow);
             let side = if back { role.side().other() } else { role.side() };
             if back {
-                turn(fd, side, path)?;
+                turn(fd, side, setup)?;
             }
             match side {
-                Side::Sink if *engine == Engine::Gso => join_segments(fd.as_fd())?,
+                Side::Sink if engine == Engine::Gso => join_segments(fd.as_fd())?,
                 Side::Sink => {}
-                Side::Source => cut_size(&setup.task).map_or(Ok(()), |size| cut_sends(fd.as_fd(), size))?,
+                Side::Source => cut_size(setup).map_or(Ok(()), |size| cut_sends(fd.as_fd(), size))?,
             }
         }
         let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
-        fds.resize_with(joined.flows, || None);
-        if setup.task.both && !setup.task.has_sockets_each_way() {
+        fds.resize_with(setup.joined(), || None);
+        if setup.goes_both_ways() && !setup.has_sockets_each_way() {
             let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
             let twice = twice.collect::<io::Result<Vec<_>>>().map_err(Fault::io("duplicating a connection"))?;
             fds.extend(twice);
@@ -115,38 +112,38 @@ impl StreamEnd {
 
     /// Threads that do the same.
     fn threads(&self) -> usize {
-        if carries_many(&self.setup.task) { 1 } else { self.setup.task.path.flows }
+        if carries_many(&self.setup) { 1 } else { self.setup.flows() }
     }
 }
 
 /// Without a source the sink is alone: it reads a device or a file, or moves nothing at all.
-fn lone(path: &PathSetup) -> &'static dyn Joint {
-    if path.transport.two_ended() { &Alone } else { joint(&path.transport) }
+fn lone(setup: &Setup) -> &'static dyn Joint {
+    if setup.transport().two_ended() { &Alone } else { joint(setup.transport()) }
 }
 
 /// Whether one thread carries all flows.
-fn carries_many(stream: &StreamSetup) -> bool {
-    stream.engine != Engine::Null && !stream.engine.has_thread_a_flow() && !stream.path.transport.is_datagram()
+fn carries_many(setup: &Setup) -> bool {
+    setup.engine() != Engine::Null && !setup.engine().has_thread_a_flow() && !setup.transport().is_datagram()
 }
 
 impl Duty for StreamEnd {
     type Hand = StreamHand;
 
     fn roster(&self) -> Roster {
-        let (threads, ways) = (self.threads(), if self.setup.task.both { 2 } else { 1 });
+        let (threads, ways) = (self.threads(), if self.setup.goes_both_ways() { 2 } else { 1 });
         Roster {
-            what: doing(&self.setup.task.path, self.role.side()),
+            what: doing(&self.setup, self.role.side()),
             name: self.role.name(),
             cpus: (0..threads * ways).map(|thread| self.setup.cpu(self.role, thread % threads)).collect(),
             fewer: "--flows",
-            stack: if carries_many(&self.setup.task) { LARGE_STACK } else { SMALL_STACK },
-            own_tables: self.setup.task.path.fd_table == FdTable::Private,
-            waits: !self.setup.task.pace().is_free(),
+            stack: if carries_many(&self.setup) { LARGE_STACK } else { SMALL_STACK },
+            own_tables: self.setup.fd_table() == FdTable::Private,
+            waits: !self.setup.pace().is_free(),
         }
     }
 
     fn hand(&mut self, thread: usize, _flags: &Flags) -> StreamHand {
-        let (alone, flows) = (!carries_many(&self.setup.task), self.setup.task.path.flows);
+        let (alone, flows) = (!carries_many(&self.setup), self.setup.flows());
         let (back, number) = (thread >= self.threads(), thread % self.threads());
         let numbers = if alone { number..number + 1 } else { 0..flows };
         let first = if back { flows } else { 0 };
@@ -157,9 +154,9 @@ impl Duty for StreamEnd {
 
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let (both, writes) = (self.setup.task.both, self.role.side() == Side::Source);
+        let (both, writes) = (self.setup.goes_both_ways(), self.role.side() == Side::Source);
         // Of a server that is not ours nobody says when it is enough: the writer measures.
-        let until_told = writes && !both && self.setup.task.path.foreign.is_none();
+        let until_told = writes && !both && !self.setup.is_external();
         let readers = if writes { self.threads()..2 * self.threads() } else { 0..self.threads() };
         Lasting {
             until_told,
@@ -181,7 +178,7 @@ impl Duty for StreamEnd {
 
 /// One thread's flows: one of them, or all.
 pub(super) struct StreamHand {
-    pub(super) setup: Arc<Setup<StreamSetup>>,
+    pub(super) setup: Arc<Setup>,
     pub(super) side: Side,
     pub(super) body: Body,
     alone: bool,
@@ -211,20 +208,20 @@ impl Hand for StreamHand {
 
     fn carry(self, post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        let (path, back) = (&setup.task.path, self.back);
+        let back = self.back;
         // The loop is compiled for each kind of work.
-        let mut part = match (self.side, path.work) {
+        let mut part = match (self.side, setup.work()) {
             (Side::Source, _) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
-            (Side::Source, _) if self.alone || self.setup.task.pace().is_free() => self.write::<false>(post),
+            (Side::Source, _) if self.alone || self.setup.pace().is_free() => self.write::<false>(post),
             (Side::Source, _) => self.write::<true>(post),
             (Side::Sink, Work::None) => self.read(post, || Discard),
             (Side::Sink, Work::Sum) => self.read(post, Sum::default),
-            (Side::Sink, Work::Copy) => self.read(post, || CopyOut::new(path.read_size)),
+            (Side::Sink, Work::Copy) => self.read(post, || CopyOut::new(setup.read_size())),
             (Side::Sink, Work::NsPerByte(ns)) => self.read(post, || SpinPerByte(ns)),
         };
         for (number, row) in part.rows.iter_mut().filter(|_| back) {
             // Behind those that come.
-            *number += path.flows;
+            *number += setup.flows();
             row.back = true;
         }
         part
@@ -233,14 +230,13 @@ impl Hand for StreamHand {
 
 impl StreamHand {
     fn moves_datagrams(&self) -> bool {
-        let StreamSetup { path, engine, .. } = &self.setup.task;
-        path.transport.is_datagram() && *engine != Engine::Null
+        self.setup.transport().is_datagram() && self.setup.engine() != Engine::Null
     }
 
     fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
-        let (pace, size) = (self.setup.task.pace(), setup.task.write_size.unwrap_or(setup.task.path.read_size));
-        let until_told = setup.task.path.foreign.is_none();
+        let (pace, size) = (self.setup.pace(), setup.write_size().unwrap_or(setup.read_size()));
+        let until_told = !setup.is_external();
         let flow = |index| SourceFlow::new(&setup, index, size);
         let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_told) else { return Part::default() };
         let Moved { meter, engine, mut fault, left, mut rows, .. } = moved;
@@ -263,15 +259,15 @@ impl StreamHand {
         let flow = |index| SinkFlow::new(&setup, index, effort());
         let Some(moved) = self.drive::<_, false>(&mut post, flow, Pace::Free, false) else { return Part::default() };
         let Moved { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
-        if in_time && setup.task.has_two_ends() {
+        if in_time && setup.has_two_ends() {
             post.closed();
             fault = fault.or_else(|| drain(&mut left, &flags).err());
         }
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
             let found = end_of(&carried, &setup, body, &flags.abort).or_else(|| carried.flow.fault());
-            if found.is_none() && fault.is_none() && setup.task.has_two_ends() {
-                fault = fd.and_then(|fd| miscounted(&setup.task.path, back, fd, (carried.index, carried.bytes)));
+            if found.is_none() && fault.is_none() && setup.has_two_ends() {
+                fault = fd.and_then(|fd| miscounted(&setup, back, fd, (carried.index, carried.bytes)));
             }
             fault = fault.or(found);
             row.total_bytes = carried.bytes;
@@ -290,18 +286,18 @@ impl StreamHand {
         until_told: bool,
     ) -> Option<Moved<F, PACED>> {
         let StreamHand { setup, side, alone, flows, .. } = self;
-        let StreamSetup { path, engine, .. } = &setup.task;
-        let unacknowledged = foreign::watched(path, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
+        let engine = setup.engine();
+        let unacknowledged = foreign::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let flags = post.flags.clone();
         let Flags { abort, told, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
         let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
             let fd = fd.map(AsFd::as_fd);
             if side == Side::Source && carried.ended.is_none() {
-                foreign::await_acknowledged(path, setup.grace_ns, fd, abort);
+                foreign::await_acknowledged(&setup, fd, abort);
             }
-            rows.push((carried.index, fd.map(|fd| kernel::report(fd, path)).unwrap_or_default()));
-            if let (Side::Source, Some(fd), true) = (side, fd, path.transport.is_socket()) {
+            rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
+            if let (Side::Source, Some(fd), true) = (side, fd, setup.transport().is_socket()) {
                 // The sink drains each flow until it hears that nothing more comes: it must hear that while others still
                 // send what they hold, and while we still hold the socket.
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
@@ -309,7 +305,7 @@ impl StreamHand {
         };
         let begin = |post: &mut Post<Part>| {
             // Both ways are of one window.
-            let flows = setup.task.flows_of_all_ways();
+            let flows = setup.flows_of_all_ways();
             let mut meter = meter(&setup, flows, until_told, (post.begin()?, &flags));
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)
@@ -318,7 +314,7 @@ impl StreamHand {
         let (meter, driven, left) = if alone {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
-            let mut buffer = AlignedBuffer::new(if side == Side::Sink { path.read_size } else { 0 });
+            let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
             let mut meter = begin(post)?;
             let slot = Slot {
                 fd: fd.as_ref().map(AsFd::as_fd),
@@ -326,9 +322,9 @@ impl StreamHand {
                 pace,
                 abort,
                 told,
-                rewind: matches!(path.transport, Transport::Source(_)),
+                rewind: matches!(setup.transport(), Transport::Source(_)),
             };
-            let stopped = engine::run(*engine, &mut carried.flow, slot, &mut meter);
+            let stopped = engine::run(engine, &mut carried.flow, slot, &mut meter);
             meter.close_early();
             carried.bytes = meter.total_bytes();
             match stopped {
@@ -342,8 +338,8 @@ impl StreamHand {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
             let mut meter = begin(post)?;
-            let station = Station { listener: None, buffer_size: path.read_size, abort, told };
-            let driven = engine::drive(*engine, &mut party, station, &mut meter);
+            let station = Station { listener: None, buffer_size: setup.read_size(), abort, told };
+            let driven = engine::drive(engine, &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())
         };
@@ -356,7 +352,7 @@ impl StreamHand {
 
     /// How much of a regular file the page cache holds: reading it measures memory, or a disk.
     fn page_cache_share(&self) -> Option<f64> {
-        let Transport::Source(path) = &self.setup.task.path.transport else { return None };
+        let Transport::Source(path) = self.setup.transport() else { return None };
         let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         let (_, fd) = self.flows.first()?;
         file::cached_fraction(fd.as_ref()?.as_fd(), metadata.len()).ok()
@@ -423,12 +419,12 @@ fn is_passing(error: &io::Error) -> bool {
 /// Why a reader left before its time, if it did.
 fn end_of<E: Effort>(
     carried: &Carried<SinkFlow<E>, false>,
-    setup: &Setup<StreamSetup>,
+    setup: &Setup,
     body: Body,
     abort: &AtomicBool,
 ) -> Option<Fault> {
     match carried.ended {
-        Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.task.path.transport))),
+        Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport()))),
         Some(End::Failed { errno, .. }) => Some(Fault::io("moving bytes")(io::Error::from_raw_os_error(errno))),
         Some(End::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
         Some(End::Closed) | None => None,
@@ -452,27 +448,27 @@ pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool
 }
 
 /// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
-fn miscounted(path: &PathSetup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<Fault> {
-    if !path.transport.is_tcp() {
+fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<Fault> {
+    if !setup.transport().is_tcp() {
         return None;
     }
     let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
     // A ticket is shown by who connects.
-    let received = received.saturating_sub(if back { 0 } else { path.shown_len() });
+    let received = received.saturating_sub(if back { 0 } else { setup.shown_len() });
     (received != ours && received != ours + 1)
         .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
 }
 
 /// What an end does to its path, for the watchdog.
-fn doing(path: &PathSetup, side: Side) -> String {
-    match (side, &path.foreign) {
-        (Side::Source, Some(_)) => format!(
+fn doing(setup: &Setup, side: Side) -> String {
+    match (side, setup.is_external()) {
+        (Side::Source, true) => format!(
             "writing to a server over {} that takes nothing more (does it read? or does it wait until somebody reads what \
              it sends?)",
-            path.transport
+            setup.transport()
         ),
-        (Side::Source, None) => format!("writing to {}", path.transport),
-        (Side::Sink, _) => format!("reading from {}", path.transport),
+        (Side::Source, false) => format!("writing to {}", setup.transport()),
+        (Side::Sink, _) => format!("reading from {}", setup.transport()),
     }
 }
 
@@ -491,7 +487,7 @@ mod tests {
 
     fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
         let levels = Spec::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
-        let setup = Setup::to(StreamSetup::of(&levels).unwrap());
+        let setup = Setup::of(&levels).unwrap();
         let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
         ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()
     }

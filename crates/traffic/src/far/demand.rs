@@ -1,17 +1,14 @@
 //! What an end asks of its host: connections, threads, memory and load, as an agent charges them.
 
-use bytegauge_model::EndRole;
+use bytegauge_model::{EndRole, Workload};
 
-use crate::call::{CallSetup, memory_at_most};
+use crate::call::memory_at_most;
 use crate::datagram;
 use crate::far::limits::not_made_for;
-use crate::path::PathSetup;
-use crate::setup::{Setup, Task};
-use crate::stream::StreamSetup;
+use crate::setup::Setup;
 
 /// What an end asks for.
-pub(super) struct EndDemand<'a> {
-    pub(super) path: &'a PathSetup,
+pub(super) struct EndDemand {
     /// Connections.
     pub(super) flows: usize,
     /// Bytes per second, if that is limited.
@@ -23,42 +20,40 @@ pub(super) struct EndDemand<'a> {
     pub(super) besides: u64,
 }
 
-impl EndDemand<'_> {
-    pub(super) fn of(role: EndRole, setup: &Setup) -> Result<EndDemand<'_>, String> {
-        match &setup.task {
-            Task::Stream(stream) => Ok(EndDemand::of_stream(stream)),
-            Task::Call(call) => Ok(EndDemand::of_call(role, call)),
-            Task::Ring(_) | Task::Check(_) => Err(not_made_for("anything but streams and calls")),
+impl EndDemand {
+    pub(super) fn of(role: EndRole, setup: &Setup) -> Result<EndDemand, String> {
+        match setup.workload() {
+            Workload::Stream => Ok(EndDemand::of_stream(setup)),
+            Workload::Call => Ok(EndDemand::of_call(role, setup)),
+            Workload::Ring | Workload::Check => Err(not_made_for("anything but streams and calls")),
         }
     }
 
-    fn of_stream(stream: &StreamSetup) -> EndDemand<'_> {
-        let path = &stream.path;
-        let largest = path.read_size.saturating_add(stream.write_size.unwrap_or(0));
-        let at_once = if path.transport.is_datagram() { datagram::at_most(stream) } else { 1 };
-        let largest = largest.saturating_mul(at_once).saturating_mul(if stream.both { 2 } else { 1 });
-        let largest = largest.saturating_add(path.walk) as u64;
-        EndDemand { path, flows: stream.joined().flows, rate: stream.rate, largest, threads: 1, besides: 0 }
+    fn of_stream(setup: &Setup) -> EndDemand {
+        let largest = setup.read_size().saturating_add(setup.write_size().unwrap_or(0));
+        let at_once = if setup.transport().is_datagram() { datagram::at_most(setup) } else { 1 };
+        let largest = largest.saturating_mul(at_once).saturating_mul(if setup.goes_both_ways() { 2 } else { 1 });
+        let largest = largest.saturating_add(setup.working_set()) as u64;
+        EndDemand { flows: setup.joined(), rate: setup.rate(), largest, threads: 1, besides: 0 }
     }
 
-    fn of_call(role: EndRole, call: &CallSetup) -> EndDemand<'_> {
-        let path = &call.path;
-        let flows = path.flows.saturating_add(call.idle_flows).saturating_add(call.competing_flows);
-        let message = call.request.saturating_add(call.response);
-        let depth = message.saturating_mul(call.depth.max(1));
-        let threads = call.server_threads.max(call.client_threads).max(1);
-        let rate = call.rate.map(|calls| calls.saturating_mul(message as u64));
-        if path.transport.is_datagram() {
-            let one = path.read_size.saturating_add(message);
-            let at_once = call.batch.max(call.outstanding).saturating_mul(threads);
-            let largest = depth.saturating_add(path.walk) as u64;
-            return EndDemand { path, flows, rate, largest, threads, besides: one.saturating_mul(at_once) as u64 };
+    fn of_call(role: EndRole, setup: &Setup) -> EndDemand {
+        let flows = setup.flows().saturating_add(setup.idle_flows()).saturating_add(setup.competing_flows());
+        let message = setup.request().saturating_add(setup.response());
+        let depth = message.saturating_mul(setup.depth().max(1));
+        let threads = setup.server_threads().max(setup.client_threads()).max(1);
+        let rate = setup.rate().map(|calls| calls.saturating_mul(message as u64));
+        if setup.transport().is_datagram() {
+            let one = setup.read_size().saturating_add(message);
+            let at_once = setup.call_batch().max(setup.outstanding()).saturating_mul(threads);
+            let largest = depth.saturating_add(setup.working_set()) as u64;
+            return EndDemand { flows, rate, largest, threads, besides: one.saturating_mul(at_once) as u64 };
         }
-        let largest = path.read_size.saturating_add(depth) as u64;
+        let largest = setup.read_size().saturating_add(depth) as u64;
         let besides = match role {
-            EndRole::Server => memory_at_most(call).saturating_mul(threads as u64),
+            EndRole::Server => memory_at_most(setup).saturating_mul(threads as u64),
             _ => 0,
         };
-        EndDemand { path, flows, rate, largest, threads, besides }
+        EndDemand { flows, rate, largest, threads, besides }
     }
 }

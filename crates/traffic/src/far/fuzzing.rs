@@ -39,11 +39,11 @@ fn told(command: Command) {
         Some(Address::Ip(place)) => assert!(place.ip() == IpAddr::from(PEER) && place.port() >= 1024, "{place}"),
         Some(other) => panic!("{other:?}"),
     }
-    let path = setup.path().expect("a path");
-    assert!(path.host.v4.octets() == HERE && path.foreign.is_none() && path.flows <= limits.flows);
+    assert!(setup.has_path());
+    assert!(setup.host.v4.octets() == HERE && !setup.is_external() && setup.flows() <= limits.flows);
     assert!(setup.cpus.is_empty() && setup.plant.is_none());
     assert!(setup.bound.is_some_and(|bound| bound.bytes <= limits.bytes));
-    let far = path.far.expect("agents");
+    let far = setup.far.expect("agents");
     let hosts = far.end.map(|(at, _)| at).into_iter().chain(far.relay);
     assert!(hosts.into_iter().all(|host| host.ip() == IpAddr::from(PEER)), "{far:?}");
 }
@@ -108,10 +108,14 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/words");
         let mut admitted = 0;
         for file in std::fs::read_dir(folder).unwrap() {
-            let input = std::fs::read(file.unwrap().path()).unwrap();
+            let file = file.unwrap().path();
+            let input = std::fs::read(&file).unwrap();
             words(&input);
             (0..input.len()).for_each(|end| words(&input[..end]));
-            admitted += usize::from(serde_json::from_slice::<Said<ToAgent>>(&input).is_ok());
+            let decodes = serde_json::from_slice::<Said<ToAgent>>(&input).is_ok();
+            let opens = file.file_name().unwrap().to_string_lossy().starts_with("open-");
+            assert!(decodes || !opens, "{} does not decode", file.display());
+            admitted += usize::from(decodes);
         }
         assert!(admitted > 0, "inputs that decode");
     }

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, Nanos};
+use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Workload};
 
 use crate::address::{Address, Host};
 use crate::far::counted::Spent;
@@ -15,9 +15,9 @@ use crate::far::forward::{self, Forward};
 use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
-use crate::path::{FarPath, PathSetup};
-use crate::relay::{Between as Middle, RelaySetup};
-use crate::setup::{Setup, Task};
+use crate::path::FarPath;
+use crate::relay;
+use crate::setup::Setup;
 use crate::ticket::Ticket;
 use crate::transport::socket_buffers;
 
@@ -88,25 +88,25 @@ impl Limits {
             return Err(self.used_up(spent));
         }
         self.allows(role, &setup)?;
-        let Some(path) = setup.path_mut() else { return Err(not_made_for("a task without a path")) };
-        let far = path.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
+        let far = setup.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
         // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own.
-        let port = if path.options.reuseport() == Some(true) { 0 } else { between.port };
-        if Host::default().any_port(&path.transport).is_ipv6() != between.here.is_ipv6() {
+        let port = if setup.reuseport() { 0 } else { between.port };
+        if Host::default().any_port(setup.transport()).is_ipv6() != between.here.is_ipv6() {
             return Err(format!(
                 "the agent was called at {}, where an end cannot have {}: call it at its other address, or use the \
                  transport of this one",
-                between.here, path.transport
+                between.here,
+                setup.transport()
             ));
         }
-        path.host = Host { port, ..Host::at(between.here) };
+        setup.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
             // Who stands between is no concern of either end's.
-            path.relay = None;
+            setup.spec.relay = None;
         }
         let caller = SocketAddr::new(between.peer, 0);
-        path.far =
+        setup.far =
             Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
@@ -143,17 +143,19 @@ impl Limits {
     }
 
     fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
-        let EndDemand { path, flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
-        if !(path.transport.is_udp() || path.transport.is_tcp()) {
-            return Err(not_made_for(&format!("the transport {}", path.transport)));
+        let EndDemand { flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
+        setup.check().map_err(|fault| not_made_for(&fault.to_string()))?;
+        let transport = setup.transport();
+        if !(transport.is_udp() || transport.is_tcp()) {
+            return Err(not_made_for(&format!("the transport {transport}")));
         }
-        if matches!(&setup.task, Task::Call(call) if call.until_told) {
+        if setup.until_told {
             return Err(not_made_for("clients that go on until they are told"));
         }
-        if path.foreign.is_some() || setup.plant.is_some() {
+        if setup.spec.connect().is_some() || setup.plant.is_some() {
             return Err(not_made_for("a third party to a path"));
         }
-        let relay = relay_of(role, path)?;
+        let is_relay = has_relay(role, setup)?;
         if flows > self.flows {
             return Err(format!(
                 "the agent allows {} connections and this needs {flows}: use fewer --flows (of calls also fewer \
@@ -176,13 +178,13 @@ impl Limits {
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
         let own = largest.saturating_add(bins);
-        let sockets_of_each = FLOW_BYTES.saturating_add(socket_buffers(path, role));
-        let each = match relay {
-            None => own.saturating_add(sockets_of_each),
-            Some(relay) => relay.memory().saturating_add(sockets_of_each.saturating_mul(2)),
+        let sockets_of_each = FLOW_BYTES.saturating_add(socket_buffers(setup, role));
+        let each = match is_relay {
+            false => own.saturating_add(sockets_of_each),
+            true => relay::memory(setup).saturating_add(sockets_of_each.saturating_mul(2)),
         };
         // The threads of a datagram server share one socket, or have one each, for any number of clients.
-        let sockets = match role == EndRole::Server && path.transport.is_datagram() {
+        let sockets = match role == EndRole::Server && transport.is_datagram() {
             true => threads,
             false => flows,
         };
@@ -206,28 +208,27 @@ impl Limits {
     }
 }
 
-/// The relay that an end is to be: one of ours that needs no privilege, on a path of TCP whose relay is here.
-fn relay_of(role: EndRole, path: &PathSetup) -> Result<Option<&RelaySetup>, String> {
-    match &path.relay {
+/// Whether an end is to be a relay: one of ours that needs no privilege, on a path of TCP whose relay is here.
+fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
+    match setup.relay() {
         None if role == EndRole::Relay => Err(not_made_for("a relay without a method")),
-        None => Ok(None),
-        Some(Middle::Program(_) | Middle::Running(_)) => Err(not_made_for("a program that is a relay")),
-        Some(Middle::Ours(_)) if !path.transport.is_tcp() || path.far.is_none_or(|far| far.relay.is_none()) => {
+        None => Ok(false),
+        Some(RelayChoice::Program(_) | RelayChoice::Running(_)) => Err(not_made_for("a program that is a relay")),
+        Some(RelayChoice::Method(_))
+            if !setup.transport().is_tcp() || setup.far.is_none_or(|far| far.relay.is_none()) =>
+        {
             Err(not_made_for("such a relay"))
         }
-        Some(Middle::Ours(relay)) if relay.method.needs_privileges() => {
-            Err(not_made_for(&format!("the relay {}, which needs privileges", relay.method)))
+        Some(RelayChoice::Method(method)) if method.needs_privileges() => {
+            Err(not_made_for(&format!("the relay {method}, which needs privileges")))
         }
-        Some(Middle::Ours(relay)) => Ok((role == EndRole::Relay).then_some(relay)),
+        Some(RelayChoice::Method(_)) => Ok(role == EndRole::Relay),
     }
 }
 
 /// How long a trial may take, nanoseconds.
 pub(super) fn length_ns(setup: &Setup) -> u64 {
-    let longer_ns = match &setup.task {
-        Task::Call(call) => call.timeout_ns,
-        _ => 0,
-    };
+    let longer_ns = if setup.workload() == Workload::Call { setup.timeout_ns() } else { 0 };
     setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(longer_ns)
 }
 
@@ -246,13 +247,12 @@ mod tests {
 
     use std::os::fd::AsFd;
 
-    use bytegauge_model::{Level, Side, Spec};
+    use bytegauge_model::value::OrAuto;
+    use bytegauge_model::{Level, Side, Spec, Transport};
     use bytegauge_sys::option::{self, Value};
 
     use super::*;
     use crate::Plant;
-    use crate::call::CallSetup;
-    use crate::stream::StreamSetup;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];
@@ -269,13 +269,13 @@ mod tests {
     }
 
     fn calls_over_udp() -> Setup {
-        let levels = Spec::from([("transport", "udp".into()), ("request", 512.into())]);
-        between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()))
+        let levels = Spec::from([("transport", "udp".into()), ("request", 512.into())]).said_of(Workload::Call);
+        between_hosts(Setup::of(&levels).unwrap())
     }
 
     fn between_hosts(mut setup: Setup) -> Setup {
         let far = FarPath::to(SocketAddr::new(HERE.into(), 1), Side::Sink, Ticket::fresh().unwrap());
-        setup.path_mut().unwrap().far = Some(far);
+        setup.far = Some(far);
         setup
     }
 
@@ -287,17 +287,13 @@ mod tests {
     #[test]
     fn an_end_binds_here_and_talks_to_the_caller_alone() {
         let mut asked = setup();
-        asked.path_mut().unwrap().host = Host::at([203, 0, 113, 5].into());
+        asked.host = Host::at([203, 0, 113, 5].into());
         asked.cpus.insert(EndRole::Sink, vec![0]);
         let Command::Open(_, heard, None) = open(EndRole::Sink, asked.clone(), None).unwrap() else { panic!() };
-        assert_eq!(heard.path().unwrap().host, Host { v4: HERE.into(), port: 7, ..Host::default() });
+        assert_eq!(heard.host, Host { v4: HERE.into(), port: 7, ..Host::default() });
         assert!(heard.cpus.is_empty());
-        assert_eq!(
-            heard.path().unwrap().far.unwrap().faces().unwrap().ip(),
-            IpAddr::from(PEER),
-            "who comes with datagrams"
-        );
-        asked.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
+        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "who comes with datagrams");
+        asked.far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         let elsewhere = Address::Ip(([203, 0, 113, 5], 4000).into());
         let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
         assert_eq!(address, Some(Address::Ip((PEER, 4000).into())));
@@ -314,9 +310,8 @@ mod tests {
     /// A stream with a relay that is to stand here.
     fn relayed(relay: &str) -> Setup {
         let mut setup = setup();
-        let path = setup.path_mut().unwrap();
-        path.relay = Middle::of(&Spec::from([("relay", relay.into())]));
-        path.far = Some(FarPath { end: None, relay: Some((HERE, 1).into()), ..path.far.unwrap() });
+        setup.spec.set("relay", relay.into());
+        setup.far = Some(FarPath { end: None, relay: Some((HERE, 1).into()), ..setup.far.unwrap() });
         setup
     }
 
@@ -329,8 +324,7 @@ mod tests {
         };
         let Ok(Command::Open(_, heard, address)) = relay(&Limits::default(), (PEER, 4000)) else { panic!() };
         assert_eq!(address, Some(Address::Ip((PEER, 4000).into())));
-        let path = heard.path().unwrap();
-        assert_eq!((path.host.v4, path.host.port, path.relay.is_some()), (HERE.into(), 7, true));
+        assert_eq!((heard.host.v4, heard.host.port, heard.relay().is_some()), (HERE.into(), 7, true));
         assert!(heard.bound.is_some());
         let elsewhere = ([203, 0, 113, 5], 4000);
         assert!(relay(&Limits::default(), elsewhere).unwrap_err().contains("--relay-to 203.0.113.5:4000"));
@@ -344,7 +338,7 @@ mod tests {
     fn no_role_connects_to_privileged_ports() {
         let check = |role: EndRole, mut asked: Setup| {
             if role != EndRole::Relay {
-                asked.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), role.side()));
+                asked.far.as_mut().unwrap().end = Some(((HERE, 1).into(), role.side()));
             }
             let to = |limits: &Limits, port: u16| {
                 let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
@@ -359,8 +353,8 @@ mod tests {
             let limits = Limits { relay_to: vec!["192.0.2.9:80".parse().unwrap()], ..Limits::default() };
             assert!(to(&limits, 80).is_ok() && to(&limits, 81).is_err(), "{role}");
         };
-        let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]);
-        let calls = between_hosts(Setup::to(CallSetup::of(&levels).unwrap().into()));
+        let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]).said_of(Workload::Call);
+        let calls = between_hosts(Setup::of(&levels).unwrap());
         check(EndRole::Source, setup());
         check(EndRole::Source, stream("udp", "mmsg"));
         check(EndRole::Client, calls);
@@ -371,8 +365,7 @@ mod tests {
     #[test]
     fn buffers_of_a_relay_count() {
         let mut asked = relayed("read-write");
-        let Some(Middle::Ours(relay)) = &mut asked.path_mut().unwrap().relay else { panic!() };
-        relay.buffer = Some(1 << 30);
+        asked.spec.set("relay_buffer", (1 << 30).into());
         let refused = open(EndRole::Relay, asked, Some(Address::Ip((PEER, 4000).into()))).unwrap_err();
         assert!(refused.contains("--max-memory"), "{refused}");
     }
@@ -386,11 +379,11 @@ mod tests {
             assert!(refused.contains("measure that on one host"), "{refused}");
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "unix-dgram".parse().unwrap());
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().transport = "/etc/passwd".parse().unwrap());
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().foreign = Some(Address::Ip((PEER, 80).into())));
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far = None);
-        check(EndRole::Sink, None, |setup| setup.path_mut().unwrap().far.as_mut().unwrap().ticket = Ticket::default());
+        check(EndRole::Sink, None, |setup| setup.spec.transport = Some(Transport::UnixDatagram));
+        check(EndRole::Sink, None, |setup| setup.spec.set("transport", "/etc/passwd".into()));
+        check(EndRole::Sink, None, |setup| setup.spec.set("connect", "192.0.2.9:80".into()));
+        check(EndRole::Sink, None, |setup| setup.far = None);
+        check(EndRole::Sink, None, |setup| setup.far.as_mut().unwrap().ticket = Ticket::default());
         check(EndRole::Source, Some(Address::Ip((PEER, 80).into())), |_| {});
         check(EndRole::Sink, Some(Address::Ip((PEER, 80).into())), |_| {});
         for role in [EndRole::Relay, EndRole::Command, EndRole::Ring, EndRole::Competitor] {
@@ -406,25 +399,19 @@ mod tests {
         check(EndRole::Sink, None, |setup| *setup = relayed("splice"));
         check(EndRole::Relay, to_caller(), |setup| {
             *setup = relayed("splice");
-            setup.path_mut().unwrap().far.as_mut().unwrap().relay = None;
+            setup.far.as_mut().unwrap().relay = None;
         });
         check(EndRole::Relay, to_caller(), |setup| {
             *setup = relayed("splice");
-            setup.path_mut().unwrap().transport = "unix".parse().unwrap();
+            setup.spec.transport = Some(Transport::Unix);
         });
         let mut from = setup();
-        from.path_mut().unwrap().far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
+        from.far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         assert!(open(EndRole::Source, from, Some(Address::Path(PathBuf::from("/run/x")))).is_err());
-        let run = serde_json::json!({"check": {"command": ["true"], "prepare": null, "server": null, "metric": "wall",
-            "timeout_ns": 1}});
-        if let Ok(task) = serde_json::from_value(run) {
-            check_task(task);
-        }
-    }
-
-    fn check_task(task: Task) {
-        assert!(open(EndRole::Command, Setup::to(task.clone()), None).is_err());
-        assert!(open(EndRole::Sink, Setup::to(task), None).is_err());
+        let run = serde_json::json!({"command": ["true"], "metric": "wall"});
+        let program = Setup::of_program(&Spec::default(), &serde_json::from_value(run).unwrap());
+        assert!(open(EndRole::Command, program.clone(), None).is_err());
+        assert!(open(EndRole::Sink, program, None).is_err());
     }
 
     #[test]
@@ -439,67 +426,64 @@ mod tests {
             assert!(refused.contains(named), "{refused}");
         };
         let all = Limits::default;
-        check(all(), |setup| setup.path_mut().unwrap().flows = 2049, "--max-flows");
-        check(all(), |setup| setup.path_mut().unwrap().flows = usize::MAX, "--max-flows");
+        check(all(), |setup| setup.spec.flows = Some(2049), "--max-flows");
+        check(all(), |setup| setup.spec.flows = Some(u64::MAX), "--max-flows");
         check(all(), |setup| setup.window_ns = u64::MAX, "--max-duration");
-        check(all(), |setup| setup.path_mut().unwrap().read_size = usize::MAX, "--max-memory");
-        check(all(), |setup| setup.path_mut().unwrap().walk = usize::MAX, "--max-memory");
+        check(all(), |setup| setup.spec.read_size = Some(u64::MAX), "--max-memory");
+        check(all(), |setup| setup.spec.working_set = Some(u64::MAX), "--max-memory");
         check(Limits { rate: Some(1000), ..all() }, |_| {}, "--max-rate");
         // The caps of datagrams are the same; of them an end keeps room for as many as it takes at once.
-        let datagrams = |change: fn(&mut StreamSetup)| {
+        let datagrams = |changes: &[(&str, Level)]| {
             let mut asked = stream("udp", "mmsg");
-            let Task::Stream(stream) = &mut asked.task else { panic!("{asked:?}") };
-            change(stream);
+            changes.iter().for_each(|(name, level)| asked.spec.set(name, level.clone()));
             asked
         };
-        assert!(open(EndRole::Sink, datagrams(|_| {}), None).is_ok());
-        for (change, named) in [
-            ((|stream| stream.batch = Some(1 << 20)) as fn(&mut StreamSetup), "--max-memory"),
-            (|stream| stream.outstanding = usize::MAX, "--max-memory"),
-            (|stream| stream.write_size = Some(usize::MAX), "--max-memory"),
-            (|stream| stream.path.flows = 2049, "--max-flows"),
-            (|stream| (stream.path.flows, stream.both) = (1025, true), "--max-flows"),
+        assert!(open(EndRole::Sink, datagrams(&[]), None).is_ok());
+        let most = || Level::Number(u64::MAX);
+        for (changes, named) in [
+            (vec![("batch", (1 << 20).into())], "--max-memory"),
+            (vec![("outstanding", most())], "--max-memory"),
+            (vec![("write_size", most())], "--max-memory"),
+            (vec![("flows", 2049.into())], "--max-flows"),
+            (vec![("flows", 1025.into()), ("host", "192.0.2.1:1".into()), ("direction", "both".into())], "--max-flows"),
         ] {
-            let refused = open(EndRole::Sink, datagrams(change), None).unwrap_err();
+            let refused = open(EndRole::Sink, datagrams(&changes), None).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         }
-        let calls = |change: fn(&mut CallSetup)| {
+        let calls = |change: fn(&mut Setup)| {
             let mut asked = calls_over_udp();
-            let Task::Call(call) = &mut asked.task else { panic!("{asked:?}") };
-            change(call);
+            change(&mut asked);
             open(EndRole::Server, asked, None)
         };
-        assert!(calls(|call| call.path.flows = 2000).is_ok(), "one socket, whoever calls");
+        assert!(calls(|setup| setup.spec.flows = Some(2000)).is_ok(), "one socket for all clients");
         for (change, named) in [
-            ((|call| call.batch = 1 << 20) as fn(&mut CallSetup), "--max-memory"),
-            (|call| call.outstanding = usize::MAX, "--max-memory"),
-            (|call| call.request = usize::MAX, "--max-memory"),
-            (|call| call.path.flows = 2049, "--max-flows"),
-            (|call| call.until_told = true, "until they are told"),
+            ((|setup| setup.spec.set("batch", (1 << 20).into())) as fn(&mut Setup), "--max-memory"),
+            (|setup| setup.spec.outstanding = Some(u64::MAX), "--max-memory"),
+            (|setup| setup.spec.request = Some(u64::MAX), "--max-memory"),
+            (|setup| setup.spec.flows = Some(2049), "--max-flows"),
+            (|setup| setup.until_told = true, "until they are told"),
         ] {
             let refused = calls(change).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         }
         let slow = Limits { rate: Some(1000), ..all() };
         let paced = |rate: u64| {
-            let mut asked = datagrams(|_| {});
-            if let Task::Stream(stream) = &mut asked.task {
-                stream.rate = Some(rate);
-            }
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
-            slow.admitted(Command::Open(EndRole::Sink, Box::new(asked), None), between, Spent::default())
+            let asked = Box::new(datagrams(&[("rate", rate.into())]));
+            slow.admitted(Command::Open(EndRole::Sink, asked, None), between, Spent::default())
         };
         assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
     }
 
     #[test]
     fn work_of_every_connection_that_may_open_counts() {
-        let server = |threads: usize, connect_per_call: bool, memory: u64| {
-            let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into()), ("engine", "epoll".into())]);
-            let mut call = CallSetup::of(&levels).unwrap();
-            (call.path.flows, call.idle_flows, call.server_threads) = (10, 5, threads);
-            (call.path.walk, call.connect_per_call) = (1 << 20, connect_per_call);
-            let asked = between_hosts(Setup::to(call.into()));
+        let server = |threads: u64, connect_per_call: bool, memory: u64| {
+            let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into()), ("engine", "epoll".into())])
+                .said_of(Workload::Call);
+            let mut asked = between_hosts(Setup::of(&levels).unwrap());
+            let spec = &mut asked.spec;
+            (spec.flows, spec.idle_flows, spec.server_threads) = (Some(10), Some(5), Some(threads));
+            (spec.working_set, spec.connect_per_call) = (Some(1 << 20), Some(connect_per_call));
             Limits { memory, ..Limits::default() }.allows(EndRole::Server, &asked)
         };
         // Clients, those whose last connection closes, and a margin.
@@ -532,11 +516,7 @@ mod tests {
         };
         let Ok(Command::Open(_, heard, _)) = after(400, 400) else { panic!() };
         assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
-        assert_eq!(
-            heard.path().unwrap().far.unwrap().faces().unwrap().ip(),
-            IpAddr::from(PEER),
-            "who comes with datagrams"
-        );
+        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "who comes with datagrams");
         let refused = |charged| after(1000, charged).unwrap_err();
         assert!(refused(0).contains("used up: use") && refused(0).contains("--max-bytes"));
         assert!(refused(600).contains("600 B of them by ends that died there"), "{}", refused(600));
@@ -545,27 +525,25 @@ mod tests {
     #[test]
     fn kernel_socket_memory_counts() {
         let check = |asked: &Setup, role: EndRole, side: Side| {
-            let path = asked.path().unwrap();
             // What one is given, by the kernel itself.
-            let socket = crate::transport::prepared(path, side).unwrap();
+            let socket = crate::transport::prepared(asked, side).unwrap();
             let given =
                 [option::SEND_BUFFER, option::RECEIVE_BUFFER].map(|known| match option::read(socket.as_fd(), known) {
                     Ok(Value::Number(bytes)) => bytes,
                     other => panic!("{other:?}"),
                 });
-            let memory = path.flows as u64 * given.iter().sum::<u64>();
+            let memory = asked.flows() as u64 * given.iter().sum::<u64>();
             let limits = Limits { memory, ..Limits::default() };
             assert!(limits.allows(role, asked).unwrap_err().contains("--max-memory"), "{role}");
             let limits = Limits { memory: 2 * memory + (64 << 20), ..limits };
             assert_eq!(limits.allows(role, asked), Ok(()), "{role}");
         };
         let mut asked = stream("udp", "plain");
-        asked.path_mut().unwrap().flows = 64;
+        asked.spec.flows = Some(64);
         check(&asked, EndRole::Sink, Side::Sink);
         for (transport, engine) in [("udp", "plain"), ("tcp", "blocking")] {
             let mut asked = stream(transport, engine);
-            asked.path_mut().unwrap().options =
-                Spec::from([("sndbuf", (64 << 20).into()), ("rcvbuf", (64 << 20).into())]);
+            (asked.spec.sndbuf, asked.spec.rcvbuf) = (Some(OrAuto::Is(64 << 20)), Some(OrAuto::Is(64 << 20)));
             check(&asked, EndRole::Source, Side::Source);
             check(&asked, EndRole::Sink, Side::Sink);
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::fault::Fault;
 use crate::meter::Meter;
-use crate::relay::setup::RelaySetup;
 use crate::relay::shared::RelayShared;
+use crate::setup::Setup;
 
 /// What a relay's thread looks at.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct Cues<'a> {
 /// What a method is carried with.
 pub(super) struct Carrying<'a, 'm> {
     pub(super) shared: &'a Arc<RelayShared>,
-    pub(super) setup: &'a RelaySetup,
+    pub(super) setup: &'a Setup,
     pub(super) cues: Cues<'a>,
     pub(super) meter: &'m mut Meter,
 }
@@ -35,7 +35,7 @@ pub(super) trait CopyMethod: Sized + Send {
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks it.
-    fn new(setup: &RelaySetup) -> Result<Self, Fault>;
+    fn new(setup: &Setup) -> Result<Self, Fault>;
 
     /// Bytes asked for at most by one [`take`](CopyMethod::take): fewer are a short one.
     fn room(&self) -> usize;

@@ -13,7 +13,7 @@ use bytegauge_wire::may_open;
 
 use crate::address::peer_of;
 use crate::astray;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::ticket::{SHOWN, Ticket};
 
 /// How long a connection may say nothing before the kernel lets it be accepted all the same, seconds: a first segment that was lost
@@ -37,10 +37,10 @@ pub(super) struct Door {
 
 impl Door {
     /// The door of a relay that stands on another host, for so many connections; `None` where all are on one.
-    pub(super) fn of(path: &PathSetup, connections: usize) -> Option<Door> {
-        let (far, room) = (path.far?, 2 * connections as u64 + BESIDE);
+    pub(super) fn of(setup: &Setup, connections: usize) -> Option<Door> {
+        let (far, room) = (setup.far?, 2 * connections as u64 + BESIDE);
         let other = far.faces()?.ip().to_canonical();
-        Some(Door { ticket: far.ticket, other, shares_port: path.shares_port(), room, entered: AtomicU64::new(0) })
+        Some(Door { ticket: far.ticket, other, shares_port: setup.shares_port(), room, entered: AtomicU64::new(0) })
     }
 
     /// Whether a connection that was accepted is one of the trial's; so many have ended. Who may have come to see the agent goes there.
@@ -89,7 +89,7 @@ mod tests {
         let ticket = Ticket::fresh().unwrap();
         let levels = Spec::from([("transport", "tcp".into()), ("flows", 1.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
-        let path = PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() };
+        let path = Setup { far, ..Setup::unchecked(levels) };
         let door = Door::of(&path, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shown = ticket.shown_by(3);
@@ -125,6 +125,6 @@ mod tests {
         let more = (1..100).filter(|_| door.admits(accepted.as_fd(), 0)).count() as u64;
         assert_eq!(more, 1 + BESIDE);
         assert!(door.admits(accepted.as_fd(), 1));
-        assert!(Door::of(&PathSetup { far: None, ..path }, 1).is_none());
+        assert!(Door::of(&Setup { far: None, ..path }, 1).is_none());
     }
 }

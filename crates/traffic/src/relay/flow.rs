@@ -20,14 +20,14 @@ use crate::relay::socket::unconnected;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let Carrying { shared, setup, cues, meter } = carrying;
-    let impossible = || Fault::Impossible(format!("{} is no engine's", setup.method));
-    let engine = engine_of(setup.method).ok_or_else(impossible)?;
+    let impossible = || Fault::Impossible("the relay's method is no engine's".into());
+    let engine = setup.relay_method().and_then(engine_of).ok_or_else(impossible)?;
     if let Some(reason) = engine::lacks(engine) {
         return Err(Fault::Missing(reason));
     }
     let told = if shared.leaves_when_told() { cues.told } else { shared.over() };
-    let mut party = Pairs { shared, held_max: setup.buffer(), left: BTreeMap::new(), number: 0 };
-    let buffer_size = setup.buffer.unwrap_or_else(|| engine::message_buffer(engine, setup.buffer()));
+    let mut party = Pairs { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
+    let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
     let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)

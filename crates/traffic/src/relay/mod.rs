@@ -20,14 +20,13 @@ mod methods;
 mod one;
 mod poller;
 mod running;
-mod setup;
 mod shared;
 mod socket;
 mod threads;
 
 use std::sync::Arc;
 
-use bytegauge_model::{EngineReport, RelayMethod, RelayThreads};
+use bytegauge_model::{EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
 use bytegauge_sys::{affinity, uring};
 
 pub use copy_method::Cues;
@@ -35,7 +34,6 @@ pub use installed::lacks_program;
 pub(crate) use installed::{version, words};
 pub(crate) use running::charged;
 pub use running::{lacks_running, processes_of, used_by_running};
-pub use setup::{Between, RelaySetup};
 pub use shared::RelayShared;
 pub use socket::{Upstream, listen};
 
@@ -48,6 +46,16 @@ use crate::relay::methods::{
     bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, sockmap, splice, std_copy, tokio,
 };
 use crate::relay::poller::{EpollPoller, UringPoller};
+use crate::setup::Setup;
+
+/// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,
+/// and the stacks of its threads.
+pub(crate) fn memory(setup: &Setup) -> u64 {
+    let pipe = setup.relay_pipe().unwrap_or(RELAY_BUFFER) as u64;
+    let direction = (setup.relay_buffer().max(RELAY_BUFFER) as u64).saturating_add(pipe);
+    let stacks = setup.relay_method().map_or(0, |method| method.holds(setup.relay_threads()).threads);
+    direction.saturating_mul(2).saturating_add(stacks * threads::STACK as u64)
+}
 
 /// Carries connections until the relay is over (`RelayShared::is_over`).
 ///
@@ -56,16 +64,15 @@ use crate::relay::poller::{EpollPoller, UringPoller};
 /// connection is passed on, and counted.
 pub fn carry(
     shared: &Arc<RelayShared>,
-    setup: &RelaySetup,
-    plant: Option<Plant>,
+    setup: &Setup,
     cues: Cues<'_>,
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
     let carrying = Carrying { shared, setup, cues, meter };
-    if let Some(plant) = plant.filter(Plant::is_of_relay) {
+    if let Some(plant) = setup.plant.filter(Plant::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
-    match setup.method {
+    match setup.relay_method().unwrap_or(RelayMethod::Direct) {
         RelayMethod::Direct => Err(Fault::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => by_hand::<read_write::ReadWrite>(carrying),
         RelayMethod::StdCopy => threads::carry(carrying, &std_copy::copy),
@@ -114,7 +121,7 @@ fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
 
 fn by_hand<H: CopyMethod>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     look_ahead::<H>(&carrying)?;
-    match carrying.setup.threads {
+    match carrying.setup.relay_threads() {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
         RelayThreads::One => one::carry::<H, EpollPoller>(carrying, 1),
         RelayThreads::Cpus => {

@@ -21,9 +21,9 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod, Cues};
 use crate::relay::poller::{PollEvent, Poller};
-use crate::relay::setup::RelaySetup;
 use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
+use crate::setup::Setup;
 use crate::tally::Share;
 
 /// The listener's token; connections carry a slot, a generation and a side.
@@ -124,7 +124,7 @@ impl Watch for Share {
 
 struct RelayLoop<'a, H, W, B: Poller> {
     shared: &'a RelayShared,
-    setup: &'a RelaySetup,
+    setup: &'a Setup,
     watch: W,
     poller: B,
     slots: Vec<Slot<H, B::Registration>>,
@@ -162,7 +162,7 @@ pub(super) fn carry<H: CopyMethod, B: Poller>(
 /// Carries what the calling thread accepts.
 fn carry_share<H: CopyMethod, B: Poller, W: Watch>(
     shared: &RelayShared,
-    setup: &RelaySetup,
+    setup: &Setup,
     cues: Cues<'_>,
     watch: W,
 ) -> Result<EngineReport, Fault> {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
-use bytegauge_sys::uring::{self, Event, OpId, Setup, Wait};
+use bytegauge_sys::uring::{self, Event, OpId, RingSetup, Wait};
 
 use crate::fault::Fault;
 
@@ -102,7 +102,7 @@ impl Poller for UringPoller {
     const ADDING_IS_A_CALL: bool = false;
 
     fn new() -> Result<UringPoller, Fault> {
-        let setup = Setup { entries: 1024, completions: 8192, poll_idle_ms: None };
+        let setup = RingSetup { entries: 1024, completions: 8192, poll_idle_ms: None };
         let ring = uring::Ring::open(&setup)?;
         Ok(UringPoller { ring, found: Vec::new() })
     }

@@ -8,9 +8,9 @@ use bytegauge_model::RelayReport;
 use bytegauge_sys::tcp_info;
 
 use crate::fault::Fault;
-use crate::path::PathSetup;
 use crate::relay::door::Door;
 use crate::relay::socket::Upstream;
+use crate::setup::Setup;
 use crate::ticket::SHOWN;
 
 /// A relay's listener and its books.
@@ -66,8 +66,8 @@ impl RelayShared {
 
     /// The same for so many connections of a path, of which a relay on another host lets nobody else in.
     #[must_use]
-    pub fn on(self, path: &PathSetup, connections: usize) -> RelayShared {
-        RelayShared { door: Door::of(path, connections), ..self }
+    pub fn on(self, setup: &Setup, connections: usize) -> RelayShared {
+        RelayShared { door: Door::of(setup, connections), ..self }
     }
 
     /// Whether a connection that was accepted is one to pass on. Any other one is to be closed, and is none of the books'.

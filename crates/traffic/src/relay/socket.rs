@@ -17,8 +17,8 @@ use crate::address::Address;
 use crate::astray;
 use crate::call::{open, sock_addr, told, unbound};
 use crate::fault::Fault;
-use crate::path::PathSetup;
 use crate::relay::door::SILENT_S;
+use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
 use crate::transport::{bind_to, connect_in_time};
 
@@ -29,14 +29,14 @@ const BACKLOG: i32 = 4096;
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn listen(path: &PathSetup, workload: Workload) -> Result<(OwnedFd, Address), Fault> {
-    let address = unbound(path)?;
-    let socket = open(&path.transport, &address)?;
-    let [_, theirs] = setters(workload);
-    let mut options = wanted(&path.options, (theirs, Moment::Listening), &path.transport);
-    options.extend(path.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
+pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), Fault> {
+    let address = unbound(setup)?;
+    let socket = open(setup.transport(), &address)?;
+    let [_, theirs] = setters(setup.workload());
+    let mut options = wanted(&setup.spec, (theirs, Moment::Listening), setup.transport());
+    options.extend(setup.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
     set_all(&socket, &options)?;
-    astray::listen(&socket, &address, BACKLOG, path.shares_port()).map_err(Fault::io("listening for a relay"))?;
+    astray::listen(&socket, &address, BACKLOG, setup.shares_port()).map_err(Fault::io("listening for a relay"))?;
     socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let bound = socket.local_addr().map_err(Fault::io("reading the relay's address"))?;
     Ok((socket.into(), told(&bound)?))
@@ -60,18 +60,18 @@ impl Upstream {
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a socket cannot connect to the address.
-    pub fn new(address: &Address, path: &PathSetup, workload: Workload) -> Result<Upstream, Fault> {
-        let [ours, theirs] = setters(workload);
+    pub fn new(address: &Address, setup: &Setup) -> Result<Upstream, Fault> {
+        let [ours, theirs] = setters(setup.workload());
         let of = |setter, moment| {
-            let mut options = wanted(&path.options, (setter, moment), &path.transport);
-            options.extend(path.transport.is_tcp().then(|| option::NO_DELAY.to(true)));
+            let mut options = wanted(&setup.spec, (setter, moment), setup.transport());
+            options.extend(setup.transport().is_tcp().then(|| option::NO_DELAY.to(true)));
             options
         };
         Ok(Upstream {
             address: sock_addr(address)?,
-            foreign: path.foreign.is_some(),
+            foreign: setup.is_external(),
             // A third host may have no way back to the address by which the caller reaches this one.
-            from: path.bound_to().filter(|_| path.far.is_some_and(|far| far.comes_from().is_some())),
+            from: setup.bound_to().filter(|_| setup.far.is_some_and(|far| far.comes_from().is_some())),
             options: of(ours, Moment::Own),
             accepted: of(theirs, Moment::Accepted),
         })

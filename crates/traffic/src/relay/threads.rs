@@ -24,13 +24,16 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::follow::Follower;
-use crate::relay::setup::{RelaySetup, STACK};
 use crate::relay::shared::{Passage, RelayShared};
+use crate::setup::Setup;
 use crate::tally::{Share, Tally};
+
+/// Stack of a thread that carries one direction, bytes: there may be thousands of them.
+pub(super) const STACK: usize = 256 << 10;
 
 /// One direction of a connection, as its thread sees it.
 pub(super) struct Way<'a> {
-    pub(super) setup: &'a RelaySetup,
+    pub(super) setup: &'a Setup,
     pair: &'a Pair,
     /// 0 is up: from the end that connects.
     number: usize,
@@ -127,7 +130,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<Engin
 #[derive(Clone, Copy)]
 struct ThreadShared<'a> {
     shared: &'a RelayShared,
-    setup: &'a RelaySetup,
+    setup: &'a Setup,
     copy: &'a Copy<'a>,
     tally: &'a Arc<Tally>,
     abort: &'a AtomicBool,
@@ -223,7 +226,7 @@ impl ThreadShared<'_> {
 pub(super) fn by_hand<H: CopyMethod>(way: &mut Way<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
-    let mut follower = way.setup.follows.then(Follower::default);
+    let mut follower = way.setup.relay_follows().then(Follower::default);
     pass_on(way, &mut method, &mut share, follower.as_mut())
 }
 

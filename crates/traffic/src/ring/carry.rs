@@ -10,7 +10,7 @@ use bytegauge_model::{EndReport, EngineReport, FlowReport, Implementation, Mode,
 use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
 
 use super::idle::Idle;
-use super::{RingSetup, missing, setup, subject};
+use super::{missing, nop_setup, nop_terms, subject};
 use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
@@ -22,19 +22,19 @@ use crate::setup::Setup;
 const UNDRAINED_MAX_NS: u64 = 20_000_000;
 
 /// Carries one trial in the calling thread: makes the ring, runs it, closes it.
-pub(crate) fn carry(terms: &Setup<RingSetup>, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
-    let ring: Result<Box<dyn NopRing>, _> = match subject(terms.task.implementation) {
-        None => Ok(Box::new(Idle { batch: terms.task.batch, checked: terms.task.mode == Mode::Checked })),
-        Some(subject) => nop::open(subject, &setup(terms.task.entries, terms.task.flags), &terms.task.terms()),
+pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
+    let ring: Result<Box<dyn NopRing>, _> = match subject(setup.implementation()) {
+        None => Ok(Box::new(Idle { batch: setup.submit_batch(), checked: setup.mode() == Mode::Checked })),
+        Some(subject) => nop::open(subject, &nop_setup(setup.entries(), setup.ring_flags()), &nop_terms(setup)),
     };
     match ring {
-        Ok(ring) => Run::new(terms, ring, abort).carry(),
+        Ok(ring) => Run::new(setup, ring, abort).carry(),
         Err(lacking) => (EndReport::default(), Some(missing(&lacking))),
     }
 }
 
 struct Run<'a> {
-    terms: &'a Setup<RingSetup>,
+    setup: &'a Setup,
     ring: Box<dyn NopRing>,
     abort: &'a AtomicBool,
     rounds: u64,
@@ -45,12 +45,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(terms: &'a Setup<RingSetup>, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
-        Run { terms, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
+    fn new(setup: &'a Setup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
+        Run { setup, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
     }
 
     fn is_undrained(&self) -> bool {
-        self.terms.task.implementation == Implementation::LiburingUndrained
+        self.setup.implementation() == Implementation::LiburingUndrained
     }
 
     fn carry(mut self) -> (EndReport, Option<Fault>) {
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
     }
 
     fn meter(&self, submitted: &Arc<Total<1>>) -> Meter {
-        let Setup { mut warmup_ns, mut window_ns, series, .. } = *self.terms;
+        let Setup { mut warmup_ns, mut window_ns, series, .. } = *self.setup;
         if self.is_undrained() {
             (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
         }
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
             meter.count_many(lap.completed, lap.enters);
             submitted.add([lap.submitted]);
             if !self.is_undrained() && self.ring.overflowed() {
-                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.terms.task.batch });
+                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.setup.submit_batch() });
             }
             if !meter.lap(&never) {
                 return Ok(());
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
     }
 
     fn lap(&mut self, rounds: u64) -> Result<Lap, Fault> {
-        let done = match self.terms.plant {
+        let done = match self.setup.plant {
             Some(Plant::Untaken { after_rounds }) if self.rounds >= after_rounds => self.ring.only_submit(rounds),
             Some(Plant::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
                 if !std::mem::replace(&mut self.planted, true) {
@@ -130,7 +130,9 @@ impl<'a> Run<'a> {
             Trouble::Refused { errno } => {
                 Fault::Io { doing: "running a ring".into(), source: std::io::Error::from_raw_os_error(errno) }
             }
-            wrong => Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.terms.task.batch)),
+            wrong => {
+                Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.setup.submit_batch()))
+            }
         }
     }
 
@@ -161,7 +163,7 @@ impl<'a> Run<'a> {
         if submitted != completed + left {
             return Some(Fault::Miscounted(format!("{submitted} NOPs were submitted, {} completed", completed + left)));
         }
-        let unchecked = self.terms.task.mode == Mode::Checked && checked != completed;
+        let unchecked = self.setup.mode() == Mode::Checked && checked != completed;
         unchecked.then(|| {
             Fault::Miscounted(format!("mode checked did not run: {checked} of {completed} completions were compared"))
         })
@@ -170,7 +172,7 @@ impl<'a> Run<'a> {
     /// What was counted, with what a planted fault adds.
     fn counted(&self) -> Lap {
         let mut counted = self.total;
-        if let Some(Plant::Overcount { bytes }) = self.terms.plant {
+        if let Some(Plant::Overcount { bytes }) = self.setup.plant {
             counted.completed += bytes;
         }
         counted
@@ -180,7 +182,7 @@ impl<'a> Run<'a> {
         let window = meter.window();
         let total = self.counted();
         let shape = self.ring.shape();
-        let kernel_threads_ns = if self.terms.task.flags.sqpoll { nop::helper_cpu_ns() } else { None };
+        let kernel_threads_ns = if self.setup.ring_flags().sqpoll { nop::helper_cpu_ns() } else { None };
         let ring = RingReport {
             submitted: window.watched,
             total_submitted: total.submitted,
@@ -211,30 +213,25 @@ impl<'a> Run<'a> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{RingFlags, UserData};
+    use bytegauge_model::{Spec, UserData, Workload};
 
     use super::*;
 
-    fn terms(implementation: Implementation) -> Setup<RingSetup> {
-        let ring = RingSetup {
-            implementation,
-            entries: 16,
-            batch: 16,
-            user_data: UserData::Unique,
-            flags: RingFlags::default(),
-            mode: Mode::Checked,
-        };
-        Setup { warmup_ns: 200_000, window_ns: 2_000_000, series: true, ..Setup::to(ring) }
+    fn terms(implementation: Implementation) -> Setup {
+        let mut spec = Spec::of(Workload::Ring);
+        (spec.implementation, spec.entries) = (Some(implementation), Some(16));
+        (spec.user_data, spec.mode) = (Some(UserData::Unique), Some(Mode::Checked));
+        Setup { warmup_ns: 200_000, window_ns: 2_000_000, series: true, ..Setup::of(&spec).unwrap() }
     }
 
-    fn run(terms: &Setup<RingSetup>) -> (EndReport, Option<String>) {
+    fn run(terms: &Setup) -> (EndReport, Option<String>) {
         let (report, fault) = carry(terms, &AtomicBool::new(false));
         (report, fault.map(|fault| fault.to_string()))
     }
 
     /// The fault of a trial with a planted one; none where the machine lacks the ring. A busy machine may keep a short trial
     /// from as many rounds as the fault waits for.
-    fn check(terms: &Setup<RingSetup>, expected: &str) {
+    fn check(terms: &Setup, expected: &str) {
         let windows_ns = [2_000_000, 200_000_000, 5_000_000_000];
         let fault_in = |window_ns| carry(&Setup { window_ns, ..terms.clone() }, &AtomicBool::new(false)).1;
         let Some(fault) = windows_ns.into_iter().find_map(fault_in) else { panic!("nothing was found: {terms:?}") };
@@ -267,7 +264,7 @@ mod tests {
     #[test]
     fn the_published_loop_counts_submissions_and_nothing_else() {
         let mut terms = terms(Implementation::LiburingUndrained);
-        (terms.task.mode, terms.task.user_data) = (Mode::Ceiling, UserData::None);
+        (terms.spec.mode, terms.spec.user_data) = (Some(Mode::Ceiling), Some(UserData::None));
         let (report, fault) = run(&terms);
         let Some(ring) = report.ring else {
             eprintln!("SKIPPED: {}", fault.unwrap());
@@ -285,7 +282,7 @@ mod tests {
             for user_data in [UserData::None, UserData::Unique, UserData::Boxed] {
                 let plant = Some(Plant::WrongUserData { after_rounds: 100 });
                 let mut wrong = Setup { plant, ..terms(implementation) };
-                wrong.task.user_data = user_data;
+                wrong.spec.user_data = Some(user_data);
                 check(&wrong, "which does not match a submission");
             }
             let untaken = Setup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };

@@ -1,13 +1,12 @@
 //! The workload `stream`: bulk, one way. A source that always sends, a sink that always receives.
 
 mod party;
-mod setup;
 mod sink;
 mod source;
 mod work;
 
 pub use party::{Carried, Streams};
-pub use setup::StreamSetup;
+
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
 pub use work::{CopyOut, Discard, Effort, SpinPerByte, Sum, Walk};

@@ -8,7 +8,6 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::spin::spin_by_clock_ns;
-use crate::stream::setup::StreamSetup;
 use crate::stream::work::{Effort, Walk};
 
 /// What a read costs on top while the planted cold lasts, nanoseconds.
@@ -32,8 +31,8 @@ pub struct SinkFlow<E> {
 
 impl<E: Effort> SinkFlow<E> {
     /// The reader of flow number `flow`.
-    pub fn new(setup: &Setup<StreamSetup>, flow: usize, effort: E) -> SinkFlow<E> {
-        let walk = setup.task.path.walk;
+    pub fn new(setup: &Setup, flow: usize, effort: E) -> SinkFlow<E> {
+        let walk = setup.working_set();
         SinkFlow {
             flow,
             seed: setup.seed,

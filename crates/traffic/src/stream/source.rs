@@ -7,7 +7,6 @@ use crate::pattern::Pattern;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
-use crate::stream::setup::StreamSetup;
 
 /// One flow's writer.
 #[derive(Debug)]
@@ -22,14 +21,14 @@ pub struct SourceFlow {
 
 impl SourceFlow {
     /// The writer of flow number `flow`, whose buffers have `size` bytes.
-    pub fn new(setup: &Setup<StreamSetup>, flow: usize, size: usize) -> SourceFlow {
+    pub fn new(setup: &Setup, flow: usize, size: usize) -> SourceFlow {
         let corrupt_at = match setup.plant {
             Some(Plant::Corrupt { offset }) if flow == 0 => Some(offset),
             _ => None,
         };
         SourceFlow {
             size,
-            fill: setup.task.fill,
+            fill: setup.writer_work(),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             corrupt_at,
             offset: 0,

@@ -9,26 +9,48 @@
 
 mod output;
 pub(crate) mod program;
-mod setup;
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{Counted, EndReport, EndRole, Metric, ReadyWhen, ServerTask, TaskReport};
+use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, TaskReport};
 use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
 use bytegauge_sys::supervisor::{Supervisor, Swept};
 
-pub(crate) use setup::SETTLE;
-pub use setup::TaskSetup;
-
 use crate::fault::Fault;
 use crate::setup::Setup;
 use output::number;
 use program::{Event, Program, Waited, attend};
-use setup::{LEAVE, RELEASE};
+
+/// How long a program may take to leave after its signal, before it is killed.
+const LEAVE: Duration = Duration::from_secs(3);
+
+/// How long processes that a program leaves behind may take to end by themselves.
+pub(crate) const SETTLE: Duration = Duration::from_millis(200);
+
+/// How long a port may stay taken after its server has left.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// How long one program of a trial may take where the plan does not say, nanoseconds.
+const TIMEOUT_NS: u64 = 60_000_000_000;
+
+impl Setup {
+    /// How long each program of the trial may take, nanoseconds.
+    pub fn run_timeout_ns(&self) -> u64 {
+        self.spec.run_timeout().unwrap_or(TIMEOUT_NS)
+    }
+
+    /// How long all programs of the trial may take together, nanoseconds; 0 where it runs none.
+    pub fn programs_ns(&self) -> u64 {
+        let Some(program) = &self.program else { return 0 };
+        let parts = 1 + u64::from(program.prepare.is_some()) + u64::from(program.server.is_some());
+        let leave_ns = (LEAVE + SETTLE + RELEASE).as_nanos() as u64;
+        self.run_timeout_ns().saturating_mul(parts).saturating_add(leave_ns)
+    }
+}
 
 /// What fails where a process cannot become a supervisor.
 pub(crate) const SUPERVISING: &str = "supervising programs";
@@ -53,16 +75,37 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
 ///
 /// # Errors
 /// What went wrong; everything that was started is gone by then as well.
-pub fn run(setup: &Setup<TaskSetup>, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
+pub fn run(setup: &Setup, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
     let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
-    let run = Run { setup: &setup.task, supervisor: &supervisor, cpus: command_cpus, server_cpus, told };
+    let task = setup.program.as_ref().ok_or_else(|| Fault::Impossible("a trial without a program".into()))?;
+    let value = setup.spec.value().unwrap_or(&Level::Absent);
+    let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
+    let run = Run {
+        command: task.command_for(value).map_err(bug)?,
+        prepare: task.prepare_for(value).map_err(bug)?,
+        server: task.server_for(value).map_err(bug)?,
+        metric: &task.metric,
+        timeout_ns: setup.run_timeout_ns(),
+        supervisor: &supervisor,
+        cpus: command_cpus,
+        server_cpus,
+        told,
+    };
     run.all()
 }
 
+/// One run of a program, its value in place.
 struct Run<'a> {
-    setup: &'a TaskSetup,
+    command: Vec<String>,
+    /// What is run before, unmeasured.
+    prepare: Option<Vec<String>>,
+    /// Started before the command and stopped after it.
+    server: Option<ServerTask>,
+    metric: &'a Metric,
+    /// How long each of the programs may take, nanoseconds.
+    timeout_ns: u64,
     supervisor: &'a Supervisor,
     /// The CPU of the command; none leaves it to the scheduler.
     cpus: Vec<usize>,
@@ -75,7 +118,7 @@ impl Run<'_> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after what is not measured.
         let counter = self.counter()?;
-        let Some(task) = &self.setup.server else {
+        let Some(task) = &self.server else {
             let mut report = self.measure(None, counter.as_ref())?;
             let left = sweep(self.supervisor, Duration::ZERO)?;
             // What they used after the window is not the window's; that they were there is said.
@@ -97,16 +140,16 @@ impl Run<'_> {
     }
 
     fn counter(&self) -> Result<Option<Counter>, Fault> {
-        let Metric::Counter(name) = &self.setup.metric else { return Ok(None) };
+        let Metric::Counter(name) = self.metric else { return Ok(None) };
         Counter::open(name).map(Some).map_err(|error| unread(&error))
     }
 
     fn until(&self) -> Instant {
-        Instant::now() + Duration::from_nanos(self.setup.timeout_ns)
+        Instant::now() + Duration::from_nanos(self.timeout_ns)
     }
 
     fn prepare(&self) -> Result<(), Fault> {
-        let Some(words) = &self.setup.prepare else { return Ok(()) };
+        let Some(words) = &self.prepare else { return Ok(()) };
         let mut program = Program::start("the command to prepare", words, &[], false)?;
         let ended = self.wait(&mut program, None, self.until())?;
         program.must_have_succeeded(&ended)
@@ -120,7 +163,7 @@ impl Run<'_> {
             match attend(&mut programs, self.told, until)? {
                 Event::Nothing if Instant::now() < until => {}
                 Event::Nothing => {
-                    let limit = bytegauge_model::Nanos(self.setup.timeout_ns);
+                    let limit = bytegauge_model::Nanos(self.timeout_ns);
                     return Err(Fault::Program(format!(
                         "{} took longer than {limit} and was ended: give it less to do, or more --timeout",
                         programs[0].what
@@ -168,7 +211,7 @@ impl Run<'_> {
                 Event::Told => return Err(Fault::Program("it was told to stop".into())),
                 Event::Nothing if Instant::now() < until => {}
                 Event::Nothing => {
-                    let (limit, said) = (bytegauge_model::Nanos(self.setup.timeout_ns), server.last_words());
+                    let (limit, said) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
                     return Err(Fault::Program(format!(
                         "the server was not ready after {limit} ({sign} did not come){said}: check --ready, or give more \
                          --timeout"
@@ -179,12 +222,12 @@ impl Run<'_> {
     }
 
     fn measure(&self, server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, Fault> {
-        let metric = &self.setup.metric;
+        let metric = self.metric;
         let until = self.until();
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
         let before = counted()?;
         let began_ns = monotonic_ns();
-        let mut program = Program::start("the command", &self.setup.command, &self.cpus, metric.pattern().is_some())?;
+        let mut program = Program::start("the command", &self.command, &self.cpus, metric.pattern().is_some())?;
         let ended = self.wait(&mut program, server, until)?;
         let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);

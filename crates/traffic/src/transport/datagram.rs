@@ -16,7 +16,7 @@ use socket2::Socket;
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::hatch::Door;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
@@ -32,13 +32,13 @@ pub struct Udp;
 pub struct Unix;
 
 impl Joint for Udp {
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         if let Some(far) = &setup.far {
             return Ok(Box::new(Door::open(setup, far)?));
         }
-        let sockets = (0..setup.flows).map(|_| {
+        let sockets = (0..setup.joined()).map(|_| {
             let socket =
-                UdpSocket::bind(setup.host.any_port(&setup.transport)).map_err(Fault::io("binding a UDP socket"))?;
+                UdpSocket::bind(setup.host.any_port(setup.transport())).map_err(Fault::io("binding a UDP socket"))?;
             prepare_sink(&socket, setup)?;
             Ok(socket)
         });
@@ -48,16 +48,16 @@ impl Joint for Udp {
         Ok(Box::new(Ports { sockets, ports }))
     }
 
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let ports = match address {
             // Another host names none: it could name anybody's.
             Address::Ports(ports) if setup.far.is_none() => ports.clone(),
             // One door for all flows.
-            Address::Ip(door) if setup.far.is_some() => vec![*door; setup.flows],
+            Address::Ip(door) if setup.far.is_some() => vec![*door; setup.joined()],
             _ => return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
         };
         // The agent's own port is for those who are connected to.
-        let mut ours = setup.host.any_port(&setup.transport);
+        let mut ours = setup.host.any_port(setup.transport());
         ours.set_port(0);
         let joined = ports.iter().map(|port| {
             let socket = UdpSocket::bind(ours).map_err(Fault::io("binding a UDP socket"))?;
@@ -83,16 +83,16 @@ impl Listening for Ports {
         Address::Ports(self.ports.clone())
     }
 
-    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
     }
 }
 
 impl Joint for Unix {
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let sockets = (0..setup.flows).map(|flow| {
+        let sockets = (0..setup.joined()).map(|flow| {
             let socket = bound(&name, Side::Sink, flow)?;
             prepare_sink(&socket, setup)?;
             Ok(socket)
@@ -100,11 +100,11 @@ impl Joint for Unix {
         Ok(Box::new(Names { sockets: sockets.collect::<Result<_, Fault>>()?, name }))
     }
 
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let Address::Abstract(name) = address else {
             return Err(Fault::Impossible(format!("a Unix datagram socket cannot connect to {address:?}")));
         };
-        let joined = (0..setup.flows).map(|flow| {
+        let joined = (0..setup.joined()).map(|flow| {
             let socket = bound(name, Side::Source, flow)?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
             let sink = of_flow(name, Side::Sink, flow)?;
@@ -127,7 +127,7 @@ impl Listening for Names {
         Address::Abstract(self.name.clone())
     }
 
-    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
     }
 }
@@ -158,8 +158,8 @@ fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
 
 /// Gives a UDP socket room for what senders send at once, unless its size was asked for: as much as a privileged process
 /// may have, or as the system's limit allows. What it got is read back and reported.
-pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), OptionError> {
-    let is_left_to_us = setup.transport.is_udp() && setup.options.rcvbuf().is_none();
+pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &Setup) -> Result<(), OptionError> {
+    let is_left_to_us = setup.transport().is_udp() && setup.spec.rcvbuf().is_none();
     if is_left_to_us && option::set(fd, &option::RECEIVE_BUFFER_FORCE.to(RECEIVE_BUFFER)).is_err() {
         return option::set(fd, &option::RECEIVE_BUFFER.to(RECEIVE_BUFFER));
     }
@@ -167,10 +167,10 @@ pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &PathSetup) -> Result<(), Optio
 }
 
 /// Sets what a socket has that is sent to.
-pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), Fault> {
+pub(super) fn prepare_sink(socket: &impl AsFd, setup: &Setup) -> Result<(), Fault> {
     let fd = socket.as_fd();
     set_options(socket, Moment::Own, Side::Sink, setup)?;
-    if !setup.transport.is_udp() {
+    if !setup.transport().is_udp() {
         return Ok(());
     }
     enlarge(fd, setup).map_err(|error| Fault::Missing(error.to_string()))
@@ -180,7 +180,7 @@ pub(super) fn prepare_sink(socket: &impl AsFd, setup: &PathSetup) -> Result<(), 
 ///
 /// # Errors
 /// As options.
-pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &PathSetup) -> Result<(), Fault> {
+pub(crate) fn turn(socket: &impl AsFd, to: Side, setup: &Setup) -> Result<(), Fault> {
     match to {
         Side::Source => set_options(socket, Moment::Own, to, setup),
         Side::Sink => prepare_sink(socket, setup),
@@ -215,7 +215,7 @@ mod tests {
     fn another_host_cannot_name_whom_datagrams_go_to() {
         let third = UdpSocket::bind("127.0.0.1:0").unwrap();
         let named = Address::Ports(vec![third.local_addr().unwrap()]);
-        let mut setup = PathSetup::of(&Spec::from([("transport", "udp".into())]), 4096).unwrap();
+        let mut setup = Setup::unchecked(Spec::from([("transport", "udp".into())]));
         assert!(Udp.connect(&named, &setup).is_ok());
         setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
         assert!(matches!(Udp.connect(&named, &setup), Err(Fault::Impossible(_))));

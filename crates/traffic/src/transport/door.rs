@@ -15,7 +15,8 @@ use socket2::Socket;
 
 use crate::astray::{pass_on, pass_on_rest};
 use crate::fault::Fault;
-use crate::path::{FarPath, PathSetup};
+use crate::path::FarPath;
+use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
@@ -35,22 +36,17 @@ struct Waiting {
 }
 
 /// Takes one connection a flow, each with the ticket of the path and from the other host.
-pub(super) fn admit_all(listener: &Socket, setup: &PathSetup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
+pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
     admit_within(JOIN_TIMEOUT, listener, setup, far)
 }
 
-fn admit_within(
-    patience: Duration,
-    listener: &Socket,
-    setup: &PathSetup,
-    far: &FarPath,
-) -> Result<Vec<OwnedFd>, Fault> {
+fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
     // Behind a relay on a third host the first flow tells by which address that host connects.
     let mut other = far.comes_from();
     listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
     let mut waiting: VecDeque<Waiting> = VecDeque::new();
-    let mut flows: Vec<Option<Socket>> = (0..setup.flows).map(|_| None).collect();
+    let mut flows: Vec<Option<Socket>> = (0..setup.joined()).map(|_| None).collect();
     // The last address from which a connection showed the ticket that is not the other host's.
     let mut elsewhere = None;
     while flows.iter().any(Option::is_none) {
@@ -63,7 +59,7 @@ fn admit_within(
                 if socket.set_nonblocking(true).is_ok() {
                     waiting.push_back(Waiting { socket, peer, shown: [0; SHOWN], have: 0 });
                 }
-                if waiting.len() > setup.flows + STRANGERS_MAX {
+                if waiting.len() > setup.joined() + STRANGERS_MAX {
                     waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
                 }
             }
@@ -142,7 +138,7 @@ impl Waiting {
 
 impl Waiting {
     /// Who shows no ticket may have come to see the agent.
-    fn go_elsewhere(self, setup: &PathSetup) {
+    fn go_elsewhere(self, setup: &Setup) {
         if setup.shares_port() {
             pass_on(&self.socket, &self.shown[..self.have]);
         }
@@ -166,9 +162,9 @@ mod tests {
 
     use super::*;
 
-    fn path(flows: u64) -> PathSetup {
+    fn path(flows: u64) -> Setup {
         let levels = Spec::from([("transport", "tcp".into()), ("flows", flows.into())]);
-        PathSetup::of(&levels, 4096).unwrap()
+        Setup::unchecked(levels)
     }
 
     fn far(ticket: Ticket) -> FarPath {

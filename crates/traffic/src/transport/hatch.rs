@@ -20,8 +20,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::path::{FarPath, PathSetup};
+use crate::path::FarPath;
 use crate::place::unbindable;
+use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::datagram::prepare_sink;
 use crate::transport::{JOIN_TIMEOUT, Listening};
@@ -40,9 +41,9 @@ pub(super) struct Door {
 
 impl Door {
     /// Opens the door of a trial, at the agent's port where that is shared.
-    pub(super) fn open(setup: &PathSetup, far: &FarPath) -> Result<Door, Fault> {
+    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<Door, Fault> {
         let other = far.faces().ok_or_else(|| Fault::Impossible("a door between two hosts on one".into()))?;
-        let asked = setup.host.any_port(&setup.transport);
+        let asked = setup.host.any_port(setup.transport());
         let socket = shared(asked)?;
         socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
         let socket: UdpSocket = socket.into();
@@ -51,7 +52,7 @@ impl Door {
     }
 
     /// A socket at the same port for one source.
-    fn joined(&self, source: SocketAddr, setup: &PathSetup) -> Result<UdpSocket, Fault> {
+    fn joined(&self, source: SocketAddr, setup: &Setup) -> Result<UdpSocket, Fault> {
         let socket = shared(self.address)?;
         prepare_sink(&socket, setup)?;
         socket.bind(&self.address.into()).map_err(Fault::io("binding a UDP socket for a flow"))?;
@@ -70,9 +71,9 @@ impl Listening for Door {
         Address::Ip(self.address)
     }
 
-    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let deadline = Instant::now() + JOIN_TIMEOUT;
-        let mut flows: Vec<Option<UdpSocket>> = (0..setup.flows).map(|_| None).collect();
+        let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();
         // A byte more than is shown, so that what is longer is seen.
         let mut said = [0; SHOWN + 1];
         while flows.iter().any(Option::is_none) {
@@ -120,10 +121,10 @@ mod tests {
 
     use super::*;
 
-    fn path(flows: u64, ticket: Ticket) -> PathSetup {
+    fn path(flows: u64, ticket: Ticket) -> Setup {
         let levels = Spec::from([("transport", "udp".into()), ("flows", flows.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
-        PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }
+        Setup { far, ..Setup::unchecked(levels) }
     }
 
     /// A socket at some port that is connected to the door, and knocks with these bytes.

@@ -5,17 +5,17 @@ use std::os::fd::BorrowedFd;
 use bytegauge_model::{FlowReport, TcpReport};
 use bytegauge_sys::{socket_memory, tcp_info};
 
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::options;
 
 /// What the kernel says of a connection now; a flow's counters are not its business and stay empty.
-pub(crate) fn report(fd: BorrowedFd<'_>, setup: &PathSetup) -> FlowReport {
-    let transport = &setup.transport;
+pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
+    let transport = setup.transport();
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
     let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
     FlowReport {
         tcp: tcp.as_ref().map(tcp_report),
-        options: options::in_force(fd, transport, &setup.options),
+        options: options::in_force(fd, transport, &setup.spec),
         socket_memory: memory.as_ref().map(held_bytes),
         ..FlowReport::default()
     }

@@ -24,7 +24,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::{Address, Host};
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::options::Moment;
 pub(crate) use crate::transport::tcp::bind_to;
 
@@ -40,7 +40,7 @@ pub trait Listening: Send {
     ///
     /// # Errors
     /// When the source does not come in time, or an option is refused.
-    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault>;
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
 }
 
 /// One way to join two ends.
@@ -49,13 +49,13 @@ pub trait Joint: Sync {
     ///
     /// # Errors
     /// [`Fault::Missing`] if the machine lacks the transport or an option.
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault>;
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault>;
 
     /// Joins the source's side: one descriptor a flow.
     ///
     /// # Errors
     /// As for [`Joint::listen`], and when nobody listens.
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault>;
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
 }
 
 /// The joint of a transport.
@@ -135,19 +135,19 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 }
 
 /// Sets the options of one side of a stream.
-fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &PathSetup) -> Result<(), Fault> {
+fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Result<(), Fault> {
     let setter = match side {
         Side::Source => Setter::Source,
         Side::Sink => Setter::Sink,
     };
-    options::set_all(fd, &options::wanted(&setup.options, (setter, moment), &setup.transport))
+    options::set_all(fd, &options::wanted(&setup.spec, (setter, moment), setup.transport()))
 }
 
 /// Memory that the kernel lets one end of a flow fill with what waits in its socket, where that was asked for or is more than what
 /// sockets have by themselves, bytes: as much as a socket made here says that it was given.
-pub(crate) fn socket_buffers(setup: &PathSetup, role: EndRole) -> u64 {
-    let is_asked = setup.options.sndbuf().or(setup.options.rcvbuf()).is_some();
-    if !is_asked && !setup.transport.is_udp() {
+pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
+    let is_asked = setup.spec.sndbuf().or(setup.spec.rcvbuf()).is_some();
+    if !is_asked && !setup.transport().is_udp() {
         return 0;
     }
     // An end that is refused an option has no flows either.
@@ -160,11 +160,11 @@ pub(crate) fn socket_buffers(setup: &PathSetup, role: EndRole) -> u64 {
 }
 
 /// A socket of a network as one end of a flow has it, joined to nothing.
-pub(crate) fn prepared(setup: &PathSetup, side: Side) -> Result<Socket, Fault> {
-    let address = Host::default().any_port(&setup.transport);
-    let kind = if setup.transport.is_udp() { Type::DGRAM } else { Type::STREAM };
+pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, Fault> {
+    let address = Host::default().any_port(setup.transport());
+    let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind, None).map_err(Fault::io("opening a socket"))?;
-    match (side, setup.transport.is_udp()) {
+    match (side, setup.transport().is_udp()) {
         (Side::Sink, true) => datagram::prepare_sink(&socket, setup)?,
         _ => set_options(&socket, Moment::Own, side, setup)?,
     }

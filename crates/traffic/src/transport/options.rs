@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytegauge_model::level::Kind;
-use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
+use bytegauge_model::option::{self as option_table, OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
 use bytegauge_model::{EffectiveOptions, Level, Spec, Transport};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
 
@@ -24,9 +24,9 @@ pub(crate) enum Moment {
 }
 
 /// The options that one end sets on a socket, of those that were asked for.
-pub(crate) fn wanted(requested: &Spec, (setter, moment): (Setter, Moment), transport: &Transport) -> Vec<SocketOption> {
+pub(crate) fn wanted(spec: &Spec, (setter, moment): (Setter, Moment), transport: &Transport) -> Vec<SocketOption> {
     let is_wanted = |row: &OptionRow| {
-        let (setters, when) = (row.sites)(requested);
+        let (setters, when) = (row.sites)(spec);
         setters.contains(&setter)
             && match (moment, when) {
                 (Moment::Own, _) | (Moment::Listening, When::Early) | (Moment::Accepted, When::Accepted) => true,
@@ -35,7 +35,7 @@ pub(crate) fn wanted(requested: &Spec, (setter, moment): (Setter, Moment), trans
             }
     };
     let rows = OPTIONS.iter().filter(|row| (row.fits)(transport) && is_wanted(row));
-    rows.filter_map(|row| Some(known(row, setter, transport).to(asked(row, requested)?))).collect()
+    rows.filter_map(|row| Some(known(row, setter, transport).to(asked(row, spec)?))).collect()
 }
 
 /// Sets them all.
@@ -54,29 +54,29 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
 
 /// The values in force on a connection, a socket of datagrams or a pipe, of the options that were requested or that every
 /// report has.
-pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
-    let is_told = |row: &&OptionRow| row.always || requested.get(row.factor) != Level::Absent;
+pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, spec: &Spec) -> EffectiveOptions {
+    let is_told = |row: &&OptionRow| row.always || option_table::asked(spec, row).is_some();
     // A client has its own option where that of the server belongs to the listening socket.
     let is_here = |row: &&OptionRow| !row.of_listener || (row.variant)(Setter::Client, transport).is_some();
-    read(fd, (Setter::Client, transport), requested, OPTIONS.iter().filter(is_told).filter(is_here))
+    read(fd, (Setter::Client, transport), spec, OPTIONS.iter().filter(is_told).filter(is_here))
 }
 
 /// The values in force on a listening socket, of the requested options that no accepted connection inherits.
-pub(crate) fn of_listener(fd: BorrowedFd<'_>, transport: &Transport, requested: &Spec) -> EffectiveOptions {
-    let rows = OPTIONS.iter().filter(|row| row.of_listener && requested.get(row.factor) != Level::Absent);
-    read(fd, (Setter::Server, transport), requested, rows)
+pub(crate) fn of_listener(fd: BorrowedFd<'_>, transport: &Transport, spec: &Spec) -> EffectiveOptions {
+    let rows = OPTIONS.iter().filter(|row| row.of_listener && option_table::asked(spec, row).is_some());
+    read(fd, (Setter::Server, transport), spec, rows)
 }
 
 fn read<'a>(
     fd: BorrowedFd<'_>,
     (setter, transport): (Setter, &Transport),
-    requested: &Spec,
+    spec: &Spec,
     rows: impl Iterator<Item = &'a OptionRow>,
 ) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
     for row in rows.filter(|row| row.readable && (row.fits)(transport)) {
         if let Ok(value) = option::read(fd, known(row, setter, transport)) {
-            effective.levels.insert(row.factor.to_owned(), level(row, value, requested));
+            effective.levels.insert(row.factor.to_owned(), level(row, value, spec));
         }
     }
     effective
@@ -105,8 +105,8 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
 }
 
 /// The requested value in the kernel's units.
-fn asked(row: &OptionRow, requested: &Spec) -> Option<Value> {
-    Some(match row.in_kernel_units(requested.get(row.factor)) {
+fn asked(row: &OptionRow, spec: &Spec) -> Option<Value> {
+    Some(match row.in_kernel_units(option_table::asked(spec, row)?) {
         Level::Absent => return None,
         Level::Number(n) => Value::Number(n),
         Level::Switch(on) => Value::Switch(on),
@@ -115,11 +115,11 @@ fn asked(row: &OptionRow, requested: &Spec) -> Option<Value> {
 }
 
 /// The level of a value that was read.
-fn level(row: &OptionRow, value: Value, requested: &Spec) -> Level {
+fn level(row: &OptionRow, value: Value, spec: &Spec) -> Level {
     match value {
         Value::Number(n) => Level::Number(n.saturating_mul(row.unit)),
         // The option of this end only turns on what the other end has a number for.
-        Value::Switch(true) if requested.get(row.factor).number().is_some() => requested.get(row.factor),
+        Value::Switch(true) if spec.get(row.factor).number().is_some() => spec.get(row.factor),
         Value::Switch(on) => Level::Switch(on),
         Value::Text(name) => Level::Name(name),
     }

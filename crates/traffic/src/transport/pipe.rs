@@ -12,7 +12,7 @@ use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::leftovers;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{Joint, Listening, set_options};
 use bytegauge_model::Side;
@@ -28,10 +28,10 @@ struct Fifos {
 }
 
 impl Joint for Pipe {
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         let folder = leftovers::folder().map_err(Fault::io("making a folder for pipes"))?;
         let mut fifos = Fifos { folder, paths: Vec::new(), readers: Vec::new() };
-        for flow in 0..setup.flows {
+        for flow in 0..setup.joined() {
             let path = fifos.folder.path().join(flow.to_string());
             make_fifo(&path).map_err(Fault::io(format!("making the pipe {}", path.display())))?;
             // Opening for reading without a writer waits, unless non-blocking (fifo(7)).
@@ -41,7 +41,7 @@ impl Joint for Pipe {
         Ok(Box::new(fifos))
     }
 
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let Address::Fifos(paths) = address else {
             return Err(Fault::Impossible(format!("a pipe cannot connect to {address:?}")));
         };
@@ -62,7 +62,7 @@ impl Listening for Fifos {
         Address::Fifos(self.paths.clone())
     }
 
-    fn accept(&mut self, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         // No read happens before `Go`, and `Go` comes after the source has opened its side: from here on a
         // read that finds nothing may wait, and never takes "no writer yet" for the end.
         let readers = std::mem::take(&mut self.readers);

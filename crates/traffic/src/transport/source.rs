@@ -7,7 +7,7 @@ use bytegauge_model::Transport;
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::{Joint, Listening};
 
 /// The joint of a path, and of the null engine.
@@ -16,11 +16,11 @@ pub struct Alone;
 struct Nobody;
 
 impl Joint for Alone {
-    fn listen(&self, _setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         Ok(Box::new(Nobody))
     }
 
-    fn connect(&self, address: &Address, _setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         Err(Fault::Impossible(format!("nobody writes to {address:?}")))
     }
 }
@@ -30,9 +30,9 @@ impl Listening for Nobody {
         Address::Alone
     }
 
-    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
-        let Transport::Source(path) = &setup.transport else { return Ok(Vec::new()) };
-        (0..setup.flows).map(|_| open(path).map(OwnedFd::from)).collect()
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+        let Transport::Source(path) = setup.transport() else { return Ok(Vec::new()) };
+        (0..setup.joined()).map(|_| open(path).map(OwnedFd::from)).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::address::Address;
 use crate::astray;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
@@ -29,27 +29,27 @@ struct Listener {
 }
 
 impl Joint for Tcp {
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
-        let ours = setup.host.any_port(&setup.transport);
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
+        let ours = setup.host.any_port(setup.transport());
         let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        astray::listen(&socket, &ours.into(), setup.flows.min(4096) as i32, setup.shares_port())
+        astray::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
         Ok(Box::new(Listener { socket, address }))
     }
 
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let Address::Ip(address) = address else {
             return Err(Fault::Impossible(format!("TCP cannot connect to {address:?}")));
         };
-        (0..setup.flows)
+        (0..setup.joined())
             .map(|flow| {
                 let socket = stream(address)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
                 bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
-                connect_in_time(&socket, &(*address).into(), setup.foreign.is_some())
+                connect_in_time(&socket, &(*address).into(), setup.is_external())
                     .map_err(Fault::io(format!("connecting to {address}")))?;
                 show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
                 Ok(socket.into())
@@ -63,7 +63,7 @@ impl Listening for Listener {
         Address::Ip(self.address)
     }
 
-    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         match &setup.far {
             Some(far) => admit_all(&self.socket, setup, far),
             None => accept_all(&self.socket, setup),
@@ -72,7 +72,7 @@ impl Listening for Listener {
 }
 
 /// Shows the ticket of a path between two hosts on a connection that was just made: there is room for it.
-fn show(mut socket: &Socket, setup: &PathSetup, flow: usize) -> io::Result<()> {
+fn show(mut socket: &Socket, setup: &Setup, flow: usize) -> io::Result<()> {
     setup.shown_by(flow).map_or(Ok(()), |shown| socket.write_all(&shown))
 }
 

@@ -7,7 +7,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
 use bytegauge_model::Side;
@@ -21,27 +21,27 @@ struct Listener {
 }
 
 impl Joint for Unix {
-    fn listen(&self, setup: &PathSetup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = stream()?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
-        socket.listen(setup.flows.min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
+        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
         Ok(Box::new(Listener { socket, name }))
     }
 
-    fn connect(&self, address: &Address, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let address = match address {
             Address::Abstract(name) => abstract_address(name)?,
             Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?,
             other => return Err(Fault::Impossible(format!("a Unix socket cannot connect to {other:?}"))),
         };
-        (0..setup.flows)
+        (0..setup.joined())
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                connect_in_time(&socket, &address, setup.foreign.is_some())
+                connect_in_time(&socket, &address, setup.is_external())
                     .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })
@@ -54,7 +54,7 @@ impl Listening for Listener {
         Address::Abstract(self.name.clone())
     }
 
-    fn accept(&mut self, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         accept_all(&self.socket, setup)
     }
 }
@@ -69,10 +69,10 @@ fn abstract_address(name: &str) -> Result<SockAddr, Fault> {
 }
 
 /// Takes one connection a flow from a listening stream socket.
-pub(super) fn accept_all(listener: &Socket, setup: &PathSetup) -> Result<Vec<OwnedFd>, Fault> {
+pub(super) fn accept_all(listener: &Socket, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
     // SO_RCVTIMEO bounds accept(2) too (socket(7)); a TCP connection inherits it and has to lose it.
     listener.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding accept"))?;
-    (0..setup.flows)
+    (0..setup.joined())
         .map(|_| {
             let (socket, _) =
                 uninterrupted(|| listener.accept()).map_err(Fault::io("waiting for the source to connect"))?;

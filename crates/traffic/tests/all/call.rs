@@ -1,12 +1,12 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of trouble classified.
 
-use crate::calls::{self, Ended, call, engines, kinds, setup, try_run};
-use bytegauge_model::{EndReport, Engine, Level};
-use bytegauge_traffic::{CallSetup, Reply, Setup};
+use crate::calls::{self, Ended, engines, kinds, setup, try_run};
+use bytegauge_model::{EndReport, Engine, Level, OrAuto, OrSame};
+use bytegauge_traffic::{Reply, Setup};
 
 /// A trial without trouble: nothing is lost between the two ends, and everything is counted once. With a longer
 /// window where a busy machine completed no call in this one.
-fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
+fn check_conserved(setup: &Setup) -> Option<Ended> {
     let ended = check_conserved_once(setup)?;
     let (client, server) = (ended.client(), ended.server());
     // Each end's window is its own, and a busy machine may keep one of them from all of it.
@@ -18,7 +18,7 @@ fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
     Some(ended)
 }
 
-fn check_conserved_once(setup: &Setup<CallSetup>) -> Option<Ended> {
+fn check_conserved_once(setup: &Setup) -> Option<Ended> {
     let ended = match try_run(setup) {
         Ok(ended) => ended,
         // IPv6 may be missing on the machine that tests.
@@ -34,7 +34,7 @@ fn check_conserved_once(setup: &Setup<CallSetup>) -> Option<Ended> {
     };
     let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
     let served = server.call.as_ref().unwrap();
-    let CallSetup { request, response, connect_per_call, .. } = setup.task;
+    let (request, response, connect_per_call) = (setup.request(), setup.response(), setup.connect_per_call());
     assert_eq!(calls.errors, [], "{setup:?}");
     assert_eq!((calls.begun, calls.unfinished), (calls.completed, 0), "{setup:?}");
     assert_eq!((served.begun, served.completed), (calls.begun, calls.completed), "{setup:?}");
@@ -42,7 +42,7 @@ fn check_conserved_once(setup: &Setup<CallSetup>) -> Option<Ended> {
     assert_eq!(client.total_bytes, server.total_bytes, "{setup:?}");
     assert!(calls.total.is_some() && calls.write.is_some() && calls.first_byte.is_some());
     assert_eq!(calls.connect.is_some(), connect_per_call);
-    if setup.task.depth == 1 && request <= setup.task.path.read_size {
+    if setup.depth() == 1 && request <= setup.read_size() {
         let copied = |end: &EndReport| end.engine.map_or(0, |engine| engine.copied_bytes);
         assert_eq!((copied(client), copied(server)), (0, 0), "{setup:?}");
     }
@@ -65,7 +65,7 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
     for engine in engines() {
         for (request, response) in [(1, 1), (1, 3000), (100_000, 1), (300_000, 300_000), (7, 64), (4096, 9)] {
             let mut setup = Setup { verify: true, ..setup("tcp", engine) };
-            (call(&mut setup).request, call(&mut setup).response) = (request, response);
+            (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
             // Comparing every byte takes its time.
             setup.window_ns *= if request + response > 50_000 { 3 } else { 1 };
             check_conserved(&setup);
@@ -80,11 +80,11 @@ fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
             for echo in [true, false] {
                 let mut setup = Setup { verify: true, ..setup("tcp", engine) };
                 // Small pieces without it wait for each other's acknowledgement, 40 ms at a time.
-                setup.task.path.options.set("nodelay", Level::Switch(true));
+                setup.spec.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
-                let call = call(&mut setup);
-                (call.depth, call.request_chunk, call.request) = (depth, chunk, size);
-                call.response = if echo { size } else { size + 1 };
+                let spec = &mut setup.spec;
+                (spec.depth, spec.request_chunk, spec.request) = (Some(depth), chunk.map(OrAuto::Is), Some(size));
+                spec.response = Some(OrSame::Is(if echo { size } else { size + 1 }));
                 check_conserved(&setup);
             }
         }
@@ -96,7 +96,7 @@ fn a_connection_per_call_is_conserved() {
     for transport in ["tcp", "tcp6", "unix"] {
         for engine in engines() {
             let mut setup = Setup { verify: true, ..setup(transport, engine) };
-            call(&mut setup).connect_per_call = true;
+            setup.spec.connect_per_call = Some(true);
             if let Some(ended) = check_conserved(&setup) {
                 let accepted = ended.server().engine.unwrap().accepted;
                 assert_eq!(accepted, ended.calls().begun, "{engine}");
@@ -110,10 +110,10 @@ fn threads_share_the_flows_and_the_port() {
     for engine in engines().filter(|engine| *engine != Engine::Blocking) {
         for reuseport in [false, true] {
             let mut setup = setup("tcp", engine);
-            setup.task.path.flows = 7;
-            setup.task.path.options.set("reuseport", Level::Switch(reuseport));
-            let call = call(&mut setup);
-            (call.client_threads, call.server_threads, call.idle_flows) = (3, 2, 5);
+            setup.spec.flows = Some(7);
+            setup.spec.set("reuseport", Level::Switch(reuseport));
+            let spec = &mut setup.spec;
+            (spec.client_threads, spec.server_threads, spec.idle_flows) = (Some(3), Some(2), Some(5));
             let Some(ended) = check_conserved(&setup) else { continue };
             assert_eq!(ended.server().engine.unwrap().accepted, 12);
         }
@@ -124,8 +124,8 @@ fn threads_share_the_flows_and_the_port() {
 fn ends_may_have_different_engines() {
     for (server, client) in [("blocking", "epoll"), ("epoll:edge", "blocking"), ("tokio", "epoll")] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
-        call(&mut setup).server_engine = server.parse().unwrap();
-        call(&mut setup).client_engine = client.parse().unwrap();
+        setup.spec.server_engine = Some(server.parse().unwrap());
+        setup.spec.client_engine = Some(client.parse().unwrap());
         check_conserved(&setup);
     }
 }
@@ -138,8 +138,8 @@ fn work_runs_once_a_request_on_every_engine() {
         for (work, walk) in [(Work::Sum, 4096), (Work::Copy, 0), (Work::NsPerByte(0.1), 0), (Work::None, 100)] {
             for connect_per_call in [false, true] {
                 let mut setup = setup("tcp", engine);
-                (setup.task.path.work, setup.task.path.walk) = (work, walk);
-                setup.task.connect_per_call = connect_per_call;
+                (setup.spec.work, setup.spec.working_set) = (Some(work), Some(walk));
+                setup.spec.connect_per_call = Some(connect_per_call);
                 check_conserved(&setup);
             }
         }
@@ -152,10 +152,10 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
     for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", "epoll".parse().unwrap());
-            setup.task.path.options.set("rcvbuf", Level::Number(50_000));
-            setup.task.path.options.set("nodelay", Level::Switch(true));
-            setup.task.path.options.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
-            call(&mut setup).connect_per_call = connect_per_call;
+            setup.spec.set("rcvbuf", Level::Number(50_000));
+            setup.spec.set("nodelay", Level::Switch(true));
+            setup.spec.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
+            setup.spec.connect_per_call = Some(connect_per_call);
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
             // Linux doubles what is asked for (socket(7)).
@@ -180,7 +180,7 @@ fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
             let asked = row.kind.parse(row.example).unwrap();
             let engine = if joint.is_datagram() { "plain" } else { "epoll" };
             let mut setup = setup(transport, engine.parse().unwrap());
-            setup.task.path.options.set(row.factor, asked.clone());
+            setup.spec.set(row.factor, asked.clone());
             let ended = match try_run(&setup) {
                 Ok(ended) => ended,
                 Err(Reply::Skipped(reason)) => {
@@ -204,9 +204,9 @@ fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
 fn the_client_alone_measures_the_harness() {
     for (response, connect_per_call) in [(512, false), (100_000, false), (3, true)] {
         let mut setup = Setup { series: true, ..setup("tcp", Engine::Null) };
-        setup.task.path.flows = 1;
-        call(&mut setup).response = response;
-        call(&mut setup).connect_per_call = connect_per_call;
+        setup.spec.flows = Some(1);
+        setup.spec.response = Some(OrSame::Is(response));
+        setup.spec.connect_per_call = Some(connect_per_call);
         let some = |reply: &Reply| {
             let report = calls::report(reply);
             report.call.as_ref().is_some_and(|call| call.calls > 0) && !report.flows[0].series.is_empty()
@@ -222,7 +222,7 @@ fn the_client_alone_measures_the_harness() {
 #[test]
 fn more_connections_than_open_files_are_a_skip_that_says_so() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.task.path.flows = 600_000_000;
+    setup.spec.flows = Some(600_000_000);
     match try_run(&setup) {
         Err(Reply::Skipped(reason)) => assert!(reason.contains("raise ulimit -n"), "{reason}"),
         other => panic!("{:?}", other.err()),
@@ -233,7 +233,7 @@ fn more_connections_than_open_files_are_a_skip_that_says_so() {
 fn every_client_has_a_call_in_flight_when_the_window_closes() {
     for engine in engines().filter(|engine| !engine.has_thread_a_flow()) {
         let mut setup = setup("tcp", engine);
-        call(&mut setup).path.flows = 300;
+        setup.spec.flows = Some(300);
         let waiting = |ended: &Ended| ended.calls().left.as_ref().map_or(0, |left| calls::decoded(left).len());
         let ended = calls::until(&setup, calls::run, |ended| waiting(ended) == 300);
         assert_eq!(waiting(&ended), 300, "{engine}: {:?}", ended.calls());
@@ -243,7 +243,7 @@ fn every_client_has_a_call_in_flight_when_the_window_closes() {
 #[test]
 fn thousands_of_connections_are_carried() {
     let mut setup = setup("tcp", "epoll:batch".parse().unwrap());
-    setup.task.path.flows = 2000;
+    setup.spec.flows = Some(2000);
     // However slow the machine: every flow's call must fit.
     setup.window_ns = 300_000_000;
     match try_run(&setup) {

@@ -4,11 +4,11 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::calls::{self, Ended, call, run, run_against, run_alone, try_run, until};
-use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, Transport};
+use crate::calls::{self, Ended, run, run_against, run_alone, try_run, until};
+use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame, Place, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, CallSetup, Plant, Reply, Setup};
+use bytegauge_traffic::{Address, Plant, Reply, Setup};
 
 const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
 const CLIENTS: [&str; 2] = ["plain", "mmsg"];
@@ -19,11 +19,10 @@ fn servers() -> impl Iterator<Item = Engine> {
 }
 
 /// A short echo of 512 bytes on four flows, which waits longer for a reply than any machine is busy.
-fn setup(transport: &str, server: Engine, client: &str) -> Setup<CallSetup> {
+fn setup(transport: &str, server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup(transport, client.parse().unwrap());
-    setup.task.path.read_size = 64 << 10;
-    let call = call(&mut setup);
-    (call.server_engine, call.timeout_ns) = (server, 5_000_000_000);
+    setup.spec.read_size = Some(64 << 10);
+    (setup.spec.server_engine, setup.spec.timeout) = (Some(server), Some(5_000_000_000));
     setup
 }
 
@@ -45,7 +44,7 @@ fn check_counted(ended: &Ended) {
 }
 
 /// A trial that can be opened, and how many datagrams of this machine no socket saw meanwhile.
-fn run_watched(setup: &Setup<CallSetup>) -> (Result<Ended, Reply>, u64) {
+fn run_watched(setup: &Setup) -> (Result<Ended, Reply>, u64) {
     let before = backlog_drops().unwrap();
     let ended = try_run(setup);
     (ended, backlog_drops().unwrap().saturating_sub(before))
@@ -63,7 +62,7 @@ fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
 }
 
 /// A trial in which nothing is lost.
-fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
+fn check_conserved(setup: &Setup) -> Option<Ended> {
     let ended = match until(setup, run_watched, tells).0 {
         Ok(ended) => ended,
         // IPv6 may be missing on the machine that tests.
@@ -75,10 +74,9 @@ fn check_conserved(setup: &Setup<CallSetup>) -> Option<Ended> {
     };
     check_counted(&ended);
     let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
-    let of_call = &setup.task;
     assert_eq!((&calls.errors[..], calls.begun), (&[][..], calls.completed), "{setup:?}");
     assert!(calls.calls > 0 && client.cpu_ns > 0 && server.cpu_ns > 0 && server.window_ns > 0, "{setup:?}");
-    assert_eq!(client.total_bytes, calls.completed * (of_call.request + of_call.response) as u64, "{setup:?}");
+    assert_eq!(client.total_bytes, calls.completed * (setup.request() + setup.response()) as u64, "{setup:?}");
     assert_eq!(client.total_bytes, server.total_bytes, "{setup:?}");
     assert!(calls.total.is_some() && calls.write.is_some() && calls.connect.is_none());
     let (ours, theirs) = (datagrams(client), datagrams(server));
@@ -106,8 +104,8 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
         for (request, response) in [(1, 1), (1, 3000), (65_507, 1), (60_000, 60_000), (7, 64), (1000, 9), (8, 8)] {
             let mut setup = Setup { verify: true, ..setup("udp", server, "plain") };
             // Fewer than the default buffer holds of the longest.
-            setup.task.path.flows = 2;
-            (call(&mut setup).request, call(&mut setup).response) = (request, response);
+            setup.spec.flows = Some(2);
+            (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
             // Comparing every byte takes its time.
             setup.window_ns *= if request + response > 50_000 { 10 } else { 1 };
             check_conserved(&setup);
@@ -120,7 +118,7 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
 fn work_runs_once_a_request_on_every_engine() {
     for server in servers() {
         let mut setup = setup("udp", server, "plain");
-        (setup.task.path.work, setup.task.path.walk) = (bytegauge_model::Work::Sum, 4096);
+        (setup.spec.work, setup.spec.working_set) = (Some(bytegauge_model::Work::Sum), Some(4096));
         check_conserved(&setup);
     }
 }
@@ -131,11 +129,11 @@ fn calls_in_flight_at_once_and_threads_are_conserved() {
         for client in CLIENTS {
             for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
                 let mut setup = Setup { verify: true, ..setup(transport, server, client) };
-                setup.task.path.flows = 5;
-                setup.task.path.options.set("reuseport", Level::Switch(reuseport));
-                let call = call(&mut setup);
-                (call.depth, call.client_threads, call.server_threads) = (8, 3, 2);
-                (call.batch, call.outstanding) = (3, 5);
+                setup.spec.flows = Some(5);
+                setup.spec.set("reuseport", Level::Switch(reuseport));
+                let spec = &mut setup.spec;
+                (spec.depth, spec.client_threads, spec.server_threads) = (Some(8), Some(3), Some(2));
+                (spec.batch, spec.outstanding) = (Some(OrAuto::Is(3)), Some(5));
                 check_conserved(&setup);
             }
         }
@@ -146,12 +144,12 @@ fn calls_in_flight_at_once_and_threads_are_conserved() {
 fn a_thousand_clients_are_carried() {
     for server in servers() {
         let mut setup = setup("udp", server, "plain");
-        setup.task.path.flows = 1000;
+        setup.spec.flows = Some(1000);
         // However slow the machine, every flow's call must fit; and all of them into one buffer.
         setup.window_ns = 300_000_000;
-        setup.task.path.options.set("rcvbuf", Level::Number(4 << 20));
+        setup.spec.set("rcvbuf", Level::Number(4 << 20));
         // Where the system's limit is lower some of them are lost, and time out.
-        call(&mut setup).timeout_ns = 500_000_000;
+        setup.spec.timeout = Some(500_000_000);
         let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
         check_counted(&ended);
         assert!(ended.calls().completed >= 300, "{:?}", ended.calls());
@@ -162,7 +160,7 @@ fn a_thousand_clients_are_carried() {
 fn an_offered_load_is_offered() {
     for client in CLIENTS {
         let mut setup = Setup { window_ns: 200_000_000, ..setup("udp", Engine::Plain, client) };
-        call(&mut setup).rate = Some(2000);
+        setup.spec.call_rate = Some(OrMax::Is(2000));
         let ended = run(&setup);
         check_counted(&ended);
         let calls = ended.calls();
@@ -182,7 +180,7 @@ fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, show
     let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
     // Several of the times after which a reply is given up.
     setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
-    (call(&mut setup).depth, call(&mut setup).timeout_ns) = (4, timeout_ns);
+    (setup.spec.depth, setup.spec.timeout) = (Some(4), Some(timeout_ns));
     until(
         &setup,
         |setup| {
@@ -259,8 +257,8 @@ fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
     for server in servers() {
         for client in CLIENTS {
             let mut setup = Setup { verify: true, ..setup("udp", server, client) };
-            setup.task.path.read_size = 4096;
-            (call(&mut setup).request, call(&mut setup).response) = (8192, 8192);
+            setup.spec.read_size = Some(4096);
+            (setup.spec.request, setup.spec.response) = (Some(8192), Some(OrSame::Is(8192)));
             let ended = until(&setup, run, |ended| !ended.calls().errors.is_empty());
             check_counted(&ended);
             let seen = datagrams(ended.server());
@@ -275,7 +273,7 @@ fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
 #[test]
 fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
     let mut setup = setup("udp", Engine::Plain, "plain");
-    (call(&mut setup).request, call(&mut setup).response) = (65_508, 1);
+    (setup.spec.request, setup.spec.response) = (Some(65_508), Some(OrSame::Is(1)));
     // A client that a busy machine keeps from its whole window has asked for nothing.
     let ended = until(&setup, run, |ended| !matches!(ended.client, Reply::Done(_)));
     let Reply::Failed(reason, _) = ended.client else { panic!("it fits nowhere") };
@@ -285,11 +283,11 @@ fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
 #[test]
 fn a_full_buffer_loses_requests_and_says_so() {
     let mut setup = setup("udp", Engine::Plain, "plain");
-    setup.task.path.flows = 50;
-    (call(&mut setup).request, call(&mut setup).response) = (8000, 1);
+    setup.spec.flows = Some(50);
+    (setup.spec.request, setup.spec.response) = (Some(8000), Some(OrSame::Is(1)));
     setup.window_ns = 100_000_000;
-    setup.task.path.options.set("rcvbuf", Level::Number(20_000));
-    call(&mut setup).timeout_ns = 20_000_000;
+    setup.spec.set("rcvbuf", Level::Number(20_000));
+    setup.spec.timeout = Some(20_000_000);
     let full = |(ended, elsewhere): &(Result<Ended, Reply>, u64)| {
         *elsewhere == 0 && ended.as_ref().is_ok_and(|ended| datagrams(ended.server()).dropped > 0)
     };
@@ -308,7 +306,7 @@ fn a_server_that_dies_or_stands_still_is_no_hang() {
     for server in servers() {
         let mut setup = Setup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
         // What waited in its socket when it died is answered by nobody, and what comes after that by the kernel.
-        (setup.window_ns, call(&mut setup).timeout_ns) = (3_600_000_000_000, SOON_NS);
+        (setup.window_ns, setup.spec.timeout) = (3_600_000_000_000, Some(SOON_NS));
         let ended = run(&setup);
         assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
         let Reply::Failed(reason, _) = &ended.client else { panic!("{server}: {:?}", ended.client) };
@@ -321,20 +319,19 @@ fn a_server_that_dies_or_stands_still_is_no_hang() {
 }
 
 /// A socket of the test, and a client's setup against it.
-fn foreign(client: &str) -> (UdpSocket, Address, Setup<CallSetup>) {
+fn foreign(client: &str) -> (UdpSocket, Address, Setup) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = Address::Ip(socket.local_addr().unwrap());
+    let address = socket.local_addr().unwrap();
     let mut setup = setup("udp", Engine::Plain, client);
-    call(&mut setup).timeout_ns = 20_000_000;
-    call(&mut setup).path.foreign = Some(address.clone());
-    (socket, address, setup)
+    (setup.spec.timeout, setup.spec.connect) = (Some(20_000_000), Some(OrAuto::Is(Place::Ip(address))));
+    (socket, Address::Ip(address), setup)
 }
 
 #[test]
 fn a_server_that_never_answers_costs_time_outs_and_no_more() {
     for client in CLIENTS {
         let (_silent, address, setup) = foreign(client);
-        let carry = |setup: &Setup<CallSetup>| run_against(setup, address.clone());
+        let carry = |setup: &Setup| run_against(setup, address.clone());
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
         };
@@ -363,10 +360,11 @@ fn nobody_at_all_is_given_up() {
 fn replies_without_numbers_are_never_the_next_calls() {
     let (server, address, mut setup) = foreign("plain");
     server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    setup.task.path.flows = 1;
+    setup.spec.flows = Some(1);
     // Three calls of 20 ms each, and much time to be late in.
     setup.window_ns = 2_000_000_000;
-    call(&mut setup).opaque = true;
+    // Only the length of its replies is known.
+    setup.spec.response = setup.spec.request.map(OrSame::Is);
     let serving = std::thread::spawn(move || {
         let (mut buffer, mut late) = ([0; 2048], None);
         let mut peers = Vec::new();
@@ -399,8 +397,8 @@ fn replies_without_numbers_are_never_the_next_calls() {
 fn the_client_alone_measures_the_harness() {
     for (response, depth) in [(512, 1), (3, 4)] {
         let mut setup = Setup { series: true, ..calls::setup("udp", Engine::Null) };
-        setup.task.path.flows = 1;
-        (call(&mut setup).response, call(&mut setup).depth) = (response, depth);
+        setup.spec.flows = Some(1);
+        (setup.spec.response, setup.spec.depth) = (Some(OrSame::Is(response)), Some(depth));
         let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
         let ended = until(&setup, run_alone, some);
         let Reply::Done(report) = ended else { panic!("{ended:?}") };

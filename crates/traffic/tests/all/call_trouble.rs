@@ -3,12 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use crate::calls::{
-    self, Ended, PATIENCE, call, client, kinds, listen, run, run_against, server, setup, try_run, until,
-};
+use crate::calls::{self, Ended, PATIENCE, client, kinds, listen, run, run_against, server, setup, try_run, until};
 use crate::support::nobody;
-use bytegauge_model::{Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level};
-use bytegauge_traffic::{Address, CallSetup, Cast, Command, Plant, Reply, Setup};
+use bytegauge_model::{
+    Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame,
+};
+use bytegauge_traffic::{Address, Cast, Command, Plant, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Calls that were begun are completed, lost, or still on their way: each of them once.
@@ -23,9 +23,9 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
     assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
 }
 
-fn planted(plant: Plant, engine: Engine) -> Setup<CallSetup> {
+fn planted(plant: Plant, engine: Engine) -> Setup {
     let mut setup = Setup { plant: Some(plant), ..setup("tcp", engine) };
-    call(&mut setup).timeout_ns = 200_000_000;
+    setup.spec.timeout = Some(200_000_000);
     setup
 }
 
@@ -40,7 +40,7 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
             ] {
                 let mut setup = planted(plant, engine);
                 // Whatever the machine does meanwhile, no other call is lost.
-                (call(&mut setup).response, call(&mut setup).timeout_ns) = (response, 5_000_000_000);
+                (setup.spec.response, setup.spec.timeout) = (Some(OrSame::Is(response)), Some(5_000_000_000));
                 let shown = |ended: &Ended| !ended.calls().errors.is_empty() && ended.calls().calls > 0;
                 let ended = until(&setup, run, shown);
                 check_counted(&ended, false);
@@ -59,7 +59,7 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
 fn a_server_that_says_nothing_is_timed_out() {
     for engine in kinds() {
         let mut setup = planted(Plant::Stall { after_bytes: 20_000 }, engine);
-        call(&mut setup).timeout_ns = 20_000_000;
+        setup.spec.timeout = Some(20_000_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
         assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
         check_counted(&ended, false);
@@ -72,9 +72,9 @@ fn a_client_that_cannot_send_is_timed_out() {
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
             let mut setup = planted(Plant::Stall { after_bytes: 1 }, engine);
-            setup.task.path.transport = transport.parse().unwrap();
-            (call(&mut setup).request, call(&mut setup).response) = (16 << 20, 1);
-            (call(&mut setup).depth, call(&mut setup).timeout_ns) = (2, 50_000_000);
+            setup.spec.transport = Some(transport.parse().unwrap());
+            (setup.spec.request, setup.spec.response) = (Some(16 << 20), Some(OrSame::Is(1)));
+            (setup.spec.depth, setup.spec.timeout) = (Some(2), Some(50_000_000));
             let told = |ended: &Result<Ended, Reply>| match ended {
                 Ok(ended @ Ended { client: Reply::Done(_), .. }) => ended.errors(ErrorClass::TimedOut) > 0,
                 _ => true,
@@ -99,7 +99,7 @@ fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
             // An hour: the client must notice, not wait.
             setup.window_ns = 3_600_000_000_000;
             setup.warmup_ns = 0;
-            call(&mut setup).connect_per_call = connect_per_call;
+            setup.spec.connect_per_call = Some(connect_per_call);
             let ended = run(&setup);
             let Reply::Failed(reason, _) = &ended.client else { panic!("{:?}", ended.client) };
             assert!(reason.contains("no connection any more"), "{reason}");
@@ -116,7 +116,7 @@ fn a_server_left_by_its_client_stops_when_told() {
         let setup = setup("tcp", engine);
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let address = listen(&mut cast, &setup).unwrap();
-        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup.any()), Some(address))).unwrap();
+        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
         assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Ready);
         server(&mut cast).send(Command::Go).unwrap();
         client(&mut cast).send(Command::Quit).unwrap();
@@ -130,10 +130,10 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         // More than both socket buffers hold: closing at once throws the rest away.
-        (call(&mut setup).response, call(&mut setup).connect_per_call) = (300_000, true);
-        setup.task.path.options.set("linger", Level::Number(0));
-        setup.task.path.options.set("rcvbuf", Level::Number(4096));
-        setup.task.path.options.set("rcvbuf_on", Level::Name("client".into()));
+        (setup.spec.response, setup.spec.connect_per_call) = (Some(OrSame::Is(300_000)), Some(true));
+        setup.spec.set("linger", Level::Number(0));
+        setup.spec.set("rcvbuf", Level::Number(4096));
+        setup.spec.set("rcvbuf_on", Level::Name("client".into()));
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         let resets = ended.errors(ErrorClass::Reset);
         assert!(resets > 0, "{engine} {:?}", ended.calls());
@@ -151,12 +151,12 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
 fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_unread_data() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
-        let call = call(&mut setup);
-        call.read_once = true;
+        let spec = &mut setup.spec;
+        (spec.read_once, spec.connect_per_call) = (Some(true), Some(true));
         // One that reads a part at a time: a bundle of buffers may hold the whole.
-        call.server_engine = "epoll".parse().unwrap();
-        (call.request, call.response) = (100_000, 64);
-        (call.request_chunk, call.connect_per_call) = (Some(10_000), true);
+        spec.server_engine = Some("epoll".parse().unwrap());
+        (spec.request, spec.response) = (Some(100_000), Some(OrSame::Is(64)));
+        spec.request_chunk = Some(OrAuto::Is(10_000));
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         assert!(ended.errors(ErrorClass::Reset) > 0, "{engine} {:?}", ended.calls());
         check_counted(&ended, true);
@@ -168,7 +168,7 @@ fn a_refused_connection_is_counted_and_given_up() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         setup.window_ns = 3_600_000_000_000;
-        call(&mut setup).connect_per_call = true;
+        setup.spec.connect_per_call = Some(true);
         let (_nobody, at) = nobody();
         let Ok(client) = run_against(&setup, Address::Ip(at)) else { panic!("connections come with calls") };
         let Reply::Failed(reason, report) = client else { panic!("{client:?}") };
@@ -176,7 +176,7 @@ fn a_refused_connection_is_counted_and_given_up() {
         let errors = report.call.unwrap().errors;
         assert!(matches!(errors[..], [CallError { class: ErrorClass::Refused, phase: ErrorPhase::Connect, .. }]));
         // Where connections persist nothing begins.
-        call(&mut setup).connect_per_call = false;
+        setup.spec.connect_per_call = Some(false);
         let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else { panic!("nobody listens") };
         assert!(reason.starts_with("connecting to the server by tcp"), "{reason}");
     }
@@ -198,7 +198,7 @@ fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
     let classes = |engine, name: &str| {
         let mut setup = setup("unix", engine);
         setup.window_ns = 3_600_000_000_000;
-        call(&mut setup).connect_per_call = true;
+        setup.spec.connect_per_call = Some(true);
         let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.to_owned())) else {
             panic!("connections come with calls")
         };
@@ -228,8 +228,8 @@ fn a_connection_that_nobody_answers_is_timed_out() {
         .collect();
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
-        (call(&mut setup).connect_per_call, call(&mut setup).timeout_ns) = (true, 10_000_000);
-        let carry = |setup: &Setup<CallSetup>| run_against(setup, Address::Ip(address));
+        (setup.spec.connect_per_call, setup.spec.timeout) = (Some(true), Some(10_000_000));
+        let carry = |setup: &Setup| run_against(setup, Address::Ip(address));
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
         };
@@ -244,10 +244,10 @@ fn a_connection_that_nobody_answers_is_timed_out() {
 /// The longest call of a trial whose server stands still once for 50 ms, and how many calls took half as long.
 fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.task.path.flows = 1;
+    setup.spec.flows = Some(1);
     setup.window_ns = 200_000_000;
     setup.plant = Some(Plant::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
-    call(&mut setup).rate = rate;
+    setup.spec.call_rate = rate.map(OrMax::Is);
     let ended = run(&setup);
     assert_eq!(ended.calls().errors, []);
     let total = calls::decoded(ended.calls().total.as_ref().unwrap());
@@ -284,13 +284,13 @@ fn an_offered_load_is_offered_and_what_is_too_much_is_overdue() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
         setup.window_ns = 500_000_000;
-        (call(&mut setup).rate, call(&mut setup).arrivals) = (Some(2000), arrivals);
+        (setup.spec.call_rate, setup.spec.arrivals) = (Some(OrMax::Is(2000)), Some(arrivals));
         let ended = run(&setup);
         let (calls, overdue) = (ended.calls().calls, ended.calls().overdue);
         // A thousand were due in the window; six standard deviations of a Poisson count are 190. A call that
         // is late on a busy machine completes after the window or is overdue.
         assert!(calls <= 1190 && calls + overdue + 100 >= 810, "{arrivals:?}: {calls} and {overdue} overdue");
-        call(&mut setup).rate = Some(1_000_000_000);
+        setup.spec.call_rate = Some(OrMax::Is(1_000_000_000));
         assert!(run(&setup).calls().overdue > 400_000_000);
     }
 }
@@ -304,15 +304,15 @@ fn two_groups_of_clients_load_one_server() {
 }
 
 /// What the measured clients, their rivals and the server counted.
-fn two_groups(setup: &Setup<CallSetup>) -> [CallReport; 3] {
+fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let mut setup = setup.clone();
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let mut rivals = Cast::new(Ends::Threads, Path::new("unused"));
     let address = listen(&mut cast, &setup).unwrap();
-    let open = |setup: &Setup<CallSetup>| Command::Open(EndRole::Client, Box::new(setup.any()), Some(address.clone()));
+    let open = |setup: &Setup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
     client(&mut cast).send(open(&setup)).unwrap();
-    call(&mut setup).until_told = true;
-    setup.task.path.flows = 3;
+    setup.until_told = true;
+    setup.spec.flows = Some(3);
     client(&mut rivals).send(open(&setup)).unwrap();
     for end in [client(&mut cast), client(&mut rivals)] {
         assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);

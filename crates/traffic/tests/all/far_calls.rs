@@ -5,13 +5,13 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
-use bytegauge_model::{Ends, Engine, Side};
+use bytegauge_model::{Ends, Engine, OrSame, Side};
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::{SHOWN, Ticket};
-use bytegauge_traffic::{Address, CallSetup, Cast, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
 
-use crate::calls::{self, Ended, PATIENCE, call, listen, report, run_against, server, try_run, until};
+use crate::calls::{self, Ended, PATIENCE, listen, report, run_against, server, try_run, until};
 
 /// What is answered to who shows a ticket, bytes.
 const ANSWER: usize = 32;
@@ -23,13 +23,13 @@ fn servers() -> impl Iterator<Item = Engine> {
 }
 
 /// A short echo on four flows, which waits longer for a reply than any machine is busy.
-fn setup(server: Engine, client: &str) -> Setup<CallSetup> {
+fn setup(server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup("udp", client.parse().unwrap());
     setup.window_ns = 100_000_000;
-    let call = call(&mut setup);
-    (call.server_engine, call.timeout_ns, call.path.read_size) = (server, 5_000_000_000, 64 << 10);
+    let spec = &mut setup.spec;
+    (spec.server_engine, spec.timeout, spec.read_size) = (Some(server), Some(5_000_000_000), Some(64 << 10));
     let ticket = Ticket::fresh().unwrap();
-    call.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+    setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
     setup
 }
 
@@ -42,9 +42,10 @@ fn clients_that_are_let_in_call_and_what_let_them_in_counts_for_nothing() {
             let client = if request == 512 { "mmsg" } else { "plain" };
             let mut setup = setup(engine, client);
             setup.verify = true;
-            (call(&mut setup).request, call(&mut setup).response, call(&mut setup).depth) = (request, response, 4);
+            (setup.spec.request, setup.spec.response, setup.spec.depth) =
+                (Some(request as u64), Some(OrSame::Is(response as u64)), Some(4));
             // One datagram a system call is no failure here.
-            call(&mut setup).modes_are_shown = true;
+            setup.modes_are_shown = true;
             let ran = |ended: &Result<Ended, Reply>| ended.as_ref().is_ok_and(|ended| ended.calls().calls > 0);
             let ended = until(&setup, try_run, ran).unwrap();
             let (client, server, calls) = (ended.client(), ended.server(), ended.calls());
@@ -87,7 +88,7 @@ fn hears<'a>(socket: &UdpSocket, heard: &'a mut [u8]) -> &'a [u8] {
 fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewhere() {
     for engine in servers() {
         let setup = setup(engine, "plain");
-        let ticket = setup.task.path.far.unwrap().ticket;
+        let ticket = setup.far.unwrap().ticket;
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let Ok(Address::Ip(at)) = listen(&mut cast, &setup) else { panic!("{engine}") };
         let (request, wrong) = (vec![7; 512], Ticket::fresh().unwrap());
@@ -141,7 +142,7 @@ fn a_client_sends_nothing_but_its_ticket_to_who_does_not_answer_with_it() {
         let door = UdpSocket::bind("127.0.0.1:0").unwrap();
         door.set_read_timeout(Some(PATIENCE)).unwrap();
         let (setup, at) = (setup(Engine::Plain, "plain"), door.local_addr().unwrap());
-        let ticket = setup.task.path.far.unwrap().ticket;
+        let ticket = setup.far.unwrap().ticket;
         let other = std::thread::spawn(move || {
             let (mut said, mut count) = ([0; 2000], 0);
             loop {

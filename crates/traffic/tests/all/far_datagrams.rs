@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Side, Spec};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Address, Cast, Command, Reply, Setup, StreamSetup};
+use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
 
 /// Who says nothing for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,11 +26,8 @@ fn setup(engine: &str, window_ns: u64) -> Setup {
         ("write_size", 1000.into()),
         ("rate", 10_000_000.into()),
     ]);
-    let mut stream = StreamSetup::of(&levels).unwrap();
-    let ticket = Ticket::fresh().unwrap();
-    stream.path.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
-    let timed = Setup { warmup_ns: 1_000_000, window_ns, seed: 7, verify: true, ..Setup::to(stream) };
-    timed.any()
+    let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
+    Setup { far, warmup_ns: 1_000_000, window_ns, seed: 7, verify: true, ..Setup::of(&levels).unwrap() }
 }
 
 /// What a path does with the datagram that goes there, or back, as that one of so many, with so many bytes.
@@ -146,7 +143,7 @@ fn a_source_leaves_although_no_answer_to_its_farewell_ever_comes() {
 fn a_source_that_was_never_let_in_sends_nothing_but_its_ticket() {
     for engine in ["plain", "mmsg", "gso"] {
         let setup = setup(engine, 100_000_000);
-        let shown = setup.path().unwrap().far.unwrap().ticket;
+        let shown = setup.far.unwrap().ticket;
         let door = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let source = cast.end(EndRole::Source).unwrap();

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{RelayMethod, RelayReport, RelayThreads, Spec, Workload};
+use bytegauge_model::{OrAuto, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::relay::{self, Cues, RelaySetup, RelayShared, Upstream};
-use bytegauge_traffic::{Address, Fault, PathSetup, Plant, Setup};
+use bytegauge_traffic::relay::{self, Cues, RelayShared, Upstream};
+use bytegauge_traffic::{Address, Fault, Plant, Setup};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::support::relayed::{
@@ -20,26 +20,44 @@ use crate::support::relayed::{
 use crate::support::{file_reads, listener, message, nobody, plain, plain_call};
 
 /// Every method with every threading, and one of an odd buffer.
-fn setups() -> Vec<RelaySetup> {
+fn specs() -> Vec<Spec> {
     let methods = RELAY_METHODS.iter().map(|row| row.value).filter(|method| *method != RelayMethod::Direct);
-    let mut setups = Vec::new();
+    let mut specs = Vec::new();
     for method in methods {
         let threads = RELAY_THREADS.iter().map(|row| row.value);
-        let kinds: Vec<_> =
-            if method.has_threads() { threads.collect() } else { vec![RelaySetup::new(method).threads] };
-        setups.extend(kinds.into_iter().map(|threads| RelaySetup { threads, ..RelaySetup::new(method) }));
+        let kinds: Vec<_> = if method.has_threads() { threads.map(Some).collect() } else { vec![None] };
+        specs.extend(kinds.into_iter().map(|threads| relay_with(method, |spec| spec.relay_threads = threads)));
     }
-    setups.push(RelaySetup { buffer: Some(777), ..RelaySetup::new(RelayMethod::ReadvWritev) });
-    setups.push(RelaySetup { follows: true, ..RelaySetup::new(RelayMethod::Hybrid) });
-    setups.push(RelaySetup { buffer: Some(777), pipe_size: Some(4096), ..RelaySetup::new(RelayMethod::Hybrid) });
-    setups.retain(|setup| match lacks(setup.method) {
+    let small = |spec: &mut Spec| spec.relay_buffer = Some(OrAuto::Is(777));
+    specs.push(relay_with(RelayMethod::ReadvWritev, small));
+    let follows = |spec: &mut Spec| spec.relay_placement = Some(RelayPlacement::Follows);
+    specs.push(relay_with(RelayMethod::Hybrid, follows));
+    let mut pipes = relay_with(RelayMethod::Hybrid, small);
+    pipes.relay_pipe = Some(OrAuto::Is(4096));
+    specs.push(pipes);
+    specs.retain(|spec| match spec.relay().and_then(RelayChoice::method).and_then(lacks) {
         None => true,
         Some(reason) => {
-            eprintln!("SKIPPED: {}: {reason}", setup.method);
+            eprintln!("SKIPPED: {:?}: {reason}", spec.relay());
             false
         }
     });
-    setups
+    specs
+}
+
+/// A relay of calls by a method, over TCP.
+fn relay_by(method: RelayMethod) -> Spec {
+    let levels = [("transport", "tcp".into()), ("request", 4096.into())];
+    let mut spec = levels.into_iter().collect::<Spec>().said_of(Workload::Call);
+    spec.relay = Some(RelayChoice::Method(method));
+    spec
+}
+
+/// The same with a level of its own.
+fn relay_with(method: RelayMethod, change: impl FnOnce(&mut Spec)) -> Spec {
+    let mut spec = relay_by(method);
+    change(&mut spec);
+    spec
 }
 
 /// What this machine lacks for a method, asked in a thread of its own: a ring that was tried interrupts the system calls of
@@ -48,10 +66,14 @@ fn lacks(method: RelayMethod) -> Option<String> {
     std::thread::spawn(move || relay::lacks(method)).join().unwrap()
 }
 
-fn for_all(check: impl Fn(&RelaySetup)) {
-    for setup in setups() {
-        println!("{setup:?}");
-        check(&setup);
+fn method(relay: &Spec) -> RelayMethod {
+    relay.relay().and_then(RelayChoice::method).unwrap()
+}
+
+fn for_all(check: impl Fn(&Spec)) {
+    for spec in specs() {
+        println!("{}", serde_json::to_string(&spec).unwrap());
+        check(&spec);
     }
 }
 
@@ -64,31 +86,22 @@ struct Running {
     address: Address,
 }
 
-fn path(transport: &str) -> PathSetup {
-    let levels = Spec::from([("transport", transport.into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
-    Setup::of(&levels).unwrap().path().unwrap().clone()
-}
-
 impl Running {
     /// A relay in front of an address, until `expected` connections have ended, or until it is told.
-    fn over(
-        transport: &str,
-        relay: &RelaySetup,
-        to: &Address,
-        expected: Option<usize>,
-        plant: Option<Plant>,
-    ) -> Running {
-        let path = path(transport);
-        let (listener, address) = relay::listen(&path, Workload::Call).unwrap();
-        let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &path, Workload::Call).unwrap(), expected));
+    fn over(transport: &str, relay: &Spec, to: &Address, expected: Option<usize>, plant: Option<Plant>) -> Running {
+        let mut spec = relay.clone();
+        spec.transport = Some(transport.parse().unwrap());
+        let setup = Setup { plant, ..Setup::of(&spec).unwrap() };
+        let (listener, address) = relay::listen(&setup).unwrap();
+        let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &setup).unwrap(), expected));
         let told = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (shared, told, relay) = (Arc::clone(&shared), Arc::clone(&told), relay.clone());
+            let (shared, told) = (Arc::clone(&shared), Arc::clone(&told));
             move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
                 let before = file_reads();
-                let report = relay::carry(&shared, &relay, plant, Cues { abort: &abort, told: &told }, &mut meter)?;
+                let report = relay::carry(&shared, &setup, Cues { abort: &abort, told: &told }, &mut meter)?;
                 Ok((file_reads().zip(before).map(|(after, before)| after - before), report.copied_bytes))
             }
         });
@@ -96,7 +109,7 @@ impl Running {
     }
 
     /// Over TCP, until it is told.
-    fn start(relay: &RelaySetup, to: SocketAddr) -> (Running, SocketAddr) {
+    fn start(relay: &Spec, to: SocketAddr) -> (Running, SocketAddr) {
         let running = Running::over("tcp", relay, &Address::Ip(to), None, None);
         let Address::Ip(address) = running.address else { panic!("TCP has an address") };
         (running, address)
@@ -136,7 +149,7 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
         assert_eq!([taken_up, given_up, taken_down, given_down], [bytes; 4]);
         assert_eq!((report.connections, report.broken, report.unconnected), (connections as u64, 0, 0));
         assert_eq!(report.kernel_up, Some(bytes));
-        assert_eq!(report.pipe_size.is_some(), setup.method.has_pipe() && setup.method != RelayMethod::Hybrid);
+        assert_eq!(report.pipe_size.is_some(), method(setup).has_pipe() && method(setup) != RelayMethod::Hybrid);
     });
 }
 
@@ -147,7 +160,7 @@ fn methods_receive_by_the_call_of_sockets() {
     for method in methods {
         let (to, serving) = server(1, echo);
         let (running, address) =
-            Running::start(&RelaySetup { threads: RelayThreads::One, ..RelaySetup::new(method) }, to);
+            Running::start(&relay_with(method, |spec| spec.relay_threads = Some(RelayThreads::One)), to);
         let mut stream = plain(address);
         (0..CALLS).for_each(|call| plain_call(&mut stream, call, 10));
         drop(stream);
@@ -233,7 +246,7 @@ fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
 #[test]
 fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
     for_all(|setup| {
-        if !setup.method.has_back_pressure() {
+        if !method(setup).has_back_pressure() {
             return;
         }
         let (behind, to) = blocking_listener();
@@ -248,8 +261,8 @@ fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
 /// The kernel takes all for a side that takes nothing: that is a failure with its reason, before memory is gone.
 #[test]
 fn a_redirection_without_back_pressure_fails_above_its_bound() {
-    let setup = RelaySetup::new(RelayMethod::Sockmap);
-    if let Some(reason) = lacks(setup.method) {
+    let setup = relay_by(RelayMethod::Sockmap);
+    if let Some(reason) = lacks(RelayMethod::Sockmap) {
         return eprintln!("SKIPPED: {reason}");
     }
     let (behind, to) = blocking_listener();
@@ -278,7 +291,7 @@ fn a_client_that_vanishes_in_the_middle_takes_nobody_along() {
         let mut client = plain(address);
         let read = client.read_exact(&mut [0; 100_000]);
         // Who is not held up may have said too much by then.
-        assert!(read.is_ok() || !setup.method.has_back_pressure(), "{read:?}");
+        assert!(read.is_ok() || !method(setup).has_back_pressure(), "{read:?}");
         drop(client);
         talking.join().unwrap();
         // The next one is served, by whoever listens there now.
@@ -320,7 +333,7 @@ fn unix_sockets_are_relayed_as_tcp_is() {
     let name = |name: &str| SockAddr::unix(format!("\0{name}")).unwrap();
     let relays = AtomicUsize::new(0);
     for_all(|setup| {
-        if setup.method.needs_tcp() {
+        if method(setup).needs_tcp() {
             return;
         }
         // Each has a name of its own: the one before may not be free yet.
@@ -355,7 +368,7 @@ fn unix_sockets_are_relayed_as_tcp_is() {
 #[test]
 fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
     for method in [RelayMethod::Splice, RelayMethod::Sendfile] {
-        let setup = RelaySetup { pipe_size: Some(1 << 32), ..RelaySetup::new(method) };
+        let setup = relay_with(method, |spec| spec.relay_pipe = Some(OrAuto::Is(1 << 32)));
         let (_behind, to) = listener();
         let (running, _) = Running::start(&setup, to);
         match running.thread.join().unwrap() {
@@ -369,7 +382,7 @@ fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
 fn a_planted_fault_is_in_the_bytes_and_not_in_the_books() {
     for (plant, differs) in [(Plant::RelayLoses { offset: 5 }, "lost"), (Plant::RelayCorrupts { offset: 5 }, "wrong")] {
         let (behind, to) = blocking_listener();
-        let setup = RelaySetup::new(RelayMethod::ReadWrite);
+        let setup = relay_by(RelayMethod::ReadWrite);
         let running = Running::over("tcp", &setup, &Address::Ip(to), Some(1), Some(plant));
         let Address::Ip(address) = running.address else { panic!("TCP has an address") };
         let sent = message(2, 100_000);

@@ -375,10 +375,9 @@ mod tests {
         for case in cases() {
             for entrant in case.entrants() {
                 let setup = setup(&case, &entrant).unwrap();
-                let path = setup.path().unwrap();
-                assert_eq!(path.flows, case.connections, "{case}");
-                assert_eq!(path.relay.is_some(), case.end == EndRole::Relay, "{case}");
-                assert_eq!(path.fd_table == FdTable::Private, has_one_thread(&case, &entrant), "{case}");
+                assert_eq!(setup.flows(), case.connections, "{case}");
+                assert_eq!(setup.relay().is_some(), case.end == EndRole::Relay, "{case}");
+                assert_eq!(setup.fd_table() == FdTable::Private, has_one_thread(&case, &entrant), "{case}");
             }
         }
     }

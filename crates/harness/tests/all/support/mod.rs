@@ -6,16 +6,16 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{Measured, measure};
 use bytegauge_model::Ends;
-use bytegauge_traffic::{Cast, Setup, Task};
+use bytegauge_traffic::{Cast, Setup};
 
 /// One trial; with a longer window where a busy machine kept an end from running in this one.
-pub fn run<T: Clone + Into<Task>>(setup: &Setup<T>) -> Measured {
+pub fn run(setup: &Setup) -> Measured {
     run_until(setup, |_| true)
 }
 
 /// One trial; with a longer window where a busy machine kept it from showing what the test is about.
-pub fn run_until<T: Clone + Into<Task>>(setup: &Setup<T>, shows: impl Fn(&Measured) -> bool) -> Measured {
-    let mut setup = setup.any();
+pub fn run_until(setup: &Setup, shows: impl Fn(&Measured) -> bool) -> Measured {
+    let mut setup = setup.clone();
     loop {
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
         let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();

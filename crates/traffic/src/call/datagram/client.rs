@@ -56,8 +56,8 @@ pub(crate) fn carry(
     abort: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let (request, response) = (clients.call().request, clients.call().response);
-    let answered = clients.call().path.far.map(|far| far.ticket.answer());
+    let (request, response) = (clients.setup().request(), clients.setup().response());
+    let answered = clients.setup().far.map(|far| far.ticket.answer());
     let mut slots = Vec::with_capacity(clients.joined());
     while clients.joined() > 0 {
         let (flow, fd) = clients.next_datagram_flow();

@@ -18,8 +18,8 @@ pub(crate) fn carry(
     abort: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let mut request = vec![0; clients.call().request];
-    let mut reply = vec![0; clients.call().response];
+    let mut request = vec![0; clients.setup().request()];
+    let mut reply = vec![0; clients.setup().response()];
     let head = request.len().min(reply.len()).min(size_of::<u64>());
     let (mut flow, _) = clients.next_datagram_flow();
     // As an engine with threads of its own counts, which is the slower of two ways (`engine::null`).

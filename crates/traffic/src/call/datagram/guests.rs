@@ -17,7 +17,7 @@ use bytegauge_sys::socket::{self, Until};
 
 use crate::datagram::KNOCKS_EVERY;
 use crate::fault::Fault;
-use crate::path::PathSetup;
+use crate::setup::Setup;
 use crate::ticket::{LEN, Shown, Ticket};
 use crate::transport::JOIN_TIMEOUT;
 
@@ -54,9 +54,9 @@ struct Place {
 
 impl GuestList {
     /// The list of a trial, where clients are on another host.
-    pub(crate) fn of(path: &PathSetup) -> Option<Arc<GuestList>> {
-        let far = path.far?;
-        let places = Mutex::new(vec![Place::default(); path.flows]);
+    pub(crate) fn of(setup: &Setup) -> Option<Arc<GuestList>> {
+        let far = setup.far?;
+        let places = Mutex::new(vec![Place::default(); setup.flows()]);
         Some(Arc::new(GuestList { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn list(ticket: Ticket) -> Arc<GuestList> {
         let levels = Spec::from([("transport", "udp".into()), ("flows", FLOWS.into())]);
         let far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, ticket));
-        GuestList::of(&PathSetup { far, ..PathSetup::of(&levels, 4096).unwrap() }).unwrap()
+        GuestList::of(&Setup { far, ..Setup::unchecked(levels) }).unwrap()
     }
 
     fn from(host: u8, port: u16) -> PeerAddress {

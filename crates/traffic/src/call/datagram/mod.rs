@@ -21,10 +21,10 @@ use bytegauge_model::{CallDatagrams, Engine, EngineReport};
 use crate::call::datagram::responder::Responder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
-use crate::call::setup::CallSetup;
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::meter::Meter;
+use crate::setup::Setup;
 
 pub use flow::DatagramFlow;
 pub use socket::{bind, dropped_at};
@@ -34,18 +34,18 @@ pub(crate) use guests::{GuestList, let_in};
 
 /// Serves requests at a bound socket until told, where there is a list those of its guests alone. What this thread saw, however it ended.
 pub(crate) fn serve(
-    call: &CallSetup,
+    setup: &Setup,
     (shared, guests): (&Arc<ServerShared>, Option<&Arc<GuestList>>),
     fd: BorrowedFd<'_>,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
-    let read_size = call.path.read_size;
+    let read_size = setup.read_size();
     let mut responder = Responder::new(shared, guests);
-    let served = match call.server_engine {
+    let served = match setup.server_engine() {
         Engine::Plain => server::serve(&mut responder, fd, (read_size, 1), flags, meter),
-        Engine::Mmsg => server::serve(&mut responder, fd, (read_size, call.batch), flags, meter),
-        Engine::Uring(mode) => ring::serve(mode, &mut responder, fd, (read_size, call.outstanding), flags, meter),
+        Engine::Mmsg => server::serve(&mut responder, fd, (read_size, setup.call_batch()), flags, meter),
+        Engine::Uring(mode) => ring::serve(mode, &mut responder, fd, (read_size, setup.outstanding()), flags, meter),
         other => Err(unfit(other)),
     };
     (served, responder.seen)
@@ -57,11 +57,11 @@ pub(crate) fn carry(
     abort: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let call = clients.call();
-    let batch = match call.client_engine {
+    let setup = clients.setup();
+    let batch = match setup.client_engine() {
         Engine::Plain => 1,
         // More is never there at once.
-        Engine::Mmsg => call.batch.min(call.depth).max(2),
+        Engine::Mmsg => setup.call_batch().min(setup.depth()).max(2),
         other => return Err(unfit(other)),
     };
     client::carry(clients, batch, abort, meter)

@@ -12,7 +12,7 @@ use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{PeerAddress, SlotTarget};
 use bytegauge_sys::uring::{
-    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, Setup, Taken, Wait,
+    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, RingSetup, Taken, Wait,
 };
 
 use crate::call::datagram::responder::{Answer, Responder};
@@ -51,7 +51,7 @@ pub(super) fn serve(
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
     let entries = (2 * outstanding as u32).next_power_of_two().clamp(64, 8192);
-    let setup = Setup { entries, completions: 4 * entries, poll_idle_ms: None };
+    let setup = RingSetup { entries, completions: 4 * entries, poll_idle_ms: None };
     let mut ring = Ring::open(&setup)?;
     let mut pool = None;
     if mode.kind != UringKind::Plain {

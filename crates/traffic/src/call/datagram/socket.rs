@@ -7,10 +7,10 @@ use bytegauge_model::option::Setter;
 use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::address::Address;
-use crate::call::setup::CallSetup;
-use crate::call::socket::{listens_alone, open, told, unbound};
+use crate::call::socket::{open, told, unbound};
 use crate::fault::Fault;
 use crate::place::unbindable;
+use crate::setup::Setup;
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, set_all, wanted};
 
@@ -18,21 +18,20 @@ use crate::transport::options::{Moment, set_all, wanted};
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn bind(call: &CallSetup) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let path = &call.path;
-    let count = if listens_alone(path) { call.server_threads } else { 1 };
-    let options = wanted(&path.options, (Setter::Server, Moment::Own), &path.transport);
-    let mut address = unbound(path)?;
+pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let count = if setup.reuseport() { setup.server_threads() } else { 1 };
+    let options = wanted(&setup.spec, (Setter::Server, Moment::Own), setup.transport());
+    let mut address = unbound(setup)?;
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = open(&path.transport, &address)?;
+        let socket = open(setup.transport(), &address)?;
         set_all(&socket, &options)?;
         // What it got is read back and reported.
-        let _ = enlarge(socket.as_fd(), path);
-        match path.shares_port() {
+        let _ = enlarge(socket.as_fd(), setup);
+        match setup.shares_port() {
             // Another program may have the agent's port of UDP.
             true => {
-                let asked = path.host.any_port(&path.transport);
+                let asked = setup.host.any_port(setup.transport());
                 socket.bind(&address).map_err(|error| unbindable(&Place::Ip(asked), error))?;
             }
             false => socket.bind(&address).map_err(Fault::io("binding the server's socket"))?,

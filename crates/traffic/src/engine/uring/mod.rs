@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
-use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, Setup, Wait};
+use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, RingSetup, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -57,7 +57,7 @@ pub(super) fn drive<P: Party>(
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
     let poll_idle_ms = mode.sqpoll.then_some(POLL_IDLE_MS);
-    let setup = Setup { entries: ENTRIES, completions: COMPLETIONS, poll_idle_ms };
+    let setup = RingSetup { entries: ENTRIES, completions: COMPLETIONS, poll_idle_ms };
     let mut ring = Ring::open(&setup)?;
     for feature in features(mode.kind) {
         ring.require(*feature)?;

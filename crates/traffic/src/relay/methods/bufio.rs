@@ -11,7 +11,7 @@ use crate::relay::threads::Way;
 
 /// One direction.
 pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
-    let size = way.setup.buffer();
+    let size = way.setup.relay_buffer();
     let mut from = BufReader::with_capacity(size, Socket::from(way.from().try_clone_to_owned()?));
     let mut to = BufWriter::with_capacity(size, Socket::from(way.to().try_clone_to_owned()?));
     let mut share = way.share();

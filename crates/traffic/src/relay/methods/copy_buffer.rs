@@ -11,7 +11,7 @@ use crate::relay::threads::Way;
 pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
     let mut from = Socket::from(way.from().try_clone_to_owned()?);
     let mut to = Socket::from(way.to().try_clone_to_owned()?);
-    let mut buffer = vec![0; way.setup.buffer()];
+    let mut buffer = vec![0; way.setup.relay_buffer()];
     let mut share = way.share();
     loop {
         let n = match from.read(&mut buffer) {

@@ -11,14 +11,14 @@ use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::methods::splice::Splice;
-use crate::relay::setup::RelaySetup;
+use crate::setup::Setup;
 
 /// So many reads in a row that fill the buffer make a connection one of bulk.
 const FULL_READS: u32 = 3;
 
 /// Both ways, and which of them is in use.
 pub(in crate::relay) struct Hybrid {
-    setup: RelaySetup,
+    pipe_size: Option<usize>,
     copies: ReadWrite,
     splices: Option<Splice<false>>,
     /// Reads in a row that filled the buffer; of a connection of bulk at least [`FULL_READS`].
@@ -33,7 +33,7 @@ impl Hybrid {
             return None;
         }
         if self.splices.is_none() {
-            self.splices = Splice::new(&self.setup).ok();
+            self.splices = Splice::with_pipe(self.pipe_size).ok();
             self.is_short_of_pipes = self.splices.is_none();
         }
         self.splices.as_mut()
@@ -41,9 +41,9 @@ impl Hybrid {
 }
 
 impl CopyMethod for Hybrid {
-    fn new(setup: &RelaySetup) -> Result<Hybrid, Fault> {
+    fn new(setup: &Setup) -> Result<Hybrid, Fault> {
         let copies = ReadWrite::new(setup)?;
-        Ok(Hybrid { setup: setup.clone(), copies, splices: None, full: 0, is_short_of_pipes: false })
+        Ok(Hybrid { pipe_size: setup.relay_pipe(), copies, splices: None, full: 0, is_short_of_pipes: false })
     }
 
     fn room(&self) -> usize {
@@ -87,7 +87,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    use bytegauge_model::RelayMethod;
+    use bytegauge_model::Spec;
 
     use super::*;
 
@@ -96,7 +96,7 @@ mod tests {
         const ROOM: usize = 1024;
         let (mut says, from) = UnixStream::pair().unwrap();
         let (to, mut hears) = UnixStream::pair().unwrap();
-        let setup = RelaySetup { buffer: Some(ROOM), ..RelaySetup::new(RelayMethod::Hybrid) };
+        let setup = Setup::unchecked(Spec::from([("relay_buffer", (ROOM as u64).into())]));
         let mut method = Hybrid::new(&setup).unwrap();
         let mut passes = |bytes: &[u8]| {
             says.write_all(bytes).unwrap();

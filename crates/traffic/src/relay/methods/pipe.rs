@@ -19,7 +19,7 @@ pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
     let (empty, emptied) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
         // There is room for all of them.
-        let _ = empty.send(vec![0; way.setup.buffer()]);
+        let _ = empty.send(vec![0; way.setup.relay_buffer()]);
     }
     let mut taken = 0;
     let way_now: &Way<'_> = way;

@@ -8,7 +8,7 @@ use bytegauge_sys::socket;
 
 use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
-use crate::relay::setup::RelaySetup;
+use crate::setup::Setup;
 
 /// A buffer, and which part of it is still to be given.
 pub(in crate::relay) struct ReadWrite {
@@ -18,8 +18,8 @@ pub(in crate::relay) struct ReadWrite {
 }
 
 impl CopyMethod for ReadWrite {
-    fn new(setup: &RelaySetup) -> Result<ReadWrite, Fault> {
-        Ok(ReadWrite { buffer: vec![0; setup.buffer()], from: 0, to: 0 })
+    fn new(setup: &Setup) -> Result<ReadWrite, Fault> {
+        Ok(ReadWrite { buffer: vec![0; setup.relay_buffer()], from: 0, to: 0 })
     }
 
     fn room(&self) -> usize {

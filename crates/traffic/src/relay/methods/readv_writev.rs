@@ -7,7 +7,7 @@ use bytegauge_sys::io as sys_io;
 
 use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
-use crate::relay::setup::RelaySetup;
+use crate::setup::Setup;
 
 /// Into how many parts the buffer is cut.
 const PARTS: usize = 4;
@@ -21,9 +21,9 @@ pub(in crate::relay) struct Vectored {
 }
 
 impl CopyMethod for Vectored {
-    fn new(setup: &RelaySetup) -> Result<Vectored, Fault> {
-        let part = setup.buffer().div_ceil(PARTS);
-        Ok(Vectored { buffer: vec![0; setup.buffer()], part, from: 0, to: 0 })
+    fn new(setup: &Setup) -> Result<Vectored, Fault> {
+        let part = setup.relay_buffer().div_ceil(PARTS);
+        Ok(Vectored { buffer: vec![0; setup.relay_buffer()], part, from: 0, to: 0 })
     }
 
     fn room(&self) -> usize {

@@ -11,7 +11,7 @@ use bytegauge_sys::{io as sys_io, pipe, splice};
 
 use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
-use crate::relay::setup::RelaySetup;
+use crate::setup::Setup;
 
 /// A pipe and how many bytes are in it. `BY_SENDFILE`: what fills it.
 pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {
@@ -22,6 +22,21 @@ pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {
 }
 
 impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
+    /// A pipe of this capacity in bytes, or of the kernel's.
+    pub(super) fn with_pipe(size: Option<usize>) -> Result<Self, Fault> {
+        let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
+        let size = match size {
+            Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
+            None => pipe::pipe_size(writer.as_fd()),
+        };
+        // A pipe that does not block leaves it to the sockets whether a call does.
+        let size = size.map_err(|error| Fault::Missing(format!("the relay's pipe: {error}")))?;
+        for end in [&reader, &writer] {
+            sys_io::set_nonblocking(end.as_fd(), false).map_err(Fault::io("preparing the relay's pipe"))?;
+        }
+        Ok(Splice { reader, writer, size, held: 0 })
+    }
+
     /// Takes through the pipe, which is empty, at most `most` bytes.
     pub(super) fn take_up_to(&mut self, from: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let n = match BY_SENDFILE {
@@ -34,18 +49,8 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
 }
 
 impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
-    fn new(setup: &RelaySetup) -> Result<Self, Fault> {
-        let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
-        let size = match setup.pipe_size {
-            Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
-            None => pipe::pipe_size(writer.as_fd()),
-        };
-        // A pipe that does not block leaves it to the sockets whether a call does.
-        let size = size.map_err(|error| Fault::Missing(format!("the relay's pipe: {error}")))?;
-        for end in [&reader, &writer] {
-            sys_io::set_nonblocking(end.as_fd(), false).map_err(Fault::io("preparing the relay's pipe"))?;
-        }
-        Ok(Splice { reader, writer, size, held: 0 })
+    fn new(setup: &Setup) -> Result<Self, Fault> {
+        Splice::with_pipe(setup.relay_pipe())
     }
 
     fn room(&self) -> usize {

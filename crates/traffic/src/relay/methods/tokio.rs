@@ -33,7 +33,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         .enable_time()
         .build()
         .map_err(Fault::io("starting a Tokio runtime"))?;
-    let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.buffer());
+    let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
     let mut report = EngineReport::default();
     // Being told does not end it by itself.
     let never = AtomicBool::new(false);

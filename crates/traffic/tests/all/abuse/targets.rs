@@ -138,9 +138,8 @@ fn setup(transport: &str, engine: &str, relay: &str) -> String {
     let levels = levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Spec>();
     let mut setup = Setup::of(&levels).expect("a setup");
     let ticket = Ticket::fresh().expect("random bytes");
-    let path = setup.path_mut().expect("a path");
     let agent = Some(([127, 0, 0, 1], 1).into());
-    path.far = Some(match &path.relay {
+    setup.far = Some(match setup.relay() {
         Some(_) => FarPath { end: None, relay: agent, ticket },
         None => FarPath { end: agent.map(|agent| (agent, Side::Sink)), relay: None, ticket },
     });

@@ -7,9 +7,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Spec, Transport};
+use bytegauge_model::{
+    CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Spec, Transport, Workload,
+};
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, CallSetup, Cast, Channel, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -36,24 +38,20 @@ pub fn kinds() -> impl Iterator<Item = Engine> {
 }
 
 /// A short echo of 512 bytes on four flows.
-pub fn setup(transport: &str, engine: Engine) -> Setup<CallSetup> {
+pub fn setup(transport: &str, engine: Engine) -> Setup {
     let levels = Spec::from([
         ("transport", transport.into()),
         ("engine", engine.to_string().into()),
         ("request", 512.into()),
         ("flows", 4.into()),
-    ]);
-    let mut setup = Setup::to(CallSetup::of(&levels).unwrap());
+    ])
+    .said_of(Workload::Call);
+    let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
     setup.window_ns = if matches!(engine, Engine::Uring(mode) if mode.sqpoll) { 100_000_000 } else { 10_000_000 };
     setup.seed = 7;
     setup
-}
-
-/// What is called.
-pub fn call(setup: &mut Setup<CallSetup>) -> &mut CallSetup {
-    &mut setup.task
 }
 
 /// What both ends answered in the end.
@@ -99,8 +97,8 @@ pub fn server(cast: &mut Cast) -> &mut Channel {
 }
 
 /// Opens a server.
-pub fn listen(cast: &mut Cast, setup: &Setup<CallSetup>) -> Result<Address, Reply> {
-    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.any()), None)).unwrap();
+pub fn listen(cast: &mut Cast, setup: &Setup) -> Result<Address, Reply> {
+    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
     let address = match server(cast).reply(PATIENCE).unwrap() {
         Reply::Listening(address) => address,
         other => return Err(other),
@@ -110,7 +108,7 @@ pub fn listen(cast: &mut Cast, setup: &Setup<CallSetup>) -> Result<Address, Repl
 }
 
 /// Carries one trial over two threads; `Err` if it could not be opened.
-pub fn try_run(setup: &Setup<CallSetup>) -> Result<Ended, Reply> {
+pub fn try_run(setup: &Setup) -> Result<Ended, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let address = listen(&mut cast, setup)?;
     if let Err(reply) = open_client(&mut cast, setup, address) {
@@ -129,7 +127,7 @@ pub fn try_run(setup: &Setup<CallSetup>) -> Result<Ended, Reply> {
 }
 
 /// A trial that can be opened.
-pub fn run(setup: &Setup<CallSetup>) -> Ended {
+pub fn run(setup: &Setup) -> Ended {
     try_run(setup).unwrap_or_else(|reply| panic!("{reply:?}"))
 }
 
@@ -138,7 +136,7 @@ const LENGTHENED_MAX_NS: u64 = 4_000_000_000;
 
 /// Carries a trial again with a longer window until it shows what the test is about: a busy machine may keep a short
 /// one from that. Whatever the last of them was is judged by the caller.
-pub fn until<T>(setup: &Setup<CallSetup>, carry: impl Fn(&Setup<CallSetup>) -> T, shows: impl Fn(&T) -> bool) -> T {
+pub fn until<T>(setup: &Setup, carry: impl Fn(&Setup) -> T, shows: impl Fn(&T) -> bool) -> T {
     let mut setup = setup.clone();
     loop {
         let ended = carry(&setup);
@@ -150,19 +148,19 @@ pub fn until<T>(setup: &Setup<CallSetup>, carry: impl Fn(&Setup<CallSetup>) -> T
 }
 
 /// A client against a server of somebody else, or against none.
-pub fn run_against(setup: &Setup<CallSetup>, address: Address) -> Result<Reply, Reply> {
+pub fn run_against(setup: &Setup, address: Address) -> Result<Reply, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     open_client(&mut cast, setup, address)?;
     Ok(finish_client(&mut cast))
 }
 
 /// The client without a network.
-pub fn run_alone(setup: &Setup<CallSetup>) -> Reply {
+pub fn run_alone(setup: &Setup) -> Reply {
     run_against(setup, Address::Alone).unwrap()
 }
 
-fn open_client(cast: &mut Cast, setup: &Setup<CallSetup>, address: Address) -> Result<(), Reply> {
-    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.any()), Some(address))).unwrap();
+fn open_client(cast: &mut Cast, setup: &Setup, address: Address) -> Result<(), Reply> {
+    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
     match client(cast).reply(PATIENCE).unwrap() {
         Reply::Ready => Ok(()),
         other => Err(other),
