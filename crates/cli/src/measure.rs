@@ -9,7 +9,7 @@ use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_sys::input;
-use bytegauge_traffic::Plant;
+use bytegauge_traffic::{PLANTS, Plant};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
@@ -208,13 +208,13 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     if until_proven && plan.looks == 1 {
         return Err(Failure::usage("--until: with --analyses 1 there is no further judgement: leave one of them out"));
     }
-    let plant = args::text(matches, "plant").map(plant).transpose()?;
+    let plant = if PLANTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
     Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new(), host_wait_ns })
 }
 
 /// The faults that can be planted.
-pub const PLANTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS, \
+pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTES, spin:NS, modes:NS, cold:NS, \
                           untaken:ROUNDS, wrong-user-data:ROUNDS, relay-loses:OFFSET, relay-corrupts:OFFSET";
 
 /// `die:1000`, or `c3@spin:20` for one cell.
@@ -223,7 +223,7 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
         Some((cell, fault)) => (Some(CellId(cell.into())), fault),
         None => (None, text),
     };
-    let bad = || Failure::usage(format!("--plant: `{text}` is no fault: {PLANTS}"));
+    let bad = || Failure::usage(format!("--plant: `{text}` is no fault: {FAULTS}"));
     let (name, number) = fault.split_once(':').ok_or_else(bad)?;
     let number = number.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(bad)?;
     let count = number as u64;

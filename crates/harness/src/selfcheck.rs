@@ -15,7 +15,7 @@ use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
-use bytegauge_traffic::{Cast, Plant, Setup};
+use bytegauge_traffic::{Cast, Setup};
 use thiserror::Error;
 
 use crate::surroundings::Watch;
@@ -185,8 +185,7 @@ impl Bench {
 
     /// Nanoseconds a byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
-        let plant = Some(Plant::Spin { ns: spin_ns });
-        let setup = Setup { window_ns, plant, ..self.setup.clone() };
+        let setup = Setup { window_ns, slowdown_ns: Some(spin_ns), ..self.setup.clone() };
         let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false), &mut self.watch);
         match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),

@@ -44,5 +44,5 @@ pub use address::Address;
 pub use end::{Cast, Channel};
 pub use fault::Fault;
 pub use message::{Command, Reply};
-pub use plant::Plant;
+pub use plant::{PLANTS, Plant};
 pub use setup::Setup;

@@ -1,6 +1,12 @@
-//! Faults and slowdowns that are planted on purpose.
+//! Faults and slowdowns that are planted on purpose, by tests.
+//!
+//! The feature `faults` of this crate compiles them in. Without it a trial ignores them: [`Plant::enabled`] is a constant, so no
+//! measured loop contains a check.
 
 use serde::{Deserialize, Serialize};
+
+/// Whether planted faults are compiled in.
+pub const PLANTS: bool = cfg!(feature = "faults");
 
 /// A fault or a slowdown planted on purpose, to see that it is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +109,12 @@ pub enum Plant {
 }
 
 impl Plant {
+    /// The same fault, where faults are compiled in: a loop asks this before it looks for one.
+    #[inline]
+    pub(crate) fn enabled(plant: Option<Plant>) -> Option<Plant> {
+        if PLANTS { plant } else { None }
+    }
+
     /// Whether the source carries it out: what a path does to datagrams, it does before they leave.
     pub fn is_of_source(&self) -> bool {
         matches!(self, Plant::Corrupt { .. } | Plant::Lose { .. } | Plant::Swap { .. } | Plant::Repeat { .. })

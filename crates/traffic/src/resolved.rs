@@ -9,6 +9,7 @@ use bytegauge_model::{
 
 use crate::address::Address;
 use crate::pace::Pace;
+use crate::plant::Plant;
 use crate::setup::Setup;
 
 /// How long a call may take, nanoseconds.
@@ -117,6 +118,11 @@ impl Setup {
             Workload::Call => self.spec.call_rate(),
             _ => self.spec.rate(),
         }
+    }
+
+    /// The planted fault, where faults are compiled in.
+    pub(crate) fn planted(&self) -> Option<Plant> {
+        Plant::enabled(self.plant)
     }
 
     /// Receives of datagrams that a ring keeps in flight.

@@ -51,7 +51,11 @@ pub struct Setup {
     /// Whether a run under more load has shown that the engines run in their modes: few calls need not show it again.
     #[serde(default)]
     pub modes_are_shown: bool,
-    /// A planted fault.
+    /// Time that the reader of a stream spins after each read instead of the work of the spec, nanoseconds: the known slowdown
+    /// of the self-test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown_ns: Option<f64>,
+    /// A planted fault, for tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<Plant>,
     /// How much the end may move and how long it may take, where the owner of its host limits that.
@@ -94,6 +98,7 @@ impl Setup {
             grace_ns: GRACE_NS,
             until_told: false,
             modes_are_shown: false,
+            slowdown_ns: None,
             plant: None,
             bound: None,
         }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use bytegauge_model::Workload;
 use bytegauge_model::catalog::ENDS;
+use bytegauge_traffic::PLANTS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, value_parser};
 
 use super::REPORT_FORMATS;
 use super::option::{self, switch, valued, with_details};
 use crate::factor_flags;
-use crate::measure::PLANTS;
+use crate::measure::FAULTS;
 
 /// Adds the factors of one workload or of all, and what all commands that measure have in common.
 pub fn measuring(command: Command, workload: Option<Workload>) -> Command {
@@ -110,11 +111,11 @@ fn output(has_path: bool) -> Vec<Arg> {
 }
 
 /// Options of tests.
-fn faults() -> [Arg; 2] {
-    [
-        Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(format!("Inject a fault: {PLANTS}")),
-        valued("grace", "TIME", "How late an end may be before it counts as stalled").hide(true),
-    ]
+fn faults() -> Vec<Arg> {
+    let plant =
+        Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(format!("Inject a fault: {FAULTS}"));
+    let grace = valued("grace", "TIME", "How late an end may be before it counts as stalled").hide(true);
+    if PLANTS { vec![plant, grace] } else { vec![grace] }
 }
 
 /// Adds the options of a program of the user's.

@@ -57,7 +57,7 @@ impl ServerShared {
             setup: Arc::clone(setup),
             served: Arc::default(),
             ended: Ended::default(),
-            plant: setup.plant,
+            plant: setup.planted(),
             stopped: AtomicBool::new(false),
             body,
             abort,
@@ -120,8 +120,9 @@ impl ServerShared {
     }
 
     /// The planted fault, if any.
+    #[inline]
     pub(super) fn plant(&self) -> Option<Plant> {
-        self.plant
+        Plant::enabled(self.plant)
     }
 
     /// Carries out a planted fault that is due, now that so many requests were served.

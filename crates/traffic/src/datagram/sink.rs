@@ -61,7 +61,7 @@ pub(super) struct Desk<E> {
 impl<E: Effort> Desk<E> {
     pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> Desk<E> {
         // Bytes that may be lost have no offset in a stream: here they are compared by their datagram's number.
-        let plant = setup.plant.filter(|plant| !plant.is_of_source());
+        let plant = setup.planted().filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
             flow,

@@ -62,7 +62,7 @@ pub(super) struct Packer {
 impl Packer {
     pub(super) fn new(setup: &Setup, flow: usize) -> Packer {
         let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
-        let (fill, plant) = (setup.writer_work(), setup.plant.filter(planted));
+        let (fill, plant) = (setup.writer_work(), setup.planted().filter(planted));
         Packer {
             writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none(),
             size: setup.write_size().unwrap_or(1).max(1),
@@ -98,7 +98,7 @@ impl Packer {
             return self.next;
         }
         for datagram in bytes.chunks_mut(self.size) {
-            let number = match self.plant {
+            let number = match Plant::enabled(self.plant) {
                 None => self.take(),
                 Some(plant) => self.planted(plant),
             };
@@ -134,7 +134,7 @@ impl Packer {
             pattern.fill(number * self.size as u64, datagram);
         }
         number::write(datagram, number);
-        if let Some(Plant::Corrupt { offset }) = self.plant
+        if let Some(Plant::Corrupt { offset }) = Plant::enabled(self.plant)
             && let Some(byte) =
                 offset.checked_sub(number * self.size as u64).and_then(|at| datagram.get_mut(at as usize))
         {

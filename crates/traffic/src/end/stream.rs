@@ -32,7 +32,7 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, Streams, Sum};
+use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum};
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
@@ -171,7 +171,7 @@ impl Duty for StreamEnd {
 
     fn report(self, left: Left<Part>) -> Ended {
         let (mut report, fault) = summed(left);
-        overcount(&mut report, self.setup.plant, self.role.side());
+        overcount(&mut report, self.setup.planted(), self.role.side());
         Ended { report, fault, ..Ended::default() }
     }
 }
@@ -210,14 +210,15 @@ impl Hand for StreamHand {
         let setup = Arc::clone(&self.setup);
         let back = self.back;
         // The loop is compiled for each kind of work.
-        let mut part = match (self.side, setup.work()) {
-            (Side::Source, _) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
-            (Side::Source, _) if self.alone || self.setup.pace().is_free() => self.write::<false>(post),
-            (Side::Source, _) => self.write::<true>(post),
-            (Side::Sink, Work::None) => self.read(post, || Discard),
-            (Side::Sink, Work::Sum) => self.read(post, Sum::default),
-            (Side::Sink, Work::Copy) => self.read(post, || CopyOut::new(setup.read_size())),
-            (Side::Sink, Work::NsPerByte(ns)) => self.read(post, || SpinPerByte(ns)),
+        let mut part = match (self.side, setup.work(), setup.slowdown_ns) {
+            (Side::Source, ..) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
+            (Side::Source, ..) if self.alone || self.setup.pace().is_free() => self.write::<false>(post),
+            (Side::Source, ..) => self.write::<true>(post),
+            (Side::Sink, _, Some(ns)) => self.read(post, || SpinPerRead(ns)),
+            (Side::Sink, Work::None, None) => self.read(post, || Discard),
+            (Side::Sink, Work::Sum, None) => self.read(post, Sum::default),
+            (Side::Sink, Work::Copy, None) => self.read(post, || CopyOut::new(setup.read_size())),
+            (Side::Sink, Work::NsPerByte(ns), None) => self.read(post, || SpinPerByte(ns)),
         };
         for (number, row) in part.rows.iter_mut().filter(|_| back) {
             // Behind those that come.

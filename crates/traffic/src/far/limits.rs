@@ -152,7 +152,7 @@ impl Limits {
         if setup.until_told {
             return Err(not_made_for("clients that go on until they are told"));
         }
-        if setup.spec.connect().is_some() || setup.plant.is_some() {
+        if setup.spec.connect().is_some() || setup.plant.is_some() || setup.slowdown_ns.is_some() {
             return Err(not_made_for("a third party to a path"));
         }
         let is_relay = has_relay(role, setup)?;
@@ -379,6 +379,7 @@ mod tests {
             assert!(refused.contains("measure that on one host"), "{refused}");
         };
         check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
+        check(EndRole::Sink, None, |setup| setup.slowdown_ns = Some(1.0));
         check(EndRole::Sink, None, |setup| setup.spec.transport = Some(Transport::UnixDatagram));
         check(EndRole::Sink, None, |setup| setup.spec.set("transport", "/etc/passwd".into()));
         check(EndRole::Sink, None, |setup| setup.spec.set("connect", "192.0.2.9:80".into()));

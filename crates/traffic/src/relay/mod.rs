@@ -69,7 +69,7 @@ pub fn carry(
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
     let carrying = Carrying { shared, setup, cues, meter };
-    if let Some(plant) = setup.plant.filter(Plant::is_of_relay) {
+    if let Some(plant) = setup.planted().filter(Plant::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {

@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
     }
 
     fn lap(&mut self, rounds: u64) -> Result<Lap, Fault> {
-        let done = match self.setup.plant {
+        let done = match self.setup.planted() {
             Some(Plant::Untaken { after_rounds }) if self.rounds >= after_rounds => self.ring.only_submit(rounds),
             Some(Plant::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
                 if !std::mem::replace(&mut self.planted, true) {
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
     /// What was counted, with what a planted fault adds.
     fn counted(&self) -> Lap {
         let mut counted = self.total;
-        if let Some(Plant::Overcount { bytes }) = self.setup.plant {
+        if let Some(Plant::Overcount { bytes }) = self.setup.planted() {
             counted.completed += bytes;
         }
         counted

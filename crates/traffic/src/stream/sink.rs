@@ -39,7 +39,7 @@ impl<E: Effort> SinkFlow<E> {
             effort,
             walk: (walk > 0).then(|| Walk::new(walk)),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
-            plant: setup.plant.filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
+            plant: setup.planted().filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
             offset: 0,
             mismatch: None,
             planted_end: None,
@@ -110,7 +110,7 @@ impl<E: Effort> Flow for SinkFlow<E> {
         if let Some(walk) = &mut self.walk {
             walk.walk();
         }
-        if let Some(plant) = self.plant
+        if let Some(plant) = Plant::enabled(self.plant)
             && !self.planted(plant)
         {
             return false;

@@ -22,7 +22,7 @@ pub struct SourceFlow {
 impl SourceFlow {
     /// The writer of flow number `flow`, whose buffers have `size` bytes.
     pub fn new(setup: &Setup, flow: usize, size: usize) -> SourceFlow {
-        let corrupt_at = match setup.plant {
+        let corrupt_at = match setup.planted() {
             Some(Plant::Corrupt { offset }) if flow == 0 => Some(offset),
             _ => None,
         };

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use crate::spin::spin_ns;
+use crate::spin::{spin_by_clock_ns, spin_ns};
 
 /// Work done with the bytes of one read.
 pub trait Effort: Send {
@@ -61,6 +61,17 @@ impl Effort for SpinPerByte {
     #[inline]
     fn spend(&mut self, bytes: &[u8]) {
         spin_ns(self.0 * bytes.len() as f64);
+    }
+}
+
+/// Spins for so many nanoseconds after each read, by the clock.
+#[derive(Debug)]
+pub struct SpinPerRead(pub f64);
+
+impl Effort for SpinPerRead {
+    #[inline]
+    fn spend(&mut self, _bytes: &[u8]) {
+        spin_by_clock_ns(self.0);
     }
 }
 
