@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
-use bytegauge_harness::selfcheck;
 use bytegauge_model::unit::significant;
-use bytegauge_stats::verify::{self, Row, Scale};
+use bytegauge_selftest::harness_check;
+use bytegauge_selftest::verify::{self, Row, Scale};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -142,7 +142,7 @@ impl Kept {
 /// The rows that need sockets.
 fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<Row>> {
     let mut last = String::new();
-    Ok(selfcheck::run(scale, seed, |_, total, part| {
+    Ok(harness_check::run(scale, seed, |_, total, part| {
         if part != last {
             eprintln!("{total} comparisons on this machine: {part}");
             part.clone_into(&mut last);

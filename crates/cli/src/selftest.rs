@@ -1,7 +1,7 @@
 //! `bytegauge selftest`: the statistics on data whose truth is known, the harness against itself.
 
-use bytegauge_harness::selfcheck;
-use bytegauge_stats::verify::{self, PUBLISHED, Row, Scale};
+use bytegauge_selftest::harness_check;
+use bytegauge_selftest::verify::{self, PUBLISHED, Row, Scale};
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let scale = SCALES.iter().find(|(name, _)| args::text(matches, "scale") == Some(name));
     let scale = scale.map_or(Scale::Minute, |(_, scale)| *scale);
     let mut steps = Steps::new();
-    let harness = selfcheck::run(scale, seed, |done, total, what| steps.show(done, total, what));
+    let harness = harness_check::run(scale, seed, |done, total, what| steps.show(done, total, what));
     let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
     let simulated = verify::run(scale, seed, |done, total, what| steps.show(done as u64, total as u64, what));
     steps.clear();

@@ -10,7 +10,6 @@ pub mod placing;
 pub mod probe;
 pub mod run;
 pub mod sampled;
-pub mod selfcheck;
 pub mod surroundings;
 pub mod trial;
 

@@ -127,7 +127,7 @@ fn start_levels(
 }
 
 /// The largest excess over the profile's leader, over all profiles; `None` unless screened in all profiles.
-pub(crate) fn worst_excess(ln_cost: &[Vec<Option<f64>>], cells: usize) -> Vec<Option<f64>> {
+pub fn worst_excess(ln_cost: &[Vec<Option<f64>>], cells: usize) -> Vec<Option<f64>> {
     let least: Vec<f64> =
         ln_cost.iter().map(|profile| profile.iter().flatten().copied().fold(f64::INFINITY, f64::min)).collect();
     let worst = |cell: usize| -> Option<f64> {

@@ -409,7 +409,3 @@ fn excess(rows: &[Vec<f64>], present: &[usize], cells: usize) -> Vec<Option<f64>
     }
     excess
 }
-
-#[cfg(test)]
-#[path = "group_tests.rs"]
-mod tests;

@@ -12,8 +12,8 @@
 //!
 //! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`stolen`] (whether CPU
 //! steal depends on the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time by size), [`compare`] (two
-//! subjects), [`across`] (several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate). [`sim`]
-//! generates trials with known truth; [`verify`] tests every claim with them.
+//! subjects), [`across`] (several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate). The
+//! crate `selftest` tests every claim with trials whose truth is known.
 
 #![forbid(unsafe_code)]
 
@@ -39,11 +39,9 @@ pub mod quantile;
 pub mod recommend;
 pub mod rng;
 pub mod serial;
-pub mod sim;
 pub mod stolen;
 pub mod trend;
 pub mod twin;
-pub mod verify;
 pub mod warmup;
 
 mod flips;

@@ -76,8 +76,6 @@ pub fn settled(verdicts: &[GroupVerdict], method: &Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::analyse;
-    use crate::sim::{Noise, Scenario};
 
     #[test]
     fn analyses_double_and_share_the_error() {
@@ -102,25 +100,5 @@ mod tests {
             let number = |look: Option<InterimAnalysis>| look.map(|look| look.number);
             assert_eq!((number(completed(&looks, blocks)), number(next(&looks, blocks))), (done, ahead), "{blocks}");
         }
-    }
-
-    #[test]
-    fn settled_needs_a_result_or_no_prospect() {
-        let method = Method { level: level(0.95, LOOKS), ..Method::default() };
-        let judged = |effects: &[f64], spread: f64, twin_off: f64| {
-            let mut scenario = Scenario::new(effects.to_vec(), Noise::Normal, spread);
-            scenario.twin_of = Some(0);
-            let mut input = scenario.group(40, 2);
-            input
-                .blocks
-                .iter_mut()
-                .for_each(|block| block.twin_cost = block.twin_cost.map(|cost| cost * twin_off.exp()));
-            analyse(&input, &method)
-        };
-        let (proven, open) = (judged(&[0.0, 0.2], 0.01, 0.0), judged(&[0.0, 0.0], 0.5, 0.0));
-        let alarmed = judged(&[0.0, 0.0], 0.1, 0.4);
-        assert!(alarmed.twin_alarm);
-        assert!(settled(std::slice::from_ref(&proven), &method) && settled(&[proven.clone(), alarmed], &method));
-        assert!(!settled(&[proven, open], &method));
     }
 }

@@ -255,7 +255,3 @@ fn blocks_needed(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize, method
     };
     (0..cells).filter_map(needed).min()
 }
-
-#[cfg(test)]
-#[path = "recommend_tests.rs"]
-mod tests;

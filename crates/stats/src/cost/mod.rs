@@ -8,11 +8,13 @@
 //! Descriptive: fitted to all trials, so it never enters a recommendation.
 
 mod breaks;
+mod dev_zero;
 mod fit;
 mod plain;
 mod reach;
 
 pub use breaks::Break;
+pub use dev_zero::DEV_ZERO;
 pub use fit::{CostCurve, Segment};
 pub use plain::{PlainFit, plain_fit};
 pub use reach::{Reach, reach};

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 /// Read sizes and ns per call of a public /dev/zero measurement (duration over number of calls).
 pub(crate) fn dev_zero() -> Vec<Point> {
     let row = |&(bytes, seconds, calls): &(f64, f64, f64)| Point { bytes, ns: seconds * 1e9 / calls };
-    crate::verify::DEV_ZERO.iter().map(row).collect()
+    DEV_ZERO.iter().map(row).collect()
 }
 
 fn trials(model: impl Fn(f64) -> f64, sizes: u32, per_size: usize, spread: f64, seed: u64) -> Vec<Point> {

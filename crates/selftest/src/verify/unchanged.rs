@@ -5,10 +5,10 @@
 //! bound must then cover its excess cost.
 
 use super::{Demand, Row, Scale, Tally};
-use crate::group::{GroupInput, GroupVerdict, Method, analyse};
-use crate::recommend::over_profiles;
-use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario, group_input};
+use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommend::over_profiles;
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);
 const FALSE: Demand = Demand::AtMost(5.0);

@@ -1,9 +1,9 @@
 //! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
 use super::{Demand, Row, Scale, Tally};
-use crate::across::{Replicate, across};
-use crate::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
-use crate::rng::{RandomStream, seeded};
+use bytegauge_stats::across::{Replicate, across};
+use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 const COVERED: Demand = Demand::AtLeast(95.0);
 const CELLS: usize = 5;

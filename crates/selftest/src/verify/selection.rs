@@ -1,10 +1,10 @@
 //! Is the best kept, and are significant results true?
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::group::{Method, analyse};
-use crate::rng::seeded;
 use crate::sim::stages::{Design, World};
 use crate::sim::{Environment, Noise, Scenario};
+use bytegauge_stats::group::{Method, analyse};
+use bytegauge_stats::rng::seeded;
 
 const KEPT: Demand = Demand::AtLeast(95.0);
 

@@ -1,9 +1,9 @@
 //! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::group::{GroupInput, Method, analyse};
-use crate::looks::{LOOKS, level, schedule};
 use crate::sim::{Noise, Scenario};
+use bytegauge_stats::group::{GroupInput, Method, analyse};
+use bytegauge_stats::looks::{LOOKS, level, schedule};
 
 const FALSE: Demand = Demand::AtMost(5.0);
 /// Blocks of the first analysis.

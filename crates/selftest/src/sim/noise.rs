@@ -2,7 +2,7 @@
 //!
 //! Medians are known exactly (or to 1e-9), since sign intervals estimate medians.
 
-use crate::rng::RandomStream;
+use bytegauge_stats::rng::RandomStream;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Samples within a trial, where a kind looks inside it.
@@ -140,8 +140,8 @@ fn log_normal_spread() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantile::median;
-    use crate::rng::seeded;
+    use bytegauge_stats::quantile::median;
+    use bytegauge_stats::rng::seeded;
 
     fn check(noise: Noise) {
         let mut random = seeded(1, 2);

@@ -1,6 +1,10 @@
-use super::*;
-use crate::group::{BlockInput, analyse};
-use crate::sim::{Noise, Scenario};
+//! The recommendation over several profiles, on trials whose truth is known.
+
+use std::cmp::Ordering;
+
+use bytegauge_selftest::sim::{Noise, Scenario};
+use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommend::{Candidate, OptionRecommendation, cheaper, named, over_profiles};
 
 fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> OptionRecommendation {
     let method = Method::default();

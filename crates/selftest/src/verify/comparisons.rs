@@ -1,9 +1,9 @@
 //! Two subjects: are equal subjects called equal, and is a slowdown found and measured?
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
-use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario, Steal};
+use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 const BLOCKS: usize = 20;
 const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };

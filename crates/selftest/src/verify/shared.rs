@@ -2,13 +2,13 @@
 //! trials that end before the start is over.
 
 use super::{Demand, Row, Scale, Tally};
-use crate::avoid::{GridPlace, against};
-use crate::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
-use crate::recommend::over_profiles;
-use crate::rng::{RandomStream, seeded};
 use crate::sim::stages::{Design, World};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
-use crate::stolen::uneven;
+use bytegauge_stats::avoid::{GridPlace, against};
+use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommend::over_profiles;
+use bytegauge_stats::rng::{RandomStream, seeded};
+use bytegauge_stats::stolen::uneven;
 
 const TRUE: Demand = Demand::AtLeast(95.0);
 /// Cells of a group that are confirmed.
@@ -230,7 +230,7 @@ fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (Tally, Tally,
             };
             let truth = |level: usize| {
                 let each: Vec<f64> = (0..SIDE).map(|column| effect(level, column) - effect(kept, column)).collect();
-                crate::quantile::median(&each).unwrap_or(0.0)
+                bytegauge_stats::quantile::median(&each).unwrap_or(0.0)
             };
             let levels = against(&places, &blocks, kept, 2 * (SIDE - 1), 0.95);
             for one in levels.iter().filter(|one| one.is_to_avoid(margin)) {

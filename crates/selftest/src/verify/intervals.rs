@@ -1,11 +1,11 @@
 //! Do intervals cover: for medians, paired differences, under drift, and after a selection?
 
 use super::{Demand, Row, Scale, Tally};
-use crate::compare::{ComparisonTerms, paired};
-use crate::interval::{MedianEstimate, sign_interval};
-use crate::rng::seeded;
-use crate::serial::dependent;
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
+use bytegauge_stats::compare::{ComparisonTerms, paired};
+use bytegauge_stats::interval::{MedianEstimate, sign_interval};
+use bytegauge_stats::rng::seeded;
+use bytegauge_stats::serial::dependent;
 
 const TRIALS: usize = 20;
 /// Trials of every cell in the winner's-curse test.

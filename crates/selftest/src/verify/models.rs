@@ -1,12 +1,12 @@
 //! The cost model, the warm-up, the dip test, and whether the same data give the same bits.
 
 use super::{Demand, Row, Scale, Tally, number};
-use crate::cost::{CostSearch, Point, analyse, plain_fit};
-use crate::group::{self, Method};
-use crate::modes::modes;
-use crate::rng::{RandomStream, seeded};
 use crate::sim::{Noise, Scenario};
-use crate::warmup::fixed_warmup;
+use bytegauge_stats::cost::{CostSearch, DEV_ZERO, Point, analyse, plain_fit};
+use bytegauge_stats::group::{self, Method};
+use bytegauge_stats::modes::modes;
+use bytegauge_stats::rng::{RandomStream, seeded};
+use bytegauge_stats::warmup::fixed_warmup;
 
 pub(super) fn cost_rows(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = public_table();
@@ -108,32 +108,3 @@ fn repeatable(seed: u64) -> Row {
         .count();
     number("verdicts that differ when repeated", "0", differing as f64, "of 20", differing == 0, "every digit compared")
 }
-
-/// Bytes a call, seconds, calls: a public /dev/zero measurement (AMD EPYC 7B13, Linux 6.2).
-pub const DEV_ZERO: [(f64, f64, f64); 25] = [
-    (1.0, 2.109977484, 13218770.0),
-    (2.0, 2.088255464, 13140604.0),
-    (4.0, 1.910415235, 11890607.0),
-    (8.0, 2.079450314, 13003902.0),
-    (16.0, 1.915836995, 11869437.0),
-    (32.0, 2.067651574, 12376238.0),
-    (64.0, 1.911540996, 10840109.0),
-    (128.0, 2.107312124, 11217050.0),
-    (256.0, 1.913087075, 10214505.0),
-    (512.0, 1.617278578, 8319468.0),
-    (1024.0, 2.167249854, 10706639.0),
-    (2048.0, 2.076305115, 10187969.0),
-    (4096.0, 2.085769284, 9229350.0),
-    (8192.0, 1.492790756, 4774410.0),
-    (16384.0, 2.037716318, 4233701.0),
-    (32768.0, 2.099627637, 2358213.0),
-    (65536.0, 2.056928797, 1290989.0),
-    (131072.0, 1.921920749, 627471.0),
-    (262144.0, 1.89363303, 320047.0),
-    (524288.0, 1.943629078, 154950.0),
-    (1048576.0, 2.063054168, 75228.0),
-    (2097152.0, 1.957132768, 36103.0),
-    (4194304.0, 1.895898789, 17473.0),
-    (8388608.0, 1.942115609, 8730.0),
-    (16777216.0, 1.88241312, 4192.0),
-];

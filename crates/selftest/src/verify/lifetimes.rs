@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Demand, Row, Scale, Tally};
-use crate::lifetimes::Lifetimes;
-use crate::rng::{RandomStream, seeded};
+use bytegauge_stats::lifetimes::Lifetimes;
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 const NEAR: Demand = Demand::AtLeast(95.0);
 /// Each begins its next call when the last one is over.

@@ -22,8 +22,6 @@ mod sessions;
 mod shared;
 mod unchanged;
 
-pub use models::DEV_ZERO;
-
 use serde::{Deserialize, Serialize};
 
 /// How much to simulate.

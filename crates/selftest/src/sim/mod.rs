@@ -14,8 +14,8 @@ pub mod stages;
 
 pub use noise::Noise;
 
-use crate::group::{BlockInput, CellInput, GroupInput};
-use crate::rng::{RandomStream, seeded};
+use bytegauge_stats::group::{BlockInput, CellInput, GroupInput};
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 /// Conditions of the machine, shared by all trials that run at the same time. In ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,7 +179,7 @@ impl Scenario {
         }
     }
 
-    /// Runs it as the input of [`crate::group::analyse`]. Footprints rise with the cell's index.
+    /// Runs it as the input of [`bytegauge_stats::group::analyse`]. Footprints rise with the cell's index.
     #[must_use]
     pub fn group(&self, blocks: usize, seed: u64) -> GroupInput {
         let rows = self.rows(blocks, &mut seeded(seed, 0x51b));

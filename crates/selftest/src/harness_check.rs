@@ -1,56 +1,55 @@
-//! Does the harness tell the truth on this machine? A against A must differ rarely, and a slowdown that was
-//! put in must come out.
+//! Checks the harness on this machine: A/A comparisons must find nothing, and an injected slowdown must be measured.
 //!
 //! Two arms run in interleaved blocks; one of them may spin a calibrated share of its call. Trials and random
-//! order are those of any session; the store is left out, and the two arms are judged as two subjects are.
-//! A against A is tried over sockets, with the noise that real sessions have, and on `/dev/zero`, the quietest
-//! path there is; slowdowns are put in on that one, so that what is found is the harness's own.
+//! order are those of any session, without a store, and the arms are compared as two subjects are.
+//! The A/A comparisons run over sockets, with the noise of real sessions, and on `/dev/zero`, the quietest
+//! path. Slowdowns are injected on `/dev/zero` only, so that an error is the harness's own.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use bytegauge_harness::surroundings::Watch;
+use bytegauge_harness::trial::measure;
 use bytegauge_model::{EndRole, Ends, Outcome, Spec};
 use bytegauge_plan::order;
 use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::verify::{Row, Scale};
 use bytegauge_sys::affinity;
 use bytegauge_traffic::{Cast, Setup};
 use thiserror::Error;
 
-use crate::surroundings::Watch;
-use crate::trial::measure;
+use crate::verify::{Row, Scale};
 
-/// Why the check could not be made.
+/// The reason why a check could not run.
 #[derive(Debug, Error)]
 pub enum CheckError {
-    /// A trial did not come to a number.
+    /// A trial had no result.
     #[error("the harness cannot measure /dev/zero here: {0}")]
     Trial(String),
 }
 
-/// Slowdowns put in, as shares.
+/// Injected slowdowns, as shares.
 const INJECTED: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.10];
 
 /// Blocks of a comparison.
 const BLOCKS: u64 = 20;
 
-/// A difference counts if the 95 % interval leaves out zero.
+/// A difference counts if the 95 % interval excludes zero.
 const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 
-/// The paths on which A is compared with A, and for the quietest the injected slowdowns.
+/// The paths of the A/A comparisons; the first one is the quietest and has the injected slowdowns too.
 const PATHS: [&str; 3] = ["/dev/zero", "unix", "tcp"];
 
 /// Bytes of one read and of one write.
 const SIZE: u64 = 256 << 10;
 
-/// So many comparisons tell a slope well enough for the target.
+/// Comparisons that estimate a slope precisely enough for the target.
 const SLOPE_COMPARISONS: usize = 400;
 
 /// With a tolerance from here on, a slope of 0 would pass as well as one of 1.
 const SLOPE_BLIND: f64 = 1.0;
 
-/// What both arms spin where a slowdown is put into one of them, as a share of a call.
+/// Time that both arms spin where one of them gets a slowdown, as a share of a call.
 const BASE_SHARE: f64 = 0.05;
 
 /// Sizes of the check.
@@ -74,7 +73,7 @@ fn size(scale: Scale) -> Size {
             injected_window_ns: 5_000_000,
         },
         Scale::Full => Size {
-            // With 400 chance alone would miss the target on one of the paths in every fifth run.
+            // With 400 comparisons, chance alone would miss the target on one of the paths in every fifth run.
             aa_comparisons: [800; PATHS.len()],
             aa_window_ns: 2_000_000,
             injected_repeats: 160,
@@ -83,7 +82,7 @@ fn size(scale: Scale) -> Size {
     }
 }
 
-/// Runs the check. `progress` hears of comparisons done, of all of them, and of what is going on.
+/// Runs the check. `progress` receives the comparisons done, their total and the present step.
 ///
 /// # Errors
 /// When a trial fails: a machine that cannot read `/dev/zero` cannot be checked.
@@ -111,7 +110,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
     let mut bench = Bench::start(PATHS[0], seed)?;
     let mut injected = Vec::new();
     for repeat in 0..size.injected_repeats {
-        // Both arms spin a little: reading the clock is no part of what is put in.
+        // Both arms spin a little: reading the clock does not count as slowdown.
         bench.base_ns = BASE_SHARE * bench.call_ns(size.injected_window_ns, 0.0)?;
         let call_ns = bench.call_ns(size.injected_window_ns, bench.base_ns)?;
         for (index, share) in INJECTED.iter().enumerate() {
@@ -136,7 +135,7 @@ struct Bench {
     setup: Setup,
     seed: u64,
     block: u64,
-    /// What both arms spin after each call, nanoseconds.
+    /// Time that both arms spin after each call, nanoseconds.
     base_ns: f64,
 }
 
@@ -146,7 +145,7 @@ impl Bench {
             Spec::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
         let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
         setup.warmup_ns = 500_000;
-        // Two CPUs where there are two, as in most sessions; one end needs one.
+        // Two CPUs if the machine has two, as in most sessions; one end needs one.
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         if let Some(first) = cpus.first() {
             let other = *cpus.get(1).unwrap_or(first);
@@ -162,13 +161,13 @@ impl Bench {
         })
     }
 
-    /// Nanoseconds a byte of both arms in every block; the second spins so much longer after each call.
+    /// Nanoseconds per byte of both arms in every block; the second arm spins longer after each call.
     fn compare(&mut self, window_ns: u64, longer_ns: f64) -> Result<Vec<[f64; 2]>, CheckError> {
         (0..BLOCKS)
             .map(|_| {
                 let mut costs = [0.0; 2];
                 for arm in order::order(2, self.seed, self.block) {
-                    // The first arm takes the same road.
+                    // The first arm runs the same code.
                     costs[arm] = self.cost(window_ns, self.base_ns + if arm == 1 { longer_ns } else { 0.0 })?;
                 }
                 self.block += 1;
@@ -200,19 +199,19 @@ fn differences(blocks: &[[f64; 2]]) -> Vec<f64> {
     blocks.iter().map(|[first, second]| second.ln() - first.ln()).collect()
 }
 
-/// A slowdown that was put in, and what came out.
+/// An injected slowdown and its measurement.
 struct Injected {
-    /// What was meant, as a share of a call.
+    /// The intended slowdown, as a share of a call.
     nominal: f64,
-    /// ln(1 + what was put in as a share of a call of the same blocks).
+    /// ln(1 + slowdown), with the slowdown as a share of a call of the same blocks.
     put_in: f64,
     found: Comparison,
     spread: f64,
 }
 
 impl Injected {
-    /// What is put in is a time, so its share is that of the call as it was in the same blocks: measured in advance a
-    /// call had often been a fifth longer or shorter.
+    /// The injected slowdown is a time, so its share refers to the call in the same blocks: a call measured in advance was
+    /// often a fifth longer or shorter.
     fn of(nominal: f64, longer_ns: f64, blocks: &[[f64; 2]]) -> Injected {
         let first: Vec<f64> = blocks.iter().map(|[first, _]| first * SIZE as f64).collect();
         let call_ns = median(&first).unwrap_or(f64::NAN);
@@ -228,8 +227,8 @@ impl Injected {
 
 fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
     let share = alarms as f64 / comparisons as f64;
-    // With few comparisons the target is as wide as chance makes it: three standard deviations, or a
-    // machine that is in order would fail one of the three in every seventh run.
+    // With few comparisons the target has the width of chance, three standard deviations: otherwise a sound
+    // machine would fail one of the three in every seventh run.
     let (low, high) = match comparisons {
         400.. => (0.03, 0.07),
         n => {
@@ -271,15 +270,15 @@ fn power_row(share: f64, injected: &[Injected]) -> Row {
     }
 }
 
-/// Least squares of what came out on what was put in.
+/// Least squares of the measured slowdown on the injected slowdown.
 fn slope_row(injected: &[Injected]) -> Row {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
-    // As with equal arms: with few comparisons the target is as wide as chance makes it.
+    // As with equal arms, the target has the width of chance with few comparisons.
     let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
     let name = "slope of slowdown measured on slowdown put in";
     let note = format!("{} comparisons, standard error {error:.3}", injected.len());
     if tolerance >= SLOPE_BLIND {
-        // A harness that sees nothing of a slowdown would pass.
+        // A harness that cannot see a slowdown would pass.
         let name = format!("{name}: undecided, chance alone makes it 1 ± {tolerance:.2}");
         return Row { note, ..published(&name, slope, "") };
     }
@@ -322,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_runs_and_every_row_is_a_number() {
+    fn every_row_of_the_check_is_finite() {
         let rows = run(Scale::Test, 1, |_, _, _| {}).unwrap();
         assert_eq!(rows.len(), 2 * PATHS.len() + INJECTED.len());
         assert!(rows.iter().all(|row| row.got.is_finite()), "{rows:?}");
@@ -357,7 +356,7 @@ mod tests {
         let mut bench = Bench::start(PATHS[0], 1).unwrap();
         let call_ns = bench.call_ns(500_000, 0.0).unwrap();
         let differences = differences(&bench.compare(500_000, 9.0 * call_ns).unwrap());
-        // Single blocks may be anything on a busy machine; the middle one is far from equal.
+        // Single blocks vary freely on a busy machine; the median is far from equal.
         assert!(median(&differences).unwrap() > 1.0, "{differences:?}");
     }
 }

@@ -1,6 +1,8 @@
-use super::*;
-use crate::rng::seeded;
-use crate::sim::{Environment, Noise, Scenario};
+//! The result of one group, on trials whose truth is known.
+
+use bytegauge_selftest::sim::{Environment, Noise, Scenario};
+use bytegauge_stats::group::{GroupInput, Inconclusive, Method, analyse};
+use bytegauge_stats::rng::seeded;
 use proptest::prelude::*;
 
 fn check(input: &GroupInput, expected: &str) {
@@ -87,7 +89,7 @@ fn an_unfit_cell_is_not_recommended() {
     let method = Method::default();
     let recommend = |input: &GroupInput| {
         let verdict = analyse(input, &method);
-        let recommendation = crate::recommend::over_profiles(&[(input, &verdict)], &method);
+        let recommendation = bytegauge_stats::recommend::over_profiles(&[(input, &verdict)], &method);
         (recommendation.cell, recommendation.proven, verdict.contradicted)
     };
     assert_eq!(recommend(&input), (Some(0), true, vec![]));

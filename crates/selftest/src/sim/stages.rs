@@ -6,10 +6,10 @@
 //! each effect is drawn for every world and profile.
 
 use super::{Environment, Noise, Scenario, Steal, group_input, randomised_blocks};
-use crate::finalists::{choose, choose_over_profiles, score, worst_excess};
-use crate::group::{GroupInput, GroupVerdict, Method, analyse};
-use crate::recommend::{OptionRecommendation, over_profiles};
-use crate::rng::{RandomStream, seeded};
+use bytegauge_stats::finalists::{choose, choose_over_profiles, score, worst_excess};
+use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
+use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 /// Choices whose true costs are known.
 #[derive(Clone, Debug)]

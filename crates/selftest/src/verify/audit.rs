@@ -1,9 +1,9 @@
 //! Does the long-trial check withdraw false results, and seldom true ones?
 
 use super::{Demand, Row, Scale, Tally};
-use crate::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
-use crate::rng::{RandomStream, seeded};
 use crate::sim::{Environment, Noise, Scenario};
+use bytegauge_stats::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
+use bytegauge_stats::rng::{RandomStream, seeded};
 
 const FALSE: Demand = Demand::AtMost(5.0);
 const COVERED: Demand = Demand::AtLeast(95.0);

@@ -1,9 +1,9 @@
 //! Does the interval of two groups' difference, which have no blocks in common, cover although rounds resemble each other?
 
 use super::{Demand, Row, Scale, Tally};
-use crate::interval::{ROUND_MEANS, batched_interval, student_interval};
-use crate::outlier::limit;
-use crate::rng::seeded;
+use bytegauge_stats::interval::{ROUND_MEANS, batched_interval, student_interval};
+use bytegauge_stats::outlier::limit;
+use bytegauge_stats::rng::seeded;
 
 const COVERED: Demand = Demand::AtLeast(93.0);
 /// Rounds of a session on a quiet machine, and of a minute on a usual one.

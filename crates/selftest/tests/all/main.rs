@@ -1,0 +1,6 @@
+//! Tests of the statistics on simulated trials.
+
+mod budget;
+mod group;
+mod looks;
+mod recommend;
