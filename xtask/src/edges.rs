@@ -16,10 +16,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-stats", &["bytegauge-model"]),
     ("bytegauge-store", &["bytegauge-model"]),
     ("bytegauge-wire", &[]),
-    ("bytegauge-traffic", &["bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
+    ("bytegauge-link", &["bytegauge-model", "bytegauge-sys"]),
+    ("bytegauge-traffic", &["bytegauge-link", "bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
     (
         "bytegauge-harness",
         &[
+            "bytegauge-link",
             "bytegauge-model",
             "bytegauge-plan",
             "bytegauge-stats",
@@ -47,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "bytegauge",
         &[
             "bytegauge-harness",
+            "bytegauge-link",
             "bytegauge-mesh",
             "bytegauge-model",
             "bytegauge-observe",

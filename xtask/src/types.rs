@@ -15,7 +15,6 @@ const CONVENTIONAL: &[(&str, &str)] = &[("Error", "the usual name of a crate's e
 #[rustfmt::skip]
 const STILL_SHARED: &[&str] = &[
     "Answer",
-    "Ask",
     "Asked",
     "Bench",
     "Buffer",

@@ -39,7 +39,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use bytegauge_traffic::{emulator, keeper};
+use bytegauge_traffic::keeper;
 use clap::ArgMatches;
 
 use exit::Failure;
@@ -107,7 +107,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("man", _)) => completions::man(),
         Some(("end", matches)) => {
             let served = match args::text(matches, "role") {
-                Some(emulator::ROLE) => emulator::serve_stdio().map(|()| exit::DONE),
+                Some(bytegauge_link::ROLE) => bytegauge_link::serve_stdio().map(|()| exit::DONE),
                 Some(keeper::ROLE) => {
                     let words = matches.get_many::<OsString>("words").unwrap_or_default();
                     keeper::keep(&words.cloned().collect::<Vec<_>>())

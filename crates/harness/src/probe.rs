@@ -10,7 +10,7 @@ use bytegauge_plan::{Catalog, PlanSpec, emulated};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::source;
-use bytegauge_traffic::{emulator, engine, relay, ring};
+use bytegauge_traffic::{engine, relay, ring};
 
 use crate::placing;
 
@@ -33,7 +33,8 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     }
     if emulated::is_wanted(spec) {
         // Whoever emulates it is this program once more; without its file the ends tell of it.
-        catalog.missing_link = std::env::current_exe().ok().and_then(|program| emulator::lacks(&program));
+        catalog.missing_link =
+            std::env::current_exe().ok().and_then(|program| bytegauge_link::missing_requirement(&program));
     }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);

@@ -11,7 +11,6 @@ mod astray;
 pub mod call;
 pub mod counter;
 pub mod datagram;
-pub mod emulator;
 pub mod end;
 pub mod engine;
 pub mod far;

@@ -12,6 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bytegauge_link::Emulator;
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Outcome};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::descendants;
@@ -19,7 +20,6 @@ use bytegauge_sys::process::{die_with_parent, spawn_error_hint};
 use thiserror::Error;
 
 use crate::address::{Address, Host};
-use crate::emulator::Emulator;
 use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
 use crate::far::{FarError, Link};
@@ -149,7 +149,7 @@ impl Cast {
         };
         // Of every trial other packets are lost.
         self.trials += 1;
-        self.emulator.insert(emulator).be(&link, seed ^ self.trials.rotate_right(16))
+        Ok(self.emulator.insert(emulator).set(&link, seed ^ self.trials.rotate_right(16))?)
     }
 
     /// What the emulated link did in the trial at hand; `None` if it went over none.
@@ -157,7 +157,7 @@ impl Cast {
     /// # Errors
     /// If whoever emulates it is gone.
     pub fn link_use(&mut self) -> Result<Option<LinkUse>, Fault> {
-        self.emulator.as_mut().filter(|_| self.is_emulated).map(Emulator::used).transpose()
+        Ok(self.emulator.as_mut().filter(|_| self.is_emulated).map(Emulator::used).transpose()?)
     }
 
     /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
@@ -168,7 +168,7 @@ impl Cast {
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let agent = self.far.and_then(|far| far.agent(role));
         let emulator = self.emulator.as_ref().filter(|_| self.is_emulated);
-        let at_link = emulator.map(|_| Emulator::host(role.side()));
+        let at_link = emulator.map(|_| Host::at(Emulator::address(role.side()).into()));
         let place = (role, agent.or(at_link.map(|host| (host.v4, 0).into())));
         let link = |agent| {
             let link = self.links.iter().find(|link| Some(link.agent()) == agent);

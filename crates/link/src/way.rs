@@ -1,63 +1,62 @@
-//! One direction of an emulated link: a queue with a bound, a rate, a loss and a delay, in the order in which a packet meets them.
+//! One direction of an emulated link: a bounded queue, a rate, a loss and a delay, in the order in which a packet meets them.
 //!
-//! Time is told to it: it never reads the clock. Nothing is sent before its time, whatever else goes wrong: what is late is
-//! counted.
+//! Time is an argument: no function reads the clock. No packet is sent before it is due; late packets are counted.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytegauge_model::{EmulatedLink, WayUse};
 
-/// Packets that are due so soon after each other are given together, nanoseconds: what a process can be woken for in time. The
-/// last is never early.
+/// Packets that are due within this time are given together, nanoseconds: a process cannot be woken more often in time. The
+/// last packet is never early.
 const TOGETHER_NS: u64 = 100_000;
 
-/// Packets that come at once, one after the other.
+/// Packets that come at once, in order.
 pub(super) trait Train {
     /// Some of them that arrive at once.
     type Piece;
 
-    /// How many there are.
+    /// Number of packets.
     fn packets(&self) -> usize;
 
     /// Bytes of one of them, with its headers.
     fn bytes(&self, packet: usize) -> u64;
 
-    /// Some of them.
+    /// A part of them.
     fn cut(&self, packets: Range<usize>) -> Self::Piece;
 }
 
-/// One direction, whatever its packets are.
+/// One direction, for any type of packet.
 #[derive(Debug)]
 pub(super) struct Way<P> {
     link: EmulatedLink,
     random: Random,
-    /// When the link will have sent all that waits before it: the next packet follows then.
+    /// The moment when the link will have sent all waiting packets: the next packet follows then.
     free_ns: u64,
     on_its_way: VecDeque<Due<P>>,
     used: WayUse,
 }
 
-/// What is given together.
+/// Packets that are given together.
 #[derive(Debug)]
 struct Due<P> {
-    /// When the last of its packets is due.
+    /// The moment when the last of its packets is due.
     due_ns: u64,
     packets: u64,
     bytes: u64,
-    /// How long others wait for the last, all together.
+    /// Sum of the times that the other packets wait for the last.
     waits_ns: u64,
     piece: P,
 }
 
 impl<P> Way<P> {
-    /// An empty one. Which packets are lost follows from the seed.
+    /// An empty direction. The seed determines the lost packets.
     pub(super) fn new(link: EmulatedLink, seed: u64) -> Way<P> {
         Way { link, random: Random(seed), free_ns: 0, on_its_way: VecDeque::new(), used: WayUse::default() }
     }
 
-    /// Packets have come, and were taken so much later at most, nanoseconds. Each is dropped where as many wait as may, or lost by
-    /// chance, and the others are cut where one is missing.
+    /// Adds packets that came, and were taken at most this much later, nanoseconds. A packet is dropped if the queue is full, or
+    /// lost by chance; the others are split where one is missing.
     pub(super) fn offer<T: Train<Piece = P>>(&mut self, now_ns: u64, late_ns: u64, train: &T) {
         let mut from = 0;
         let mut dues: Vec<u64> = Vec::new();
@@ -77,7 +76,7 @@ impl<P> Way<P> {
         self.used.late_ns += late_ns * train.packets() as u64;
     }
 
-    /// When a packet of so many bytes arrives that has come now; `None` if it never does.
+    /// The moment when a packet of this many bytes arrives that came now; `None` if it never arrives.
     fn due_ns(&mut self, now_ns: u64, bytes: u64) -> Option<u64> {
         let begins_ns = self.free_ns.max(now_ns);
         let waits_ns = begins_ns - now_ns;
@@ -86,7 +85,7 @@ impl<P> Way<P> {
             return None;
         }
         self.free_ns = begins_ns + self.link.passing_ns(bytes);
-        // What is lost on a link has used it.
+        // A lost packet has used the link.
         if self.random.next_millionth() < self.link.loss.0 {
             self.used.lost += 1;
             return None;
@@ -94,7 +93,7 @@ impl<P> Way<P> {
         Some(self.free_ns + self.link.delay_ns / 2)
     }
 
-    /// Puts those packets on their way that begin there and are due then.
+    /// Schedules packets from this position for this moment.
     fn send<T: Train<Piece = P>>(&mut self, train: &T, from: usize, dues: &[u64]) {
         let Some(&due_ns) = dues.last() else { return };
         let packets = from..from + dues.len();
@@ -104,7 +103,7 @@ impl<P> Way<P> {
         self.on_its_way.push_back(Due { due_ns, packets: dues.len() as u64, bytes, waits_ns, piece });
     }
 
-    /// When the next packets arrive.
+    /// The moment when the next packets arrive.
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.on_its_way.front().map(|next| next.due_ns)
     }
@@ -121,13 +120,13 @@ impl<P> Way<P> {
         Some(piece)
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     pub(super) fn used(&self) -> WayUse {
         self.used
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): as good as a loss of packets needs, and the same for one seed everywhere.
+/// SplitMix64 (Steele, Lea and Flood, 2014): good enough for packet loss, and the same for one seed on every machine.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -139,7 +138,7 @@ impl Random {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        // The upper half, scaled: no number is likelier than another by more than one in four thousand.
+        // The upper half, scaled: the probabilities differ by at most one in four thousand.
         ((u128::from(mixed) * 1_000_000) >> 64) as u32
     }
 }
@@ -155,7 +154,7 @@ mod tests {
         EmulatedLink { delay_ns, loss: LinkLoss(loss), rate: LinkRate(bits) }
     }
 
-    /// Packets by their numbers and sizes, which come at once.
+    /// Packets by number and size that come at once.
     struct Numbered(Vec<(u64, u64)>);
 
     impl Train for Numbered {
@@ -178,7 +177,7 @@ mod tests {
         Numbered(numbers.map(|number| (number, 1500)).collect())
     }
 
-    /// All that arrives, with the moments at which it was due.
+    /// All packets that arrive, with the moments at which they were due.
     fn arrivals(way: &mut Way<Vec<u64>>) -> Vec<(u64, Vec<u64>)> {
         std::iter::from_fn(|| {
             let due_ns = way.next_ns()?;
@@ -188,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn packets_keep_their_order_their_distance_and_their_delay() {
-        // A packet takes 12 µs to pass at 1 Gbit/s, and half of 20 ms to arrive.
+    fn packets_keep_order_distance_and_delay() {
+        // A packet needs 12 µs at 1 Gbit/s, and half of 20 ms to arrive.
         let mut way = Way::new(link(20_000_000, 0, 1_000_000_000), 1);
         for number in 0..3 {
             way.offer(1000, 0, &train(number..number + 1));
@@ -204,15 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn a_train_takes_as_long_as_its_packets_and_arrives_in_pieces_of_a_tenth_of_a_millisecond() {
+    fn a_train_arrives_in_parts_at_the_rate() {
         let mut way = Way::new(link(0, 0, 1_000_000_000), 1);
         way.offer(0, 0, &train(0..20));
         let pieces = [(108_000, (0..9).collect()), (216_000, (9..18).collect()), (240_000, vec![18, 19])];
         assert_eq!(arrivals(&mut way), pieces);
-        // The first waits 96 µs for the last of its piece, and so on.
+        // The first packet waits 96 µs for the last of its part, and so on.
         let of_nine_ns: u64 = (0..9).map(|number| number * 12_000).sum();
         assert_eq!((way.used().passed, way.used().late_ns), (20, 2 * of_nine_ns + 12_000));
-        // Where a packet takes longer, each arrives alone.
+        // If a packet takes longer, each arrives alone.
         let mut slow = Way::new(link(0, 0, 100_000_000), 1);
         slow.offer(0, 0, &train(0..3));
         assert_eq!(arrivals(&mut slow), [(120_000, vec![0]), (240_000, vec![1]), (360_000, vec![2])]);
@@ -232,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_what_comes_and_takes_again_what_comes_later() {
+    fn a_full_queue_drops_and_recovers() {
         let short = link(0, 0, 1_000_000_000);
         let mut way = Way::new(short, 1);
         let fits = short.queue_bytes() / 1500;
         way.offer(0, 0, &train(0..2 * fits));
-        // One more than waits is on the link itself.
+        // One packet more than those that wait is on the link itself.
         assert_eq!(way.used().queue_drops, fits - 1);
         let all_passed_ns = short.passing_ns(short.queue_bytes());
         way.offer(all_passed_ns, 0, &train(1 << 20..(1 << 20) + 1));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_lost_as_were_to_be_and_the_same_ones_by_one_seed() {
+    fn losses_follow_the_share_and_the_seed() {
         let survivors = |loss, seed| {
             let mut way = Way::new(link(1_000_000, loss, 10_000_000_000), seed);
             for first in (0..100_000).step_by(10) {
@@ -258,14 +257,14 @@ mod tests {
         };
         assert_eq!(survivors(0, 7).len(), 100_000);
         let lost = 100_000 - survivors(10_000, 7).len();
-        // A thousand, give or take five standard deviations.
+        // A thousand, within five standard deviations.
         assert!((843..=1157).contains(&lost), "{lost}");
         assert_eq!(survivors(10_000, 7), survivors(10_000, 7));
         assert_ne!(survivors(10_000, 7), survivors(10_000, 8));
     }
 
     proptest! {
-        /// Whatever comes: nothing is invented, overtaken, or sent before its delay or faster than the rate.
+        /// No packet is invented, overtaken, or sent before its delay or faster than the rate.
         #[test]
         fn nothing_is_invented_overtaken_early_or_too_fast(
             seed in any::<u64>(),
@@ -298,7 +297,7 @@ mod tests {
                 let passing_ns: u64 = numbers.iter().map(|number| asked.passing_ns(came[*number as usize].1)).sum();
                 prop_assert!(*due_ns >= came[numbers[0] as usize].0 + passing_ns + asked.delay_ns / 2);
                 prop_assert!(*due_ns >= before_ns + passing_ns);
-                // The first of them waits no longer than this for the last.
+                // The first packet waits at most this long for the last.
                 let first_ns = passing_ns - asked.passing_ns(came[numbers[0] as usize].1);
                 prop_assert!(first_ns <= TOGETHER_NS);
                 before_ns = *due_ns;

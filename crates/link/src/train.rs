@@ -1,15 +1,15 @@
-//! What a device sends at once: one packet, or a train of TCP segments that the kernel leaves to the device to cut, as it does with
-//! a network card (TSO). To a link it is so many packets; what of it arrives together is given as a train again, as a card
-//! does that puts segments together (GRO): a system call for each packet would be all that a CPU can do at 1 Gbit/s.
+//! A message of a device: one packet, or a train of TCP segments that the kernel leaves to the device to cut, as for a network
+//! card (TSO). The link counts it as packets. Segments that arrive together are given as a train again, as by a card that merges
+//! them (GRO): one system call for each packet would fill a CPU at 1 Gbit/s.
 
 use std::io;
 use std::ops::Range;
 
 use bytegauge_sys::tun::{Offload, PREFIX};
 
-use super::way::Train;
+use crate::way::Train;
 
-/// Where things stand in a header of IPv4 (RFC 791) and, behind it, of TCP (RFC 9293).
+/// Offsets in a header of IPv4 (RFC 791) and of TCP (RFC 9293) after it.
 const IP_LENGTH: usize = 2;
 const IP_ID: usize = 4;
 const IP_CHECKSUM: usize = 10;
@@ -24,32 +24,32 @@ const TCP: u16 = 6;
 /// Flags that only the last segment of a train has, FIN and PSH.
 const OF_THE_LAST: u8 = 0x09;
 
-/// The flag that only the first one has, CWR (RFC 3168).
+/// Flag that only the first segment has, CWR (RFC 3168).
 const OF_THE_FIRST: u8 = 0x80;
 
-/// What was taken from a device at once, with what is said of it before it.
+/// A message of a device, with the prefix that describes it.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     message: &'a [u8],
-    /// Of a train: bytes of the header of IP, of both headers, and of what each packet but the last carries.
+    /// For a train: bytes of the IP header, of both headers, and of the payload of each packet but the last.
     cut: Option<(usize, usize, usize)>,
 }
 
 impl Taken<'_> {
-    /// What a device gave.
+    /// A message from a device.
     ///
     /// # Errors
-    /// For what is neither one packet nor a train of TCP over IPv4: a device is told that nothing else is cut for it.
+    /// For a message that is neither one packet nor a train of TCP over IPv4: the device accepts no other train.
     pub(super) fn of(message: &[u8]) -> io::Result<Taken<'_>> {
         let odd = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-        let packet = message.get(PREFIX..).ok_or_else(|| odd("a packet without what is said of it"))?;
+        let packet = message.get(PREFIX..).ok_or_else(|| odd("a packet without its prefix"))?;
         let cut = match Offload::of(message).segment_bytes() {
             None => None,
             Some(segment) => {
                 let ip = usize::from(packet.first().ok_or_else(|| odd("an empty train"))? & 0x0f) * 4;
                 let tcp = usize::from(packet.get(ip + 12).ok_or_else(|| odd("a train without a header"))? >> 4) * 4;
                 if segment == 0 || ip < 20 || tcp < 20 || packet.len() < ip + tcp {
-                    return Err(odd("a train with a header that is none"));
+                    return Err(odd("a train with an invalid header"));
                 }
                 Some((ip, ip + tcp, segment))
             }
@@ -101,7 +101,7 @@ impl Train for Taken<'_> {
         if end < payload.len() {
             tcp[TCP_FLAGS] &= !OF_THE_LAST;
         }
-        // Of the addresses, the protocol and the length alone: the rest is left to the device, like the cutting.
+        // The sum of the addresses, the protocol and the length only: the device adds the rest.
         let pseudo = [&before[IP_ADDRESSES], &TCP.to_be_bytes(), &tcp_bytes.to_be_bytes()].concat();
         put(tcp, TCP_CHECKSUM, sum(&pseudo));
         piece
@@ -128,7 +128,7 @@ fn sum(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// A train of 250 bytes in segments of 100, as a kernel gives it.
+    /// A train of 250 bytes in segments of 100, as from a kernel.
     fn train(flags: u8) -> Vec<u8> {
         let mut ip = vec![0x45, 0, 0, 0, 0xff, 0xff, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
         put(&mut ip, IP_LENGTH, 52 + 250);
@@ -148,7 +148,7 @@ mod tests {
         let (ip, tcp) = (&piece[PREFIX..PREFIX + 20], &piece[PREFIX + 20..]);
         assert_eq!(u16::from_be_bytes([ip[2], ip[3]]) as usize, ip.len() + tcp.len());
         assert_eq!(u16::from_be_bytes([ip[4], ip[5]]), id);
-        // Of a header with a true checksum the sum is all ones.
+        // A header with a correct checksum has a sum of all ones.
         assert_eq!(sum(ip), 0xffff);
         assert_eq!(tcp[4..8], sequence.to_be_bytes());
         assert_eq!(tcp[TCP_FLAGS], flags);
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn a_train_is_so_many_packets_and_is_cut_between_them() {
+    fn a_train_is_cut_between_its_packets() {
         let message = train(0x99);
         let taken = Taken::of(&message).unwrap();
         assert_eq!((taken.packets(), [0, 1, 2].map(|at| taken.bytes(at))), (3, [152, 152, 102]));
         assert_eq!(taken.cut(0..3), message);
-        // Sequence numbers and numbers of packets go round.
+        // Sequence numbers and packet numbers wrap around.
         check(0..1, None, 0xffff, 0xffff_ffce, 0x90, 0..100);
         check(0..2, Some(100), 0xffff, 0xffff_ffce, 0x90, 0..200);
         check(1..3, Some(100), 0, 50, 0x19, 100..250);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_train_is_one_packet_and_what_is_neither_is_refused() {
+    fn a_malformed_message_is_refused() {
         let mut message = train(0x10);
         let one_packet = Offload::of(&message).of_piece(52, None);
         message[..PREFIX].copy_from_slice(one_packet.bytes());

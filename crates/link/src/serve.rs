@@ -1,8 +1,8 @@
-//! The process that is the link: it makes two networks, each with a device of its own, and carries packets from one device to the
+//! The process of the link: it makes two networks, each with a device of its own, and carries packets from one device to the
 //! other.
 //!
-//! One thread for both directions: what passes is as many packets as one thread can carry, and a second one would take a CPU
-//! from the ends. It sleeps until a packet comes or is due, and never spins.
+//! One thread serves both directions, so the link carries as many packets as one thread can. A second thread would take a CPU
+//! from the ends. The thread sleeps until a packet arrives or is due, and never spins.
 
 use std::fs::File;
 use std::io::{self, BufRead, StdinLock, Write};
@@ -19,55 +19,55 @@ use bytegauge_sys::timer::wake_precisely;
 use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable};
 use serde::{Deserialize, Serialize};
 
-use super::train::Taken;
-use super::way::Way;
-use super::{FAR, NEAR};
+use crate::train::Taken;
+use crate::way::Way;
+use crate::{FAR, NEAR};
 
-/// Packets or trains that are taken from one device before the other one has its turn.
+/// Packets or trains that are taken from one device before the other one is served.
 const TURN: usize = 64;
 
-/// Packets that a device holds until they are taken: as many as a window of 32 MiB has, which is what kernels let one grow to by
-/// themselves. So the queue that drops is the link's own, also where this process gets no CPU for a moment.
+/// Packets that a device holds until they are taken: those of a window of 32 MiB, the largest that kernels choose by
+/// themselves. So only the queue of the link drops packets, even if this process gets no CPU for a moment.
 const DEVICE_PACKETS: u32 = 32_768;
 
-/// Settings of both networks. What the kernel remembers of one connection (its slow start threshold, its round trip) would begin
-/// the next one to the same address, which is another trial's over another link.
+/// Settings of both networks. Otherwise the kernel begins a connection with the slow start threshold and round trip of the last
+/// one to the same address, which belongs to another trial over another link.
 const SETTINGS: [(&str, &str); 1] = [("ipv4/tcp_no_metrics_save", "1")];
 
-/// What the process is told.
+/// A command to the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Ask {
-    /// Be such a link from now on, and forget what was on its way. Which packets are lost follows from the seed.
+pub(super) enum LinkCommand {
+    /// Become this link and discard packets on their way. The seed determines the lost packets.
     Be(EmulatedLink, u64),
-    /// Say what was done since.
+    /// Report the counts since then.
     Tell,
 }
 
-/// What it answers.
+/// An answer of the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Said {
-    /// Its first word: the descriptors by which it holds the near and the far network.
+pub(super) enum LinkReply {
+    /// The first answer: the descriptors of the near and the far network.
     Made(i32, i32),
-    /// Its first and only word: why there is no link.
+    /// The only answer: the reason why there is no link.
     Missing(String),
-    /// It is as it was told to be.
+    /// The link was changed.
     Is,
-    /// What it did.
+    /// The counts.
     Did(LinkUse),
 }
 
-/// A link until nobody asks any more. Asked on standard input, it answers on standard output, in lines of JSON.
+/// Serves a link until standard input ends. Commands arrive there and answers go to standard output, as lines of JSON.
 ///
 /// # Errors
 /// When a device or its own input breaks.
 pub fn serve_stdio() -> io::Result<()> {
     let (near, far) = match networks() {
         Ok(made) => made,
-        Err(missing) => return say(&Said::Missing(missing)),
+        Err(missing) => return send(&LinkReply::Missing(missing)),
     };
-    say(&Said::Made(near.network.as_raw_fd(), far.network.as_raw_fd()))?;
+    send(&LinkReply::Made(near.network.as_raw_fd(), far.network.as_raw_fd()))?;
     let _ = wake_precisely();
     let mut input = io::stdin().lock();
     let mut line = String::new();
@@ -86,29 +86,29 @@ pub fn serve_stdio() -> io::Result<()> {
             return Ok(());
         }
         match serde_json::from_str(&line)? {
-            Ask::Be(link, seed) => {
+            LinkCommand::Be(link, seed) => {
                 devices.empty();
                 carried = Some(Carried::new(link, seed, devices.missed()?));
-                say(&Said::Is)?;
+                send(&LinkReply::Is)?;
             }
-            Ask::Tell => {
+            LinkCommand::Tell => {
                 let used = carried.as_ref().map(|carried| carried.used(&mut devices)).transpose()?;
-                say(&Said::Did(used.unwrap_or_default()))?;
+                send(&LinkReply::Did(used.unwrap_or_default()))?;
             }
         }
     }
 }
 
-/// A device, and the network that it is in.
+/// A device and its network.
 struct Network {
     device: Tun,
     network: File,
 }
 
-/// Makes both networks, or says what the system does not allow.
+/// Makes both networks, or returns the reason why the system forbids it.
 fn networks() -> Result<(Network, Network), String> {
     let refused = |error: io::Error| {
-        // Of a user who may have no more of them: the words of that number speak of a disk.
+        // The user has as many as allowed; the text of this error number is about a disk.
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "this user may have none".to_owned(),
             _ => error.to_string(),
@@ -119,7 +119,7 @@ fn networks() -> Result<(Network, Network), String> {
              container --security-opt seccomp=unconfined), or measure a real link (--host)"
         )
     };
-    // Now, while it may have privileges.
+    // Now, while the process may have privileges.
     let _ = process::run_with_priority();
     namespace::leave_for_own_network().map_err(refused)?;
     let near = network("near0", NEAR, FAR)?;
@@ -143,7 +143,7 @@ fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Netw
     Ok(Network { device, network })
 }
 
-fn say(word: &Said) -> io::Result<()> {
+fn send(word: &LinkReply) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{}", serde_json::to_string(word)?)?;
     output.flush()
@@ -156,7 +156,7 @@ struct Devices {
 }
 
 impl Devices {
-    /// Throws away what waits to be taken: it belongs to connections of before.
+    /// Discards waiting packets: they belong to earlier connections.
     fn empty(&self) {
         let mut packet = vec![0; TAKEN_MAX];
         for device in [&self.near, &self.far] {
@@ -164,17 +164,17 @@ impl Devices {
         }
     }
 
-    /// Packets that the kernel dropped before the near device, and before the far one, since they are there.
+    /// Packets that the kernel dropped at the near and at the far device since these were made.
     fn missed(&mut self) -> io::Result<[u64; 2]> {
         Ok([self.near.dropped()?, self.far.dropped()?])
     }
 }
 
-/// What is carried by one setting.
+/// The traffic of one setting.
 struct Carried {
     there: Lane,
     back: Lane,
-    /// What the kernel had dropped before.
+    /// Packets that the kernel had dropped before.
     missed: [u64; 2],
     /// CPU time that this process had used before, nanoseconds.
     cpu_ns: u64,
@@ -186,13 +186,13 @@ impl Carried {
         Carried { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
     }
 
-    /// Carries packets until there is something to be read. `false` if a signal came between.
+    /// Carries packets until a command arrives. `false` after a signal.
     fn carry_until_asked(&mut self, devices: &Devices, input: &StdinLock<'_>) -> io::Result<bool> {
         let fds = [devices.near.as_fd(), devices.far.as_fd(), input.as_fd()];
         loop {
             let next_ns = [self.there.way.next_ns(), self.back.way.next_ns()].into_iter().flatten().min();
             let wait_ns = next_ns.map(|ns| ns.saturating_sub(monotonic_ns()));
-            // Looked at first, to know that nothing waits when it goes to sleep.
+            // First, to know that nothing waits before it sleeps.
             let looked = readable(fds, Some(0)).and_then(|now| match now {
                 [false, false, false] if wait_ns != Some(0) => Ok((readable(fds, wait_ns)?, true)),
                 some => Ok((some, false)),
@@ -204,12 +204,12 @@ impl Carried {
             };
             let now_ns = monotonic_ns();
             for (lane, is_filled) in [(&mut self.there, near), (&mut self.back, far)] {
-                // What came to a sleeper has woken it.
+                // Packets that arrived during the sleep ended it.
                 if has_slept || !is_filled {
                     lane.empty_ns = now_ns;
                 }
             }
-            // What is due goes first: taking what has come must not make it later.
+            // Due packets first: taking new packets must not delay them.
             self.there.deliver(&devices.far);
             self.back.deliver(&devices.near);
             if near {
@@ -235,10 +235,10 @@ impl Carried {
     }
 }
 
-/// One direction, and the device that its packets come from.
+/// One direction and the device of its packets.
 struct Lane {
     way: Way<Vec<u8>>,
-    /// When nothing waited in that device: what is taken now has come since, and waited no longer.
+    /// The last moment when nothing waited in that device. A packet taken now arrived after it.
     empty_ns: u64,
     taken: Vec<u8>,
 }
@@ -248,7 +248,7 @@ impl Lane {
         Lane { way: Way::new(link, seed), empty_ns: monotonic_ns(), taken: vec![0; TAKEN_MAX] }
     }
 
-    /// Takes what a device sends.
+    /// Takes packets from a device.
     fn accept(&mut self, device: &Tun) -> io::Result<()> {
         for _ in 0..TURN {
             match device.take(&mut self.taken) {
@@ -266,7 +266,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Gives a device what has arrived. Whatever its network says to a packet, as to one that is no longer expected: it has arrived.
+    /// Gives arrived packets to a device. A packet counts as arrived even if its network refuses it, for example one of a closed
+    /// connection.
     fn deliver(&mut self, device: &Tun) {
         for _ in 0..TURN {
             let Some(piece) = self.way.arrived(monotonic_ns()) else { break };
