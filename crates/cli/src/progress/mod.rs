@@ -23,6 +23,9 @@ use standing::{Leader, Standing};
 /// A terminal shows at most four states a second: each takes time between two trials.
 const DRAW_PAUSE: Duration = Duration::from_millis(250);
 
+/// Columns for the names of a test and its option, and the spaces around them, before intervals are left out.
+const NAMES_MIN: usize = 24;
+
 /// A log gets a line in this time.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
 
@@ -173,19 +176,26 @@ fn in_place() -> bool {
 fn screen(standing: &Standing, columns: usize, rows: usize) -> Vec<String> {
     // A line that fills its row makes some terminals begin another one.
     let columns = columns.saturating_sub(1);
-    let leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
+    let mut leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
     let test_width = leaders.iter().map(|leader| leader.test.width()).max().unwrap_or(0);
     let option_width = leaders.iter().map(|leader| leader.option.width()).max().unwrap_or(0);
-    let rate_width = leaders.iter().map(|leader| leader.rate.width()).max().unwrap_or(0);
+    let rate_width = |leaders: &[Leader]| {
+        let widths = leaders.iter().map(|leader| leader.rate.width() + leader.interval.width());
+        widths.max().unwrap_or(0)
+    };
     let mark = print::in_locale("…".into());
-    // The numbers matter most: names give way to them.
+    // Names give way to numbers, but intervals to what is left of names.
+    if rate_width(&leaders) + NAMES_MIN > columns {
+        leaders.iter_mut().for_each(|leader| leader.interval.clear());
+    }
+    let rate_width = rate_width(&leaders);
     let left = columns.saturating_sub(rate_width + 6);
     let option_width = option_width.min((left / 2).max(left.saturating_sub(test_width)));
     let test_width = test_width.min(left.saturating_sub(option_width));
     let lines = leaders.iter().map(|leader| {
         let (test, option) = (cut(&leader.test, test_width, &mark), cut(&leader.option, option_width, &mark));
         let (after_test, after_option) = (test_width - test.width() + 2, option_width - option.width() + 2);
-        format!("  {test}{:after_test$}{option}{:after_option$}{}", "", "", leader.rate)
+        format!("  {test}{:after_test$}{option}{:after_option$}{}{}", "", "", leader.rate, leader.interval)
     });
     let progress = print::in_locale(standing.progress(columns));
     std::iter::once(progress).chain(lines).map(|line| cut(&line, columns, &mark)).collect()
@@ -194,14 +204,19 @@ fn screen(standing: &Standing, columns: usize, rows: usize) -> Vec<String> {
 /// The same in one line, for a log: every test has its leader.
 fn log_line(standing: &Standing) -> String {
     let leaders = standing.leaders(usize::MAX).into_iter().map(escaped);
-    let leaders = leaders.map(|Leader { test, option, rate }| format!("; {test}: {option} {rate}"));
+    let leaders = leaders.map(|Leader { test, option, rate, interval }| format!("; {test}: {option} {rate}{interval}"));
     standing.progress(usize::MAX) + &leaders.collect::<String>()
 }
 
 /// Names may come from another host, and the locale may be ASCII.
 fn escaped(leader: Leader) -> Leader {
     let shown = |text: String| escape::line(&print::in_locale(text)).into_owned();
-    Leader { test: shown(leader.test), option: shown(leader.option), rate: shown(leader.rate) }
+    Leader {
+        test: shown(leader.test),
+        option: shown(leader.option),
+        rate: shown(leader.rate),
+        interval: shown(leader.interval),
+    }
 }
 
 /// A note in one line. Notes may hold words of another host.

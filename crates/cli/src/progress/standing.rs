@@ -192,7 +192,7 @@ impl Standing {
         let rate = measure.text(median);
         let interval = estimate.lower.zip(estimate.upper).map(|ends| interval(measure, ends, &rate));
         let option = self.names.options.get(id).cloned().unwrap_or_else(|| id.to_string());
-        Some(Leader { test: test.to_owned(), option, rate: rate + &interval.unwrap_or_default() })
+        Some(Leader { test: test.to_owned(), option, rate, interval: interval.unwrap_or_default() })
     }
 }
 
@@ -203,8 +203,10 @@ pub struct Leader {
     pub test: String,
     /// The option.
     pub option: String,
-    /// Its median rate, with the 95 % interval once there is one: `2.96 GiB/s (2.81–3.1)`.
+    /// Its median rate: `2.96 GiB/s`.
     pub rate: String,
+    /// The 95 % interval of the median, once there is one: ` (2.81–3.1)`.
+    pub interval: String,
 }
 
 /// ` (2.81–3.1)`, without the unit of the median's text where it is the same.
@@ -313,10 +315,11 @@ mod tests {
         let tests = [("g1", "Read from TCP"), ("g2", "Read from a pipe")];
         standing.begin(Stage::Confirm, 9, names(&tests, &[("c1", "4K"), ("c2", "64K"), ("c3", "4K")]));
         let cells = [("c1", "g1"), ("c2", "g1"), ("c3", "g2")].map(|(id, group)| cell(id, group, &[]));
-        let leader = |test: &str, option: &str, rate: &str| Leader {
+        let leader = |test: &str, option: &str, rate: &str, interval: &str| Leader {
             test: test.into(),
             option: option.into(),
             rate: rate.into(),
+            interval: interval.into(),
         };
         assert_eq!(standing.leaders(9), []);
         standing.add(&cells[2], &trial(&cells[2], 1.5));
@@ -324,12 +327,14 @@ mod tests {
             standing.add(&cells[0], &trial(&cells[0], 1.0));
             standing.add(&cells[1], &trial(&cells[1], 2.0 + f64::from(at) / 10.0));
         }
-        let (tcp, pipe) =
-            (leader("Read from TCP", "64K", "2.35 GiB/s (2–2.7)"), leader("Read from a pipe", "4K", "1.5 GiB/s"));
+        let (tcp, pipe) = (
+            leader("Read from TCP", "64K", "2.35 GiB/s", " (2–2.7)"),
+            leader("Read from a pipe", "4K", "1.5 GiB/s", ""),
+        );
         assert_eq!(standing.leaders(9), [tcp, pipe]);
         // Fewer rows than tests: the test that was visited last.
         standing.add(&cells[2], &trial(&cells[2], 1.5));
-        assert_eq!(standing.leaders(1), [leader("Read from a pipe", "4K", "1.5 GiB/s")]);
+        assert_eq!(standing.leaders(1), [leader("Read from a pipe", "4K", "1.5 GiB/s", "")]);
         // Another stage compares anew.
         standing.begin(Stage::Audit, 3, names(&tests, &[]));
         assert_eq!(standing.leaders(9), []);
