@@ -49,6 +49,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         },
         // First, because the build decides whether to use liburing.
         Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
+        // The tests of interoperation skip themselves without it.
+        Step { name: "iperf3", repeat: "apt-get install iperf3".into(), work: Box::new(iperf3) },
         cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
         Step {
             name: "rules",
@@ -104,6 +106,14 @@ fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, 
 /// Installs liburing. Without it the ring over liburing is not built, and its tests are skipped.
 fn liburing() -> Result<Done> {
     match setup::library("liburing", "liburing-dev") {
+        Ok(()) => Ok(Done::Passed),
+        Err(reason) => Ok(Done::Skipped(reason)),
+    }
+}
+
+/// Installs iperf3, the peer of the tests of interoperation, which skip themselves without it.
+fn iperf3() -> Result<Done> {
+    match setup::package("iperf3", "iperf3") {
         Ok(()) => Ok(Done::Passed),
         Err(reason) => Ok(Done::Skipped(reason)),
     }

@@ -18,6 +18,7 @@ mod far;
 mod flamegraph;
 mod history;
 mod interrupt;
+mod iperf3_server;
 mod leftovers;
 mod live;
 mod look;

@@ -12,7 +12,7 @@ use bytegauge_traffic::serve::{Role, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit::{DONE, Failure};
-use crate::{args, interrupt, terminal};
+use crate::{args, interrupt, iperf3_server, terminal};
 
 /// What a place of datagrams begins with.
 const UDP: &str = "udp:";
@@ -45,12 +45,13 @@ pub fn command() -> Command {
         .arg(valued("request", "SIZE", "Bytes of a request, with --response").requires("response"))
         .arg(valued("response", "SIZE", "Bytes of the reply to each --request").requires("request"));
     Command::new("serve")
-        .about("Serve external clients: echo, sink or source")
+        .about("Serve external clients: echo, sink, source or iperf3")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(echo)
         .subcommand(role("sink", "Read and discard"))
         .subcommand(role("source", "Write as fast as possible"))
+        .subcommand(iperf3_server::command())
 }
 
 fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -60,8 +61,11 @@ fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Failure::usage("serve needs a role: give echo, sink or source"));
+        return Err(Failure::usage("serve needs a role: give echo, sink, source or iperf3"));
     };
+    if name == "iperf3" {
+        return iperf3_server::run(matches);
+    }
     let role = role(name, matches)?;
     let engine: Engine = needed(matches, "engine")?;
     if engine == Engine::Null {
@@ -79,6 +83,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(place) => datagram_place(matches, role, place)?,
         None => needed(matches, "listen")?,
     };
+    if place.is_iperf3() {
+        return Err(Failure::usage(format!(
+            "--listen: {place} is for clients: use bytegauge serve iperf3 --listen HOST:PORT"
+        )));
+    }
     let stop = interrupt::stop_on_signals()?;
     let server = match datagrams {
         Some(_) => Server::echo_datagrams(threads, &place),
@@ -110,7 +119,9 @@ fn datagram_place(matches: &ArgMatches, role: Role, place: &str) -> Result<Place
     }
     let place = place.parse::<Place>().map_err(|error| Failure::usage(format!("--listen: {error}")))?;
     match place {
-        Place::Path(_) => Err(Failure::usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000")),
+        Place::Path(_) | Place::Iperf3(_) => {
+            Err(Failure::usage("--listen: udp: needs HOST:PORT, such as udp:127.0.0.1:7000"))
+        }
         place => Ok(place),
     }
 }

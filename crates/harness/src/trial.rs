@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndReports, EndRole, Engine, MachineUse, Outcome, RelayChoice, Side, Workload};
+use bytegauge_model::{
+    EndReport, EndReports, EndRole, Engine, Iperf3Report, MachineUse, Outcome, RelayChoice, Side, Workload,
+};
 use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
@@ -63,7 +65,7 @@ impl Measured {
             Some(end) => match (&end.call, end.ring) {
                 (Some(call), _) => (end.bytes, call.window_ns),
                 (None, Some(_)) => (0, end.window_ns),
-                (None, None) => (end.bytes, end.window_ns),
+                (None, None) => (delivered(end), end.window_ns),
             },
         }
     }
@@ -75,6 +77,12 @@ impl Measured {
         let alone = || [EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.end(role));
         client.or_else(|| alone().map(|end| end.calls)).unwrap_or(0)
     }
+}
+
+/// Bytes in the window; of datagrams to an iperf3 server its share that arrived, by the server's count over the whole test.
+fn delivered(end: &EndReport) -> u64 {
+    let share = end.iperf3.as_ref().map_or(1.0, Iperf3Report::delivered_share);
+    if share < 1.0 { (end.bytes as f64 * share) as u64 } else { end.bytes }
 }
 
 /// Carries one trial. `None` if `stop` was set in the middle of a long one.

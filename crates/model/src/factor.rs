@@ -643,8 +643,8 @@ const BEFORE_OPTIONS: &[Factor] = &[
         kind: Kind::Name(place_or_auto),
         defaults: both("auto"),
         heading: "server at",
-        summary: "External server: HOST:PORT or unix:/path",
-        details: "it echoes calls or returns --response bytes; it reads streams",
+        summary: "External server: HOST:PORT, unix:/path or iperf3://HOST",
+        details: "it echoes calls or returns --response bytes; it reads streams; an iperf3 server reads, or with --role reader writes (docs/iperf3.md)",
         fits: SOCKETS,
     },
     // A choice: the author of a relay decides how it copies.

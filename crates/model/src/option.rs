@@ -218,7 +218,7 @@ with_options! { options {} {} }
 fn rcvbuf_sites(spec: &Spec) -> Sites {
     match spec.rcvbuf_on() {
         // No other socket is ours.
-        _ if spec.connect().is_some() => (&[Setter::Client], When::Early),
+        _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
         _ => (&[Setter::Sink, Setter::Server], When::Early),

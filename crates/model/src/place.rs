@@ -1,4 +1,4 @@
-//! Where a server listens, or is found: an address and port, a name and port, or the path of a Unix socket.
+//! Where a server listens, or is found: an address and port, a name and port, the path of a Unix socket, or an iperf3 server.
 //!
 //! Never resolves a name: that asks the network, and is done once, before a session begins.
 
@@ -12,8 +12,15 @@ use crate::catalog::{NameError, Transport};
 /// What a path begins with.
 const UNIX: &str = "unix:";
 
+/// The start of an iperf3 server's place.
+const IPERF3: &str = "iperf3://";
+
+/// The port at which an iperf3 server listens unless its user chose another (iperf3(1)).
+const IPERF3_PORT: u16 = 5201;
+
 /// What a place looks like.
-const EXPECTED: &str = "a place: use HOST:PORT such as 127.0.0.1:7000, or unix:/path";
+const EXPECTED: &str =
+    "a place: use HOST:PORT such as 127.0.0.1:7000, unix:/path, or iperf3://HOST for an iperf3 server";
 
 /// A place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +36,8 @@ pub enum Place {
     },
     /// A Unix socket.
     Path(PathBuf),
+    /// An iperf3 server at one of the first two: a test with it begins with iperf3's control protocol.
+    Iperf3(Box<Place>),
 }
 
 impl Place {
@@ -39,6 +48,7 @@ impl Place {
             Place::Ip(_) => Some(Transport::Tcp),
             Place::Named { .. } => None,
             Place::Path(_) => Some(Transport::Unix),
+            Place::Iperf3(at) => at.transport(),
         }
     }
 
@@ -49,7 +59,27 @@ impl Place {
             Place::Ip(_) => Some(Transport::Udp),
             Place::Named { .. } => None,
             Place::Path(_) => Some(Transport::UnixDatagram),
+            Place::Iperf3(at) => at.datagram_transport(),
         }
+    }
+
+    /// Whether an iperf3 server listens there.
+    pub fn is_iperf3(&self) -> bool {
+        matches!(self, Place::Iperf3(_))
+    }
+
+    /// The place of an iperf3 server: HOST or HOST:PORT.
+    fn of_iperf3(text: &str) -> Option<Place> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Place::Ip(SocketAddr::new(address, IPERF3_PORT)));
+        }
+        let place = text.parse().or_else(|_| format!("{text}:{IPERF3_PORT}").parse()).ok()?;
+        let is_host = match &place {
+            Place::Ip(_) => !text.is_empty() && !text.starts_with(':'),
+            Place::Named { host, .. } => !host.is_empty(),
+            Place::Path(_) | Place::Iperf3(_) => false,
+        };
+        is_host.then_some(place)
     }
 }
 
@@ -59,6 +89,9 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Place, NameError> {
         let malformed = || NameError::Malformed(text.into(), EXPECTED);
+        if let Some(host) = text.strip_prefix(IPERF3) {
+            return Place::of_iperf3(host).map(|at| Place::Iperf3(Box::new(at))).ok_or_else(malformed);
+        }
         if let Some(path) = text.strip_prefix(UNIX) {
             return if path.is_empty() { Err(malformed()) } else { Ok(Place::Path(path.into())) };
         }
@@ -82,6 +115,7 @@ impl fmt::Display for Place {
             Place::Ip(address) => write!(f, "{address}"),
             Place::Named { host, port } => write!(f, "{host}:{port}"),
             Place::Path(path) => write!(f, "{UNIX}{}", path.display()),
+            Place::Iperf3(at) => write!(f, "{IPERF3}{at}"),
         }
     }
 }
@@ -101,6 +135,12 @@ mod tests {
         check("[::1]:80", "[::1]:80", Some(Transport::Tcp6));
         check("localhost:80", "localhost:80", None);
         check("unix:/tmp/x", "unix:/tmp/x", Some(Transport::Unix));
+        check("iperf3://10.0.0.1", "iperf3://10.0.0.1:5201", Some(Transport::Tcp));
+        check("iperf3://10.0.0.1:80", "iperf3://10.0.0.1:80", Some(Transport::Tcp));
+        check("iperf3://::1", "iperf3://[::1]:5201", Some(Transport::Tcp6));
+        check("iperf3://[::1]", "iperf3://[::1]:5201", Some(Transport::Tcp6));
+        check("iperf3://far.example", "iperf3://far.example:5201", None);
+        check("iperf3://far.example:80", "iperf3://far.example:80", None);
         let by_datagrams = |text: &str| text.parse::<Place>().unwrap().datagram_transport();
         let found = ["127.0.0.1:7", "[::1]:7", "localhost:7", "unix:/x"].map(by_datagrams);
         assert_eq!(found, [Some(Transport::Udp), Some(Transport::Udp6), None, Some(Transport::UnixDatagram)]);
@@ -108,8 +148,9 @@ mod tests {
 
     #[test]
     fn what_names_no_place_is_refused() {
-        for bad in ["", "7000", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80", "unix:", "a:b:c", "1.2.3.4:-1"]
-        {
+        let bad = ["", "7000", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80", "unix:", "a:b:c", "1.2.3.4:-1"];
+        let bad_iperf3 = ["iperf3://", "iperf3://:5201", "iperf3://a:b:c", "iperf3://unix:/x", "iperf3://iperf3://a"];
+        for bad in bad.into_iter().chain(bad_iperf3) {
             let error = bad.parse::<Place>().unwrap_err().to_string();
             assert!(error.contains("is not a place: use HOST:PORT"), "{bad}: {error}");
         }

@@ -404,6 +404,18 @@ impl Spec {
         is_network && is_here && self.connect().is_none()
     }
 
+    /// Whether an iperf3 server is the other end.
+    pub fn is_with_iperf3(&self) -> bool {
+        self.connect().is_some_and(Place::is_iperf3)
+    }
+
+    /// Whether an iperf3 server writes and the end here reads: the program that is asked about reads. Datagrams have no role, but a
+    /// direction.
+    pub fn iperf3_writes(&self) -> bool {
+        let reads = self.role() == Some(ProgramRole::Reader) || self.direction() == Some(Direction::From);
+        reads && self.is_with_iperf3()
+    }
+
     /// Whether bytes go both ways at once.
     pub fn goes_both_ways(&self) -> bool {
         self.direction() == Some(Direction::Both)
@@ -489,6 +501,7 @@ mod tests {
         "p99=2ms",
         "127.0.0.1:7",
         "unix:/x",
+        "iperf3://127.0.0.1",
         "0.1%",
         "10Mbit",
         "bbr",

@@ -13,6 +13,7 @@ use crate::datagram::{DatagramReport, UdpUse};
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::ends::EndReports;
+use crate::iperf3::Iperf3Report;
 use crate::level::Level;
 use crate::relay::RelayReport;
 use crate::relay_program::RelayProgramReport;
@@ -338,6 +339,9 @@ pub struct EndReport {
     /// What became of a program of the user's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskReport>,
+    /// The results of the iperf3 server that was the other end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iperf3: Option<Iperf3Report>,
 }
 
 impl EndReport {

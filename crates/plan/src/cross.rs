@@ -89,7 +89,7 @@ fn axes(
     let levels = |factor: &'static Factor| match factor.name {
         "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
         "profile" if sets_by_hand(part) => vec![Level::Absent],
-        name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, name) => {
+        name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, part, name) => {
             vec![Level::Absent]
         }
         name if [relay::is_left_out, far::is_left_out, emulated::is_left_out].iter().any(|is| is(part, name)) => {

@@ -4,6 +4,7 @@
 
 use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
+use crate::iperf3;
 use crate::relay;
 use crate::spec::{Part, PlanError};
 
@@ -17,7 +18,7 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     }
     OF_FAR_HOSTS.contains(&name)
         && !part.levels.contains_key("host")
-        && !(name == "direction" && all_go_both_ways(part))
+        && !(name == "direction" && (all_go_both_ways(part) || iperf3::server_writes(part)))
 }
 
 fn goes_both_ways(level: &Level) -> bool {
@@ -60,10 +61,10 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
             );
         }
     }
-    if places.iter().any(|place| matches!(place, Place::Path(_))) {
+    if places.iter().any(|place| matches!(place, Place::Path(_) | Place::Iperf3(_))) {
         return refused(
             if hosts.is_empty() { "relay_host" } else { "host" },
-            "a Unix socket is on this host: give HOST:PORT of an agent, or leave it out",
+            "a Unix socket is on this host, and an iperf3 server is no agent: give HOST:PORT of an agent, or leave it out",
         );
     }
     for (name, why) in [

@@ -6,12 +6,16 @@
 use bytegauge_model::option::{self, OptionRow, Setter};
 use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
 
+use crate::iperf3;
 use crate::plan::Plan;
 use crate::relay;
 use crate::spec::{Part, PlanError};
 
 /// Whether a factor says something to a server that only ours hears: options of its sockets among them.
-pub(crate) fn is_of_our_server(workload: Workload, name: &str) -> bool {
+pub(crate) fn is_of_our_server(workload: Workload, part: &Part, name: &str) -> bool {
+    if iperf3::server_writes(part) {
+        return iperf3::is_of_the_writer(name);
+    }
     let near = match workload {
         Workload::Stream => Setter::Source,
         Workload::Call => Setter::Client,
@@ -38,14 +42,15 @@ pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Resul
     if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
         return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
     }
-    if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, name)) {
-        return refused(name, of_the_server(name));
+    iperf3::settle(part, workload)?;
+    if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, part, name)) {
+        return refused(name, if iperf3::server_writes(part) { iperf3::OF_THE_WRITER } else { of_the_server(name) });
     }
     relay::refuse_foreign(workload, part)?;
     settle_transport(part)?;
     settle_placement(part)?;
     if workload == Workload::Stream {
-        if by_datagrams(part) {
+        if by_datagrams(part) && !iperf3::is_meant(part) {
             let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
                        `bytegauge call --connect`, or measure both ends here";
             return refused("transport", why);
@@ -76,6 +81,9 @@ pub(crate) fn note(plan: &mut Plan) {
         Workload::Call | Workload::Ring | Workload::Check => "",
     };
     let notes = places.iter().map(|place| {
+        if place.is_iperf3() {
+            return iperf3::note(place);
+        }
         format!(
             "the server at {place} is not ours and is measured from outside: its CPU time, its socket options, its \
              queues and where it runs cannot be seen, so nothing is said of them{counted}"
@@ -145,7 +153,7 @@ fn of_the_server(name: &str) -> &'static str {
     }
 }
 
-fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
+pub(crate) fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
     Err(PlanError::OfForeign { flag: name.replace('_', "-"), why })
 }
 

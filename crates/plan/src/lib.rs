@@ -15,6 +15,7 @@ mod far;
 pub mod file;
 mod foreign;
 mod index;
+mod iperf3;
 mod meaning;
 mod missing;
 pub mod order;

@@ -56,7 +56,7 @@ impl PlanSpec {
             // Of a server that is not ours nothing is asked; where it is says the rest (`foreign::settled`).
             let is_elsewhere = foreign::is_foreign(part)
                 && (matches!(factor.name, "transport" | "placement")
-                    || foreign::is_of_our_server(workload, factor.name));
+                    || foreign::is_of_our_server(workload, part, factor.name));
             if by_hand || is_elsewhere || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
                 continue;
             }

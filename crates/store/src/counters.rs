@@ -25,6 +25,7 @@ macro_rules! counters {
                 relay: _,
                 relay_program: _,
                 task: _,
+                iperf3: _,
             } = *end;
             [$($name),+]
         }

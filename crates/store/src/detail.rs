@@ -4,8 +4,8 @@
 //! thousand trials, so this matters. Interval series are never in here.
 
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, RelayProgramReport, RelayReport,
-    RingReport, TaskReport, TcpReport,
+    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, Iperf3Report,
+    RelayProgramReport, RelayReport, RingReport, TaskReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub(crate) struct EndDetail {
     relay_program: Option<RelayProgramReport>,
     /// The result of a program.
     task: Option<TaskReport>,
+    /// The results of an iperf3 server.
+    iperf3: Option<Iperf3Report>,
     /// The only flow, whose counters are the end's.
     only: Option<KernelDetail>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -72,7 +74,7 @@ impl EndDetail {
 
     /// Everything except the flows.
     fn without_flows(end: &EndReport) -> EndDetail {
-        let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = end;
+        let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
@@ -82,6 +84,7 @@ impl EndDetail {
             relay: *relay,
             relay_program: relay_program.clone(),
             task: task.clone(),
+            iperf3: iperf3.clone(),
             only: None,
             flows: Vec::new(),
         }
@@ -94,7 +97,7 @@ impl EndDetail {
 
     /// Rebuilds the end from its counters and this.
     pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
-        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, .. } = self;
+        let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = self;
         let mut end = EndReport {
             queued_ns,
             call,
@@ -104,6 +107,7 @@ impl EndDetail {
             relay,
             relay_program,
             task,
+            iperf3,
             ..counters::end(numbers, self.flows)
         };
         if let Some(kernel) = self.only {

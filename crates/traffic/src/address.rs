@@ -24,6 +24,8 @@ pub enum Address {
     Ports(Vec<SocketAddr>),
     /// Named pipes, one a flow.
     Fifos(Vec<PathBuf>),
+    /// An iperf3 server: a test begins with a control connection to it.
+    Iperf3(SocketAddr),
     /// Nobody writes: the sink reads a device, a file, or nothing at all.
     Alone,
 }
@@ -37,6 +39,10 @@ impl Address {
         match place {
             Place::Ip(address) => Ok(Address::Ip(*address)),
             Place::Path(path) => Ok(Address::Path(path.clone())),
+            Place::Iperf3(at) => match **at {
+                Place::Ip(address) => Ok(Address::Iperf3(address)),
+                _ => Err(Fault::Impossible(format!("{place} was never looked up"))),
+            },
             Place::Named { .. } => Err(Fault::Impossible(format!("{place} was never looked up"))),
         }
     }

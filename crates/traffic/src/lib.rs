@@ -16,6 +16,7 @@ pub mod engine;
 pub mod far;
 pub mod fault;
 pub mod flow;
+pub mod iperf3;
 pub mod keeper;
 pub mod leash;
 pub mod leftovers;

@@ -6,6 +6,7 @@ use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::iperf3::words::COOKIE_LEN;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 
@@ -26,9 +27,13 @@ impl Setup {
         self.far.map(|_| SocketAddr::new(self.host.any_port(self.transport()).ip(), 0))
     }
 
-    /// Bytes of a connection that are none of the workload's.
-    pub(crate) fn shown_len(&self) -> u64 {
-        self.far.map_or(0, |_| SHOWN as u64)
+    /// Bytes at the start of a connection that are not the workload's.
+    pub fn shown_len(&self) -> u64 {
+        match self.far {
+            Some(_) => SHOWN as u64,
+            None if self.is_with_iperf3() => COOKIE_LEN as u64,
+            None => 0,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use bytegauge_model::{Place, Transport};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::fault::Fault;
+use crate::iperf3;
 use crate::transport::connect_in_time;
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
@@ -19,6 +20,9 @@ const BACKLOG: i32 = 4096;
 /// # Errors
 /// [`Fault::Missing`] if nothing is called so.
 pub fn resolved(place: &Place) -> Result<Place, Fault> {
+    if let Place::Iperf3(at) = place {
+        return Ok(Place::Iperf3(Box::new(resolved(at)?)));
+    }
     let Place::Named { host, port } = place else { return Ok(place.clone()) };
     let found = (host.as_str(), *port).to_socket_addrs().map(|mut found| found.next());
     let unknown = |why: String| Fault::Missing(format!("{host} cannot be resolved ({why}): give its IP address"));
@@ -35,6 +39,12 @@ pub fn resolved(place: &Place) -> Result<Place, Fault> {
 /// # Errors
 /// [`Fault::Missing`] with the place if nobody does, or nobody answers in a few seconds.
 pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
+    if let Place::Iperf3(at) = place {
+        return match **at {
+            Place::Ip(server) => iperf3::reach(server),
+            _ => Err(Fault::Impossible(format!("{place} was never looked up"))),
+        };
+    }
     if transport.is_udp() {
         return Ok(());
     }
@@ -84,7 +94,7 @@ pub(crate) fn sock_addr(place: &Place) -> io::Result<SockAddr> {
     match place {
         Place::Ip(address) => Ok(SockAddr::from(*address)),
         Place::Path(path) => SockAddr::unix(path),
-        Place::Named { .. } => Err(io::ErrorKind::InvalidInput.into()),
+        Place::Named { .. } | Place::Iperf3(_) => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 

@@ -8,6 +8,7 @@ use bytegauge_model::{
 };
 
 use crate::address::Address;
+use crate::datagram::number::Layout;
 use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
@@ -86,6 +87,21 @@ impl Setup {
     /// Whether the server is not ours. The harness's own loop of a stream connects to nobody.
     pub fn is_external(&self) -> bool {
         self.spec.connect().is_some() && (self.workload() == Workload::Call || self.engine() != Engine::Null)
+    }
+
+    /// Whether an iperf3 server is the other end.
+    pub fn is_with_iperf3(&self) -> bool {
+        self.spec.is_with_iperf3() && self.is_external()
+    }
+
+    /// Whether an iperf3 server writes and the end here reads.
+    pub fn iperf3_writes(&self) -> bool {
+        self.spec.iperf3_writes() && self.is_external()
+    }
+
+    /// Where the numbers of datagrams are.
+    pub(crate) fn layout(&self) -> Layout {
+        if self.is_with_iperf3() { Layout::Iperf3 } else { Layout::Plain }
     }
 
     /// The emulated link between the ends, where there is one.

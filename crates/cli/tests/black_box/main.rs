@@ -36,6 +36,8 @@ mod flamegraph;
 mod history;
 mod hostile_text;
 mod interrupt;
+mod iperf3;
+mod iperf3_server;
 mod kill;
 mod knee;
 mod looks;

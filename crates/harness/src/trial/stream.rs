@@ -21,7 +21,11 @@ pub(super) fn script(setup: &Setup) -> Script {
             Script { others: source(), both: setup.goes_both_ways(), ..Script::alone(EndRole::Sink) }
         }
         None => Script::alone(EndRole::Sink),
-        there => Script { first: None, elsewhere: there, others: source(), ..Script::alone(EndRole::Source) },
+        there => {
+            let role = if setup.iperf3_writes() { EndRole::Sink } else { EndRole::Source };
+            let others = vec![(role, setup.clone())];
+            Script { first: None, elsewhere: there, others, ..Script::alone(role) }
+        }
     }
 }
 
@@ -75,7 +79,7 @@ fn one_way(setup: &Setup, sent: &EndReport, received: &EndReport, back: bool) ->
 
 /// The outcome of a trial in which no end had trouble of its own.
 pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
-    let wrong = match setup.is_external() {
+    let wrong = match setup.is_external() && !setup.iperf3_writes() {
         true => written(setup, answers.report(EndRole::Source)),
         false => moved(setup, answers),
     };
@@ -89,7 +93,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(received) = received else { return failed("the sink reported nothing".into()) };
     if setup.transport().is_datagram() {
-        if let Some(reason) = datagram::broken(setup, sent, received) {
+        if let Some(reason) = datagram::broken(setup, sent, received).filter(|_| !setup.iperf3_writes()) {
             return failed(reason);
         }
     } else if let (Some(sent), Some(relay)) = (sent, relay) {
@@ -143,7 +147,9 @@ fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     }
     for (index, flow) in sent.flows.iter().enumerate() {
         let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);
-        if let Some(acknowledged) = acknowledged.filter(|bytes| *bytes > flow.total_bytes + NO_PAYLOAD) {
+        if let Some(acknowledged) =
+            acknowledged.filter(|bytes| *bytes > flow.total_bytes + setup.shown_len() + NO_PAYLOAD)
+        {
             return failed(format!(
                 "flow {index}: {} bytes were written and TCP_INFO says that {acknowledged} were acknowledged: what was \
                  counted is not what moved",

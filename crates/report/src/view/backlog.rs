@@ -23,7 +23,7 @@ fn listens_here(levels: &Spec) -> bool {
     match levels.connect() {
         None => true,
         Some(Place::Ip(address)) => address.ip().is_loopback(),
-        Some(Place::Named { .. } | Place::Path(_)) => false,
+        Some(Place::Named { .. } | Place::Path(_) | Place::Iperf3(_)) => false,
     }
 }
 

@@ -7,6 +7,37 @@
 /// Bytes of a whole number.
 pub const NUMBER_LEN: usize = 8;
 
+/// Where the number is in a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// The product's own: the number alone, from 0.
+    #[default]
+    Plain,
+    /// iperf3's with counters of eight bytes: seconds, microseconds and the number from 1, the highest byte first.
+    Iperf3,
+}
+
+/// Bytes at the front of a datagram of iperf3.
+const IPERF3_LEN: usize = 16;
+
+/// Writes the front of a datagram of iperf3, sent at `now_ns`. A datagram that is shorter stays as it is.
+#[inline]
+pub fn write_iperf3(datagram: &mut [u8], number: u64, now_ns: u64) {
+    let Some(front) = datagram.first_chunk_mut::<IPERF3_LEN>() else { return };
+    let (seconds, us) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000 / 1000);
+    front[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
+    front[4..8].copy_from_slice(&(us as u32).to_be_bytes());
+    front[8..].copy_from_slice(&(number + 1).to_be_bytes());
+}
+
+/// Reads the number of a datagram of iperf3. `None`: the datagram is shorter, or is no data.
+#[inline]
+pub fn read_iperf3(datagram: &[u8]) -> Option<u64> {
+    let front: &[u8; IPERF3_LEN] = datagram.first_chunk()?;
+    let [.., a, b, c, d, e, f, g, h] = *front;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h]).checked_sub(1)
+}
+
 /// Writes a number over the front of a datagram.
 #[inline]
 pub fn write(datagram: &mut [u8], number: u64) {
@@ -54,6 +85,14 @@ mod tests {
             let mut datagram = vec![7; len];
             write(&mut datagram, number);
             prop_assert_eq!(read(&datagram, number.wrapping_add_signed(apart)), Some(number));
+        }
+
+        #[test]
+        fn iperf3_numbers_survive_the_way(len in 16usize..40, number in 0u64..u64::MAX, now_ns: u64) {
+            let mut datagram = vec![7; len];
+            write_iperf3(&mut datagram, number, now_ns);
+            prop_assert_eq!(read_iperf3(&datagram), Some(number));
+            prop_assert_eq!(read_iperf3(&datagram[..15]), None);
         }
 
         #[test]

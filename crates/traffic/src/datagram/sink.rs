@@ -9,7 +9,7 @@ use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
 
 use crate::datagram::ledger::Ledger;
-use crate::datagram::number::{self, NUMBER_LEN};
+use crate::datagram::number::{self, Layout, NUMBER_LEN};
 use crate::datagram::source::{Moved, Run, batch};
 use crate::engine::Stop;
 use crate::fault::Fault;
@@ -54,6 +54,7 @@ pub(super) struct Desk<E> {
     pub(super) cut_bytes: u64,
     pub(super) bytes: u64,
     verified_bytes: u64,
+    layout: Layout,
     /// The window is over: what comes is counted and checked but costs no work.
     is_late: bool,
 }
@@ -77,6 +78,7 @@ impl<E: Effort> Desk<E> {
             cut_bytes: 0,
             bytes: 0,
             verified_bytes: 0,
+            layout: setup.layout(),
             is_late: false,
         }
     }
@@ -150,7 +152,11 @@ impl<E: Effort> Desk<E> {
         let mut goes = Goes::On;
         for datagram in bytes.chunks_mut(segment) {
             let expected = first.wrapping_add(count);
-            let number = number::read(datagram, expected).unwrap_or(expected);
+            let number = match self.layout {
+                Layout::Plain => number::read(datagram, expected),
+                Layout::Iperf3 => number::read_iperf3(datagram),
+            };
+            let number = number.unwrap_or(expected);
             if number != expected {
                 self.ledger.enter(first, count);
                 (first, count) = (number, 0);

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{Engine, Fill, UringKind};
 use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX};
 use bytegauge_sys::socket;
 
 use crate::datagram::handshake::is_gone;
-use crate::datagram::number;
+use crate::datagram::number::{self, Layout};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::leash::Leash;
@@ -57,14 +58,20 @@ pub(super) struct Packer {
     put_off: Option<u64>,
     /// Whether nothing but numbers is written.
     writes_numbers_alone: bool,
+    layout: Layout,
+    /// The time of the last packing, where the layout has one.
+    now_ns: u64,
 }
 
 impl Packer {
     pub(super) fn new(setup: &Setup, flow: usize) -> Packer {
         let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
         let (fill, plant) = (setup.writer_work(), setup.planted().filter(planted));
+        let layout = setup.layout();
         Packer {
-            writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none(),
+            writes_numbers_alone: fill == Fill::None && !setup.verify && plant.is_none() && layout == Layout::Plain,
+            layout,
+            now_ns: 0,
             size: setup.write_size().unwrap_or(1).max(1),
             next: 0,
             sent: 0,
@@ -96,6 +103,9 @@ impl Packer {
                 self.next += 1;
             }
             return self.next;
+        }
+        if self.layout == Layout::Iperf3 {
+            self.now_ns = monotonic_ns();
         }
         for datagram in bytes.chunks_mut(self.size) {
             let number = match Plant::enabled(self.plant) {
@@ -133,7 +143,10 @@ impl Packer {
         if let Some(pattern) = &self.verify {
             pattern.fill(number * self.size as u64, datagram);
         }
-        number::write(datagram, number);
+        match self.layout {
+            Layout::Plain => number::write(datagram, number),
+            Layout::Iperf3 => number::write_iperf3(datagram, number, self.now_ns),
+        }
         if let Some(Plant::Corrupt { offset }) = Plant::enabled(self.plant)
             && let Some(byte) =
                 offset.checked_sub(number * self.size as u64).and_then(|at| datagram.get_mut(at as usize))
@@ -366,7 +379,20 @@ mod tests {
 
     fn packer(plant: Option<Plant>) -> Packer {
         let (fill, writes_numbers_alone) = (Fill::None, plant.is_none());
-        Packer { size: 8, next: 0, sent: 0, fill, turn: 0, verify: None, plant, put_off: None, writes_numbers_alone }
+        let (layout, now_ns, put_off) = (Layout::Plain, 0, None);
+        Packer {
+            size: 8,
+            next: 0,
+            sent: 0,
+            fill,
+            turn: 0,
+            verify: None,
+            plant,
+            put_off,
+            writes_numbers_alone,
+            layout,
+            now_ns,
+        }
     }
 
     fn check(plant: Option<Plant>, expected: (u64, u64, u64)) {

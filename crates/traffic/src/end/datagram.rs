@@ -29,15 +29,17 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
     };
     let Some(began_ns) = begun else { return Ok(Part::default()) };
     let mut source = prepared?;
-    let is_heard = source.await_reader(run);
-    let mut meter = meter(setup, setup.flows_of_all_ways(), true, (began_ns, &flags));
+    // The control connection has the begin and the end of a test with an iperf3 server.
+    let agrees = !setup.is_with_iperf3();
+    let is_heard = !agrees || source.await_reader(run);
+    let mut meter = meter(setup, setup.flows_of_all_ways(), agrees, (began_ns, &flags));
     let stopped = match is_heard {
         true => source.run(run, setup.pace(), &mut meter),
         // What nobody is known to read is sent to nobody, and least of all to another host.
         false => Ok(Stop::Aborted),
     };
     meter.close_early();
-    if !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
+    if agrees && !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
         // A sink that hears it does not wait in vain for what cannot be sent.
         source.part(run);
     }
@@ -64,14 +66,17 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     };
     let Some(began_ns) = begun else { return Ok(Part::default()) };
     let mut sink = prepared?;
-    sink.begin(run);
+    let agrees = !setup.is_with_iperf3();
+    if agrees {
+        sink.begin(run);
+    }
     let mut meter = meter(setup, setup.flows_of_all_ways(), false, (began_ns, &flags));
     let stopped = sink.run(run, &mut meter);
     meter.close_early();
     let fault = match stopped {
         Ok(Stop::Time) => {
             post.closed();
-            sink.drain(run).err()
+            if agrees { sink.drain(run).err() } else { None }
         }
         Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
         Ok(Stop::Ended(End::Eof)) => {

@@ -26,6 +26,7 @@ use crate::end::{datagram, foreign};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
+use crate::iperf3;
 use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::Meter;
@@ -51,6 +52,8 @@ pub(super) struct StreamEnd {
     /// By flow, and where bytes go both ways by flow once more, for who does the other thing with it; absent where nothing
     /// moves, or taken by a thread.
     fds: Vec<Option<OwnedFd>>,
+    /// The test that this is for an iperf3 server.
+    iperf3: Option<iperf3::Session>,
     /// Held until `Go`: a pipe keeps its name until the source, too, has opened it.
     _listening: Option<Box<dyn Listening>>,
 }
@@ -72,7 +75,13 @@ impl StreamEnd {
         let joins = setup.has_two_ends() || setup.is_external();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
         let mut listening = None;
+        let mut iperf3 = None;
         let fds = match (role.side(), address) {
+            (_, Some(Address::Iperf3(server))) => {
+                let (session, fds) = iperf3::Session::open(*server, setup)?;
+                iperf3 = Some(session);
+                fds
+            }
             (Side::Sink, _) => {
                 let listener = listening.insert(joint.listen(setup)?);
                 if !peer.reply(Reply::Listening(listener.address())) {
@@ -107,7 +116,7 @@ impl StreamEnd {
             let twice = twice.collect::<io::Result<Vec<_>>>().map_err(Fault::io("duplicating a connection"))?;
             fds.extend(twice);
         }
-        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, _listening: listening }))
+        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, _listening: listening }))
     }
 
     /// Threads that do the same.
@@ -170,8 +179,11 @@ impl Duty for StreamEnd {
     }
 
     fn report(self, left: Left<Part>) -> Ended {
-        let (mut report, fault) = summed(left);
+        let (mut report, mut fault) = summed(left);
         overcount(&mut report, self.setup.planted(), self.role.side());
+        if let (Some(session), None) = (self.iperf3, &fault) {
+            fault = session.finish(&mut report).err();
+        }
         Ended { report, fault, ..Ended::default() }
     }
 }
@@ -298,7 +310,8 @@ impl StreamHand {
                 foreign::await_acknowledged(&setup, fd, abort);
             }
             rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
-            if let (Side::Source, Some(fd), true) = (side, fd, setup.transport().is_socket()) {
+            let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();
+            if let (Side::Source, Some(fd), true) = (side, fd, ends_by_itself) {
                 // The sink drains each flow until it hears that nothing more comes: it must hear that while others still
                 // send what they hold, and while we still hold the socket.
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);

@@ -5,6 +5,7 @@
 
 mod datagram;
 mod flow;
+pub mod iperf3;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

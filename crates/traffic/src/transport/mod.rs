@@ -26,7 +26,7 @@ use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
-pub(crate) use crate::transport::tcp::bind_to;
+pub(crate) use crate::transport::tcp::{bind_to, connected};
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);

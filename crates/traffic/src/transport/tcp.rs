@@ -46,16 +46,22 @@ impl Joint for Tcp {
         };
         (0..setup.joined())
             .map(|flow| {
-                let socket = stream(address)?;
-                set_options(&socket, Moment::Own, Side::Source, setup)?;
-                bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
-                connect_in_time(&socket, &(*address).into(), setup.is_external())
-                    .map_err(Fault::io(format!("connecting to {address}")))?;
+                let socket = connected(address, setup, Side::Source)?;
                 show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
                 Ok(socket.into())
             })
             .collect()
     }
+}
+
+/// One connection of the side that connects, with its options.
+pub(crate) fn connected(address: &SocketAddr, setup: &Setup, side: Side) -> Result<Socket, Fault> {
+    let socket = stream(address)?;
+    set_options(&socket, Moment::Own, side, setup)?;
+    bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
+    connect_in_time(&socket, &(*address).into(), setup.is_external())
+        .map_err(Fault::io(format!("connecting to {address}")))?;
+    Ok(socket)
 }
 
 impl Listening for Listener {

@@ -242,6 +242,7 @@ fn end() -> impl Strategy<Value = EndReport> {
             relay: differs.then(|| RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() }),
             relay_program: differs.then(|| RelayProgramReport { processes: first.calls, ..Default::default() }),
             task: differs.then(|| TaskReport { left_behind: first.calls, ..Default::default() }),
+            iperf3: differs.then(|| Iperf3Report { bytes: first.calls, lost: Some(3), ..Default::default() }),
         }
     })
 }

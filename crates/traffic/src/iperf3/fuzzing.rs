@@ -1,0 +1,62 @@
+//! Entry point of the fuzzer (`fuzz/`): a peer that sends any bytes on the control connection.
+
+use super::client::{self, ControlClient};
+use super::server::{self, ControlServer};
+use super::words::{Cookie, RESULTS_MAX, TestParameters, TestResults};
+
+/// Bytes of the answers to a peer that sends any bytes.
+const ANSWERS_MAX: usize = 4096;
+
+/// Steps a client and a server over the input, the first byte of which cuts it into pieces.
+///
+/// # Panics
+/// If a side answers with more than the protocol has, or asks for more room than a message may take.
+pub fn control(input: &[u8]) {
+    let Some((piece, bytes)) = input.split_first() else { return };
+    let (mut client, mut server) =
+        (ControlClient::new(&Cookie::of_random([0; 36]), TestParameters::default()), ControlServer::new());
+    for piece in bytes.chunks(usize::from(*piece).max(1)) {
+        client.received(piece);
+        while let Ok(Some(event)) = client.next_event() {
+            match event {
+                client::ClientEvent::Running => client.end(),
+                client::ClientEvent::ResultsWanted => {
+                    client.results(&TestResults::default()).expect("numbers have a text");
+                }
+                client::ClientEvent::OpenStreams | client::ClientEvent::Results(_) => {}
+            }
+        }
+        server.received(piece);
+        while let Ok(Some(event)) = server.next_event() {
+            match event {
+                server::ServerEvent::Parameters(parameters) => match parameters.check() {
+                    Ok(()) => server.accept(),
+                    Err(refusal) => server.fail(refusal.code()),
+                },
+                server::ServerEvent::Ended => server.exchange(),
+                server::ServerEvent::Results(_) => {
+                    server.results(&TestResults::default()).expect("numbers have a text");
+                }
+                server::ServerEvent::Done => {}
+            }
+            server.start();
+        }
+        assert!(client.room() <= RESULTS_MAX + 4 && server.room() <= RESULTS_MAX + 4);
+    }
+    assert!(client.take_output().len() <= ANSWERS_MAX && server.take_output().len() <= ANSWERS_MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn kept_inputs_pass_the_fuzz_target() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/iperf3");
+        let mut inputs = 0;
+        for file in std::fs::read_dir(folder).unwrap() {
+            let input = std::fs::read(file.unwrap().path()).unwrap();
+            (0..=input.len()).for_each(|end| super::control(&input[..end]));
+            inputs += 1;
+        }
+        assert!(inputs > 0);
+    }
+}

@@ -1,0 +1,24 @@
+//! iperf3's control protocol: a client that uses any iperf3 server as its peer, and a server for any iperf3 client.
+//!
+//! [`words`] has the messages, [`client`] and [`server`] the two sides as state machines. These three open no socket and
+//! read no clock; tests and the fuzzer step them. All facts come from traces of iperf 3.12 and from its public manual.
+//!
+//! A test has one control connection over TCP. It begins with a cookie of the client. The server then sends states of
+//! one byte; parameters and results are JSON texts, each after its length in four bytes. The client opens the data
+//! connections to the same port. A TCP connection of data begins with the cookie; a UDP socket exchanges a greeting.
+
+pub mod client;
+mod data;
+pub mod fuzzing;
+pub mod server;
+mod session;
+pub mod words;
+
+pub(crate) use session::Session;
+pub use session::reach;
+
+/// The port at which an iperf3 server listens by default.
+pub const PORT: u16 = 5201;
+
+/// The largest number of data connections that iperf3 opens in one direction of a test.
+pub const STREAMS_MAX: usize = 128;

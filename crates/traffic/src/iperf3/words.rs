@@ -1,0 +1,494 @@
+//! Messages of iperf3's control connection: the cookie, states of one byte, and JSON texts after their length.
+//!
+//! Never allocates more than a message may have: a length is compared with its limit before any room is made.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// Bytes of a cookie: 36 characters and a zero.
+pub const COOKIE_LEN: usize = 37;
+
+/// The largest JSON text of parameters, bytes. iperf3 sends a few hundred.
+pub const PARAMETERS_MAX: usize = 64 << 10;
+
+/// The largest JSON text of results, bytes. A stream takes about 200, the server's own output on request some KiB.
+pub const RESULTS_MAX: usize = 1 << 20;
+
+/// Why a message is none of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// A state of the protocol arrived where it has no meaning, or a byte that is no state.
+    #[error(
+        "state {found} arrived while {doing}: the peer is no iperf3 of versions 3.1 to 3.21, or the connection is damaged"
+    )]
+    UnexpectedState {
+        /// The byte, as a signed number.
+        found: i8,
+        /// The step at which it arrived.
+        doing: &'static str,
+    },
+    /// A JSON text is longer than its limit.
+    #[error("a text of {length} bytes was announced, the limit is {limit}: the peer is no iperf3")]
+    TooLong {
+        /// The announced length, bytes.
+        length: usize,
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// A JSON text cannot be read.
+    #[error("its {what} cannot be read ({why}): the peer is no iperf3 of versions 3.1 to 3.21")]
+    Unreadable {
+        /// TestParameters or results.
+        what: &'static str,
+        /// The parser's reason.
+        why: String,
+    },
+    /// A cookie is not 36 printable characters and a zero.
+    #[error("the connection does not begin with a cookie of iperf3: the client is another program")]
+    NoCookie,
+    /// The server runs a test of another client.
+    #[error(
+        "the iperf3 server is busy: it serves one client at a time. Try again later, or start a second server with: iperf3 -s -p PORT"
+    )]
+    Busy,
+    /// The server ended the test because of an error of its own.
+    #[error("the iperf3 server ended the test: {} (error {code}, errno {errno})", meaning(*code))]
+    ServerError {
+        /// iperf3's number of the error.
+        code: i32,
+        /// The kernel's number of the error, or 0.
+        errno: i32,
+    },
+    /// The server was stopped.
+    #[error("the iperf3 server was stopped during the test: start it again with: iperf3 -s")]
+    ServerStopped,
+    /// The client ended the test before its end.
+    #[error("the client ended the test early")]
+    ClientStopped,
+}
+
+/// Numbers of errors that a server sends to its client, with the next step for the client's user. Observed with iperf 3.12.
+const ERRORS: &[(i32, &str)] = &[
+    (TOO_LONG, "the test is longer than it allows. Use a shorter --trial-time"),
+    (TOO_MANY_STREAMS, "it allows fewer connections. Use fewer --flows"),
+    (BLOCK_SIZE, "it allows no blocks of this size. Use another --write-size"),
+    (
+        RATE_LIMIT,
+        "its limit for the total rate was exceeded (--server-bitrate-limit). Use a lower --rate, or start it without",
+    ),
+    (134, "it does not have the congestion control"),
+    (
+        142,
+        "it asks for a user name and a password, which are not supported here. Start it without --rsa-private-key-path",
+    ),
+    (IDLE, "it received no data for too long"),
+];
+
+/// The test is too long.
+pub const TOO_LONG: i32 = 5;
+/// Too many data connections.
+pub const TOO_MANY_STREAMS: i32 = 6;
+/// A block is too small or too large.
+pub const BLOCK_SIZE: i32 = 7;
+/// An option is not supported.
+pub const UNSUPPORTED: i32 = 13;
+/// The rate exceeds the server's limit.
+pub const RATE_LIMIT: i32 = 27;
+/// No data arrived for too long.
+pub const IDLE: i32 = 144;
+
+fn meaning(code: i32) -> &'static str {
+    let known = ERRORS.iter().find(|(known, _)| *known == code);
+    known.map_or("its own output has the reason", |(_, meaning)| meaning)
+}
+
+/// A state of the control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlState {
+    /// Server: all data connections are open.
+    TestStart,
+    /// Server: data flows from now on.
+    TestRunning,
+    /// Client: the test is over.
+    TestEnd,
+    /// Server: the client sends its parameters next.
+    ParamExchange,
+    /// Server: the client opens the data connections next.
+    CreateStreams,
+    /// Server: it was stopped.
+    ServerTerminate,
+    /// Client: it was stopped.
+    ClientTerminate,
+    /// Server: both exchange their results next, the client first.
+    ExchangeResults,
+    /// Server: it has the results, and shows them.
+    DisplayResults,
+    /// Client: it needs nothing more.
+    IperfDone,
+    /// Server: it serves another client.
+    AccessDenied,
+    /// Server: two numbers follow, of four bytes each.
+    ServerError,
+}
+
+/// The states with their bytes.
+const STATES: &[(ControlState, i8)] = &[
+    (ControlState::TestStart, 1),
+    (ControlState::TestRunning, 2),
+    (ControlState::TestEnd, 4),
+    (ControlState::ParamExchange, 9),
+    (ControlState::CreateStreams, 10),
+    (ControlState::ServerTerminate, 11),
+    (ControlState::ClientTerminate, 12),
+    (ControlState::ExchangeResults, 13),
+    (ControlState::DisplayResults, 14),
+    (ControlState::IperfDone, 16),
+    (ControlState::AccessDenied, -1),
+    (ControlState::ServerError, -2),
+];
+
+impl ControlState {
+    /// The byte of the state.
+    pub fn byte(self) -> u8 {
+        STATES.iter().find(|(state, _)| *state == self).map_or(0, |(_, byte)| byte.cast_unsigned())
+    }
+
+    /// The state of a byte. `None`: there is no such state.
+    pub fn of(byte: u8) -> Option<ControlState> {
+        STATES.iter().find(|(_, known)| *known == byte.cast_signed()).map(|(state, _)| *state)
+    }
+}
+
+/// The name of a test: each of its connections begins with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie([u8; COOKIE_LEN]);
+
+impl Cookie {
+    /// A cookie of random bytes, written with the letters and digits that iperf3 uses.
+    pub fn of_random(random: [u8; COOKIE_LEN - 1]) -> Cookie {
+        const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+        let mut cookie = [0; COOKIE_LEN];
+        for (to, from) in cookie.iter_mut().zip(random) {
+            *to = LETTERS[usize::from(from) % LETTERS.len()];
+        }
+        Cookie(cookie)
+    }
+
+    /// The cookie at the start of a connection.
+    ///
+    /// # Errors
+    /// [`ProtocolError::NoCookie`] unless it is printable text with a zero at its end.
+    pub fn parse(bytes: [u8; COOKIE_LEN]) -> Result<Cookie, ProtocolError> {
+        let (last, text) = bytes.split_last().ok_or(ProtocolError::NoCookie)?;
+        let is_cookie = *last == 0 && text.iter().all(u8::is_ascii_graphic);
+        is_cookie.then_some(Cookie(bytes)).ok_or(ProtocolError::NoCookie)
+    }
+
+    /// The bytes of the cookie, its zero included.
+    pub fn bytes(&self) -> &[u8; COOKIE_LEN] {
+        &self.0
+    }
+}
+
+/// TestParameters of a test, as the client sends them. Keys that are absent here are ignored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestParameters {
+    /// Data over TCP.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub tcp: bool,
+    /// Data over UDP.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub udp: bool,
+    /// Data over SCTP.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub sctp: bool,
+    /// Warm-up that is not counted, seconds.
+    #[serde(deserialize_with = "count")]
+    pub omit: u64,
+    /// Duration without the warm-up, seconds; 0: not limited by time.
+    #[serde(deserialize_with = "count")]
+    pub time: u64,
+    /// Bytes after which the test ends; 0: not limited by bytes.
+    #[serde(deserialize_with = "count")]
+    pub num: u64,
+    /// Blocks after which the test ends; 0: not limited by blocks.
+    #[serde(deserialize_with = "count")]
+    pub blockcount: u64,
+    /// Data connections in each direction.
+    #[serde(deserialize_with = "count")]
+    pub parallel: u64,
+    /// The server writes and the client reads.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub reverse: bool,
+    /// Both write and read, each on connections of its own.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub bidirectional: bool,
+    /// `TCP_NODELAY` of the server's data connections.
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    pub nodelay: bool,
+    /// `SO_SNDBUF` and `SO_RCVBUF` of the server's data connections, bytes; 0: the kernel's default.
+    #[serde(skip_serializing_if = "is_zero", deserialize_with = "count")]
+    pub window: u64,
+    /// Bytes of a read or write of the server, or of a datagram.
+    #[serde(deserialize_with = "count")]
+    pub len: u64,
+    /// Offered load of each data connection, bits per second; 0: as fast as possible.
+    #[serde(deserialize_with = "count")]
+    pub bandwidth: u64,
+    /// How often a paced writer looks at the clock, microseconds.
+    #[serde(deserialize_with = "count")]
+    pub pacing_timer: u64,
+    /// Whether datagrams have counters of eight bytes instead of four.
+    #[serde(skip_serializing_if = "is_zero", deserialize_with = "count")]
+    pub udp_counters_64bit: u64,
+    /// Congestion control of the server's data connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Encrypted credentials, for a server that asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authtoken: Option<String>,
+    /// The client's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_version: Option<String>,
+}
+
+/// TestResults of one side of a test. Keys that are absent here are ignored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestResults {
+    /// CPU time of the process over the test's duration, percent.
+    #[serde(deserialize_with = "fraction")]
+    pub cpu_util_total: f64,
+    /// The same in user mode, percent.
+    #[serde(deserialize_with = "fraction")]
+    pub cpu_util_user: f64,
+    /// The same in the kernel, percent.
+    #[serde(deserialize_with = "fraction")]
+    pub cpu_util_system: f64,
+    /// 1 if this side wrote and counts retransmissions, 0 if it cannot, the largest number if it only read.
+    #[serde(deserialize_with = "count")]
+    pub sender_has_retransmits: u64,
+    /// The congestion control that was in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_used: Option<String>,
+    /// Each data connection.
+    pub streams: Vec<StreamResult>,
+}
+
+/// TestResults of one data connection at one side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamResult {
+    /// Its number ([`stream_id`]).
+    #[serde(deserialize_with = "count")]
+    pub id: u64,
+    /// Bytes that this side wrote or read.
+    #[serde(deserialize_with = "count")]
+    pub bytes: u64,
+    /// Segments that were sent again; the largest number where that is not counted.
+    #[serde(deserialize_with = "count")]
+    pub retransmits: u64,
+    /// Jitter of datagrams at the reader (RFC 3550), seconds.
+    #[serde(deserialize_with = "fraction")]
+    pub jitter: f64,
+    /// Datagrams that the reader misses.
+    #[serde(deserialize_with = "count")]
+    pub errors: u64,
+    /// The same during the warm-up.
+    #[serde(deserialize_with = "count")]
+    pub omitted_errors: u64,
+    /// Datagrams sent, or at the reader the highest number that came.
+    #[serde(deserialize_with = "count")]
+    pub packets: u64,
+    /// The same during the warm-up.
+    #[serde(deserialize_with = "count")]
+    pub omitted_packets: u64,
+    /// When the counting began, seconds.
+    #[serde(deserialize_with = "fraction")]
+    pub start_time: f64,
+    /// When the counting ended, seconds.
+    #[serde(deserialize_with = "fraction")]
+    pub end_time: f64,
+}
+
+/// The number that iperf3 shows for a value that is not counted: -1 as an unsigned number.
+pub const NOT_COUNTED: u64 = u64::MAX;
+
+/// The number of a data connection by its place: iperf3 counts 1, 3, 4, 5 and so on.
+pub fn stream_id(index: usize) -> u64 {
+    if index == 0 { 1 } else { index as u64 + 2 }
+}
+
+/// A JSON text after its length in four bytes, the highest first.
+///
+/// # Errors
+/// [`ProtocolError::Unreadable`] if the value has no JSON text; both kinds of message here have one.
+pub fn framed(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
+    let unreadable = |why: String| ProtocolError::Unreadable { what: "message", why };
+    let text = serde_json::to_vec(value).map_err(|error| unreadable(error.to_string()))?;
+    let length = u32::try_from(text.len()).map_err(|error| unreadable(error.to_string()))?;
+    Ok([&length.to_be_bytes()[..], &text].concat())
+}
+
+/// The client's first datagram on each UDP socket, as versions since 3.11 send it. Older ones send other bytes.
+pub const UDP_GREETING: [u8; 4] = *b"9876";
+
+/// The server's answer to it.
+pub const UDP_ANSWER: [u8; 4] = *b"6789";
+
+/// Bytes that arrived on a control connection and were not read yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ControlInput {
+    bytes: Vec<u8>,
+}
+
+impl ControlInput {
+    /// Adds bytes that arrived.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next `N` bytes, once they are here.
+    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let taken = *self.bytes.first_chunk()?;
+        self.bytes.drain(..N);
+        Some(taken)
+    }
+
+    /// The next JSON text, once it is here.
+    pub(super) fn text<T: for<'a> Deserialize<'a>>(
+        &mut self,
+        what: &'static str,
+        limit: usize,
+    ) -> Result<Option<T>, ProtocolError> {
+        let Some(length) = self.bytes.first_chunk() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > limit {
+            return Err(ProtocolError::TooLong { length, limit });
+        }
+        let Some(text) = self.bytes.get(4..4 + length) else { return Ok(None) };
+        let read =
+            serde_json::from_slice(text).map_err(|error| ProtocolError::Unreadable { what, why: error.to_string() })?;
+        self.bytes.drain(..4 + length);
+        Ok(Some(read))
+    }
+
+    /// Bytes that may be read from the connection now: enough for the next message, never more than its limit.
+    pub(super) fn room(&self) -> usize {
+        (RESULTS_MAX + 4).saturating_sub(self.bytes.len())
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// A count as iperf3 writes it: cJSON has only floating-point numbers, some versions write negative ones or switches.
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(count), _) => count,
+            (None, Some(negative)) if negative < 0.0 => NOT_COUNTED,
+            // Rust's conversion saturates.
+            (None, other) => other.unwrap_or(0.0) as u64,
+        },
+        Value::Bool(on) => on.into(),
+        _ => 0,
+    })
+}
+
+fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    count(from).map(|count| count > 0)
+}
+
+fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let value = Value::deserialize(from)?;
+    Ok(value.as_f64().filter(|number| number.is_finite()).unwrap_or(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The parameters of `iperf3 -c HOST -t 1 -b 64K -l 2K -P 2 -R`, version 3.12.
+    const SEEN: &str = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":2,"reverse":true,"len":2048,"bandwidth":64000,"pacing_timer":1000,"client_version":"3.12"}"#;
+
+    /// TestResults of a server of version 3.12.
+    const RESULTS_SEEN: &str = r#"{"cpu_util_total":0.0665,"cpu_util_user":0,"cpu_util_system":0.0665,"sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":8000,"retransmits":18446744073709551615,"jitter":0.001714541990775615,"errors":0,"packets":8,"start_time":0,"end_time":1.002283}]}"#;
+
+    #[test]
+    fn observed_parameters_are_read_and_written() {
+        let parameters: TestParameters = serde_json::from_str(SEEN).unwrap();
+        assert_eq!((parameters.parallel, parameters.reverse, parameters.len), (2, true, 2048));
+        let written: Value = serde_json::to_value(&parameters).unwrap();
+        assert_eq!(written, serde_json::from_str::<Value>(SEEN).unwrap());
+    }
+
+    #[test]
+    fn observed_results_are_read() {
+        let results: TestResults = serde_json::from_str(RESULTS_SEEN).unwrap();
+        let stream = &results.streams[0];
+        assert_eq!((stream.bytes, stream.packets, stream.retransmits), (8000, 8, NOT_COUNTED));
+        assert!((stream.jitter - 0.001_714_5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn odd_numbers_are_read() {
+        let check = |text: &str, expected: u64| {
+            let parameters: TestParameters = serde_json::from_str(&format!(r#"{{"bandwidth":{text}}}"#)).unwrap();
+            assert_eq!(parameters.bandwidth, expected, "{text}");
+        };
+        check("1e+11", 100_000_000_000);
+        check("-1", NOT_COUNTED);
+        check("1e300", u64::MAX);
+        check("true", 1);
+        check("null", 0);
+    }
+
+    #[test]
+    fn stream_numbers_skip_two() {
+        assert_eq!([0, 1, 2, 3].map(stream_id), [1, 3, 4, 5]);
+    }
+
+    #[test]
+    fn long_text_is_refused_before_it_arrives() {
+        let mut inbox = ControlInput::default();
+        inbox.push(&u32::MAX.to_be_bytes());
+        let refused = inbox.text::<TestParameters>("parameters", PARAMETERS_MAX).unwrap_err();
+        assert_eq!(refused, ProtocolError::TooLong { length: u32::MAX as usize, limit: PARAMETERS_MAX });
+    }
+
+    proptest! {
+        #[test]
+        fn every_state_has_one_byte(byte: u8) {
+            prop_assert!(ControlState::of(byte).is_none_or(|state| state.byte() == byte));
+        }
+
+        #[test]
+        fn split_texts_are_joined(parallel: u64, len: u64, cut in 0usize..200) {
+            let parameters = TestParameters { parallel, len, tcp: true, ..TestParameters::default() };
+            let bytes = framed(&parameters).unwrap();
+            let (first, rest) = bytes.split_at(cut.min(bytes.len()));
+            let mut inbox = ControlInput::default();
+            inbox.push(first);
+            let early: Option<TestParameters> = inbox.text("parameters", PARAMETERS_MAX).unwrap();
+            prop_assert_eq!(early.is_some(), rest.is_empty());
+            inbox.push(rest);
+            let late = inbox.text("parameters", PARAMETERS_MAX).unwrap();
+            prop_assert_eq!(early.or(late), Some(parameters));
+        }
+
+        #[test]
+        fn cookies_survive_the_way(random: [u8; COOKIE_LEN - 1]) {
+            let cookie = Cookie::of_random(random);
+            prop_assert_eq!(Cookie::parse(*cookie.bytes()), Ok(cookie));
+        }
+    }
+}
