@@ -17,7 +17,7 @@ use crate::{agent, exit, serve};
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
 
 /// The formats of a stored report: those, and what other programs read.
-pub const STORED_FORMATS: [&str; 7] = ["text", "json", "csv", "markdown", "go-bench", "openmetrics", "junit"];
+pub const STORED_FORMATS: [&str; 8] = ["text", "json", "csv", "markdown", "go-bench", "openmetrics", "prom", "junit"];
 
 /// The formats of an export.
 pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];

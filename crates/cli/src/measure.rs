@@ -14,10 +14,12 @@ use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
 use crate::flamegraph::Flames;
+use crate::listing::Listing;
 use crate::live::JsonLines;
 use crate::progress::Display;
 use crate::{
-    args, connect, design_flags, dry_run, far, history, interrupt, leftovers, look, page, resume, stored, terminal,
+    args, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, look, page, resume, stored,
+    terminal,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -105,12 +107,15 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
         terminal::note(dry_run::summary(&plan, options.until_proven).trim_end());
+        expired::note_before(&plan, &store)?;
     }
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;
-    let watched = (matches.get_flag("quiet"), &mut lines);
+    let listing = stored::interval(matches)?.filter(|_| talks).and_then(|interval| Listing::start(interval, &plan));
+    let watched = (matches.get_flag("quiet") || listing.is_some(), &mut lines);
     let sampled = flames.as_ref().map(|_| plan.clone());
     let (session, ended) = execute(plan, resumed, &mut store, options, &stop, watched)?;
+    drop(listing);
     let view = stored::view(&store, session, matches)?;
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
         flames.draw(plan, &view, &stop);

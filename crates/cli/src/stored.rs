@@ -16,7 +16,7 @@ use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError,
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
-use crate::{args, page, terminal};
+use crate::{args, expired, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -68,8 +68,12 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
                 terminal::print_data(&render::go_bench::render(view, &SessionData::load(&store, view.session)?));
             }
             Some("openmetrics") => terminal::print_data(&render::openmetrics::render(view)),
+            Some("prom") => terminal::print_data(&render::openmetrics::prom(view)),
             Some("junit") => terminal::print_data(&render::junit::render(view)),
-            _ => show(view, matches, &path)?,
+            _ => {
+                show(view, matches, &path)?;
+                expired::note(&store.session(view.session)?);
+            }
         },
         (None, _) => {
             return Err(Failure::usage("several sessions fit one page: add --html page.html, or name one session"));

@@ -8,6 +8,7 @@
 pub mod beside;
 mod data;
 pub mod errors;
+pub mod expiry;
 pub mod limit;
 mod names;
 mod outward;

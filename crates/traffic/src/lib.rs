@@ -20,6 +20,7 @@ pub mod iperf3;
 pub mod keeper;
 pub mod leash;
 pub mod leftovers;
+pub mod live_bytes;
 pub mod message;
 pub mod meter;
 pub mod pace;

@@ -185,6 +185,8 @@ pub struct Meter {
     shared: Option<Shared>,
     /// How far the end may go, and what it was told of this meter's bytes.
     tied: Option<(Arc<Leash>, u64)>,
+    /// Where the bytes are shown while the trial runs, if a listing was asked for.
+    live: Option<Arc<AtomicU64>>,
 }
 
 /// What the edges of a window that flows share are worked out from.
@@ -234,6 +236,7 @@ impl Meter {
             held: None,
             shared: None,
             tied: None,
+            live: None,
         };
         if schedule.warmup_ns == 0 {
             meter.opened = Some(meter.mark(start_ns));
@@ -310,6 +313,11 @@ impl Meter {
         self.tied = leash.map(|leash| (leash, told));
     }
 
+    /// Shows the bytes in a listing while the trial runs.
+    pub(crate) fn show_live(&mut self, live: Option<Arc<AtomicU64>>) {
+        self.live = live;
+    }
+
     /// Calls until the next look at the clock.
     #[inline]
     pub fn lap_calls(&self) -> u64 {
@@ -371,6 +379,9 @@ impl Meter {
             self.take_up(now_ns);
         }
         self.bin(now_ns);
+        if let Some(live) = &self.live {
+            live.store(self.total_bytes(), Ordering::Relaxed);
+        }
         let phase = self.phase();
         let opens = self.opened.is_none() && now_ns >= self.open_at_ns;
         if opens {

@@ -169,7 +169,7 @@ pub fn report() -> Command {
             switch("across", "Report what holds across sessions").conflicts_with("html"),
             "the sessions named, or all sessions of the same plan on this machine",
         ))
-        .arg(with_details(format, "go-bench is for benchstat, junit for CI services"))
+        .arg(with_details(format, "go-bench is for benchstat, prom for node_exporter, junit for CI services"))
         .arg(option::html())
         .arg(option::open())
         .arg(option::full())

@@ -57,8 +57,8 @@ pub fn group() -> Arg {
 
 pub fn interval() -> Arg {
     with_details(
-        valued("interval", "TIME", "Print the course of the last trial in steps, such as 1s"),
-        "per connection and in sum, for trials of a second or more",
+        valued("interval", "TIME", "Print the course of trials in steps, such as 1s"),
+        "of a stream a line for each step while it runs; at the end the last trial per connection and in sum, if it took a second or more",
     )
 }
 

@@ -19,6 +19,7 @@ const PRINTING: &[&str] = &[
     "report --format markdown",
     "report --format junit",
     "report --format openmetrics",
+    "report --format prom",
     "report --format go-bench",
     "report --html page.html",
     "report --across 1 2",

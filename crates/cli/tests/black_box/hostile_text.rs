@@ -36,6 +36,7 @@ fn stored_names_are_escaped_in_every_format() {
         "report --format markdown",
         "report --format junit",
         "report --format openmetrics",
+        "report --format prom",
         "report --format go-bench",
         "sessions",
         "export",

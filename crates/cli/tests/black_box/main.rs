@@ -23,6 +23,7 @@ mod dry_run;
 mod emulated_link;
 mod exchange;
 mod exit_codes;
+mod expired;
 mod failing_output;
 mod far;
 mod far_bounds;

@@ -303,3 +303,18 @@ fn what_differs_between_questions_is_not_said_to_hold_for_all() {
     assert!(one.contains("your program reads, its peer writes 16 KiB"), "{one}");
     assert!(two.contains("your program reads,") && !two.contains("its peer writes"), "{two}");
 }
+
+#[test]
+fn intervals_are_listed_while_a_stream_runs() {
+    let bench = Bench::new();
+    let words = "stream --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 1s --blocks 2 --time 8s \
+                 --long-trials off --interval 200ms --no-page";
+    let ran = bench.run(words).exits(0);
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains(" s   ") && line.ends_with("B/s")).collect();
+    assert!(lines.len() >= 3, "{ran}");
+    assert!(lines.iter().any(|line| line.contains("GiB/s") || line.contains("MiB/s")), "{ran}");
+    // At the end the course of the last trial follows.
+    ran.prints(&["OVER TIME"]);
+    let words = words.replace("--read-size", "--ends processes --read-size");
+    bench.run(&words).exits(0).complains(&["with --ends threads"]);
+}

@@ -25,17 +25,31 @@ fn benchstat_reads_our_lines() {
 
 #[test]
 fn a_parser_of_openmetrics_reads_our_gauges() {
-    const PARSER: &str = "from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse";
-    if !possible("install it with `apt-get install python3-prometheus-client`", "python3", &["-c", PARSER]) {
+    gauges_are_read("prometheus_client.openmetrics.parser", "openmetrics");
+}
+
+#[test]
+fn parser_of_prometheus_reads_gauges() {
+    gauges_are_read("prometheus_client.parser", "prom");
+}
+
+fn gauges_are_read(module: &str, format: &str) {
+    const PARSER: &str = "import text_string_to_metric_families as parse";
+    let parser = &format!("from {module} {PARSER}");
+    if !possible("install it with `apt-get install python3-prometheus-client`", "python3", &["-c", parser]) {
         return;
     }
     let bench = Bench::new();
     session(&bench);
     let script = format!(
-        "{PARSER}\nimport sys\nfor family in parse(sys.stdin.read()):\n  \
+        "{parser}\nimport sys\nfor family in parse(sys.stdin.read()):\n  \
          for sample in family.samples: print(family.type, sample.name, sample.labels['value'])"
     );
+    assert_eq!(
+        bench.run(&format!("report --format {format}")).exits(0).stdout.contains("# EOF"),
+        format == "openmetrics"
+    );
     let program = bench.write("read.py", &script);
-    let read = bench.shell(&format!("\"$BYTEGAUGE\" report --format openmetrics | python3 {program}")).exits(0);
+    let read = bench.shell(&format!("\"$BYTEGAUGE\" report --format {format} | python3 {program}")).exits(0);
     read.prints(&["gauge bytegauge_rate 1", "gauge bytegauge_rate 2", "gauge bytegauge_trials 1"]);
 }

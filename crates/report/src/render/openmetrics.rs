@@ -41,6 +41,17 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
+/// The text format of Prometheus (version 0.0.4), which the textfile collector of node_exporter reads. It differs in its end:
+/// that format has none.
+pub fn prom(view: &View) -> String {
+    let mut text = render(view);
+    text.truncate(text.len() - END.len());
+    text
+}
+
+/// The last line of OpenMetrics.
+const END: &str = "# EOF\n";
+
 /// The candidates of a session.
 pub fn render(view: &View) -> String {
     let mut out = String::new();
@@ -69,7 +80,7 @@ pub fn render(view: &View) -> String {
             }
         }
     }
-    out + "# EOF\n"
+    out + END
 }
 
 /// A label more where a proof hangs on which trials of one choice are looked at.

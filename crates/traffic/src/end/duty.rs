@@ -18,6 +18,7 @@ use crate::end::crew::{Crew, Flags, Left, Post, Roster};
 use crate::end::peer::Peer;
 use crate::fault::Fault;
 use crate::leash::{Bound, Leash};
+use crate::live_bytes;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
@@ -225,6 +226,10 @@ pub(super) fn meter(setup: &Setup, flows: usize, until_told: bool, (began_ns, fl
     let schedule = Schedule { warmup_ns, window_ns, until_told };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
     meter.tie(flags.leash.clone());
+    if !until_told {
+        // The end that measures: its bytes count once.
+        meter.show_live(live_bytes::place());
+    }
     if flows > 1 {
         meter.share_window(began_ns);
     }

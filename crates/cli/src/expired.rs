@@ -1,0 +1,69 @@
+//! Notes about stored results that were measured under other conditions than those of this machine now.
+
+use bytegauge_harness::this_machine;
+use bytegauge_model::{SessionRecord, SessionStatus};
+use bytegauge_plan::Plan;
+use bytegauge_report::expiry::{MachineChange, changes};
+use bytegauge_store::Store;
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::terminal;
+
+/// Sessions that are searched for the same test, the latest first.
+const SESSIONS_MAX: usize = 200;
+
+/// Notes the facts of this machine that have changed since a session was measured here.
+pub fn note(record: &SessionRecord) {
+    if record.imported {
+        return;
+    }
+    let changed = changes(&record.machine, &this_machine(), &transports(&record.plan));
+    let changed = changed.unwrap_or_default();
+    if !changed.is_empty() {
+        terminal::note(&format!(
+            "note: session {} may not be valid any more: {}; run it again",
+            record.id,
+            text(&changed)
+        ));
+    }
+}
+
+/// Notes the latest complete session of the same test, if this machine has changed since.
+pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
+    let wanted = json!(plan);
+    let summaries = store.sessions()?.into_iter().take(SESSIONS_MAX);
+    let candidates = summaries.filter(|summary| {
+        summary.plan_name == plan.name && summary.status == SessionStatus::Complete && !summary.imported
+    });
+    for summary in candidates {
+        let record = store.session(summary.id)?;
+        if record.plan.get("cells") != wanted.get("cells") {
+            continue;
+        }
+        let changed = changes(&record.machine, &this_machine(), &transports(&record.plan)).unwrap_or_default();
+        if !changed.is_empty() {
+            terminal::note(&format!(
+                "note: since session {}, the same test, this machine has changed: {}",
+                record.id,
+                text(&changed)
+            ));
+        }
+        return Ok(());
+    }
+    Ok(())
+}
+
+fn text(changes: &[MachineChange]) -> String {
+    changes.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// The transports of a stored plan.
+fn transports(plan: &Value) -> Vec<String> {
+    let cells = plan.get("cells").and_then(Value::as_array).into_iter().flatten();
+    let mut names: Vec<String> =
+        cells.filter_map(|cell| Some(cell.pointer("/factors/transport")?.as_str()?.to_owned())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,203 @@
+//! Differences between the machine of a stored session and the machine now, with the reason why each matters.
+//!
+//! Compares recorded facts. A fact that is unknown on one side is no difference. Another machine is no change of this one:
+//! then nothing is reported.
+
+use serde_json::Value;
+
+/// A fact that results depend on.
+struct Fact {
+    /// Its place among the facts of a machine.
+    pointer: &'static str,
+    /// Its name.
+    name: &'static str,
+    /// The transports whose results depend on it; empty: all.
+    transports: &'static [&'static str],
+}
+
+const TCP: &[&str] = &["tcp", "tcp6"];
+const IP: &[&str] = &["tcp", "tcp6", "udp", "udp6"];
+
+const fn of_all(pointer: &'static str, name: &'static str) -> Fact {
+    Fact { pointer, name, transports: &[] }
+}
+
+/// The facts, the kernel first: its known changes are listed with it.
+const FACTS: &[Fact] = &[
+    of_all(KERNEL, "kernel"),
+    of_all("/cpu/mitigations", "mitigations of CPU faults"),
+    of_all("/transparent_huge_pages", "transparent huge pages"),
+    Fact { pointer: "/network/congestion_control", name: "net.ipv4.tcp_congestion_control", transports: TCP },
+    Fact { pointer: "/network/congestion_module", name: "module of the congestion control", transports: TCP },
+    Fact { pointer: "/network/tcp_rmem_bytes", name: "net.ipv4.tcp_rmem", transports: TCP },
+    Fact { pointer: "/network/tcp_wmem_bytes", name: "net.ipv4.tcp_wmem", transports: TCP },
+    Fact { pointer: "/network/tcp_ecn", name: "net.ipv4.tcp_ecn", transports: TCP },
+    Fact { pointer: "/network/rmem_max_bytes", name: "net.core.rmem_max", transports: IP },
+    Fact { pointer: "/network/wmem_max_bytes", name: "net.core.wmem_max", transports: IP },
+    Fact { pointer: "/network/rmem_default_bytes", name: "net.core.rmem_default", transports: &[] },
+    Fact { pointer: "/network/default_qdisc", name: "net.core.default_qdisc", transports: IP },
+];
+
+const KERNEL: &str = "/kernel_release";
+
+/// Facts that stay the same as long as the machine is the same one.
+const IDENTITY: &[&str] = &["/cpu/model", "/product_name"];
+
+/// A change of the kernel that moves results.
+struct KernelChange {
+    /// The first version with it.
+    since: (u32, u32),
+    what: &'static str,
+    source: &'static str,
+    transports: &'static [&'static str],
+}
+
+/// Known changes, the latest first.
+const KERNEL_CHANGES: &[KernelChange] = &[
+    KernelChange {
+        since: (6, 16),
+        what: "TCP's tuning of receive buffers was reworked",
+        source: "commits d59fc95be9d0 and neighbours, \"tcp: remove zero TCP TS samples for autotuning\"",
+        transports: TCP,
+    },
+    KernelChange {
+        since: (6, 6),
+        what: "TCP derives its window from the memory that data really takes",
+        source: "commit dfa2f0483360, \"tcp: get rid of sysctl_tcp_adv_win_scale\"",
+        transports: TCP,
+    },
+    KernelChange {
+        since: (6, 6),
+        what: "the scheduler is EEVDF, which wakes threads in another order",
+        source: "Documentation/scheduler/sched-eevdf.rst",
+        transports: &[],
+    },
+];
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineChange {
+    /// The fact.
+    pub name: &'static str,
+    /// Its value in the session.
+    pub then: String,
+    /// Its value now.
+    pub now: String,
+    /// A known effect, with its source; several for a kernel.
+    pub known: Vec<String>,
+}
+
+impl MachineChange {
+    /// The difference as one sentence.
+    pub fn sentence(&self) -> String {
+        let MachineChange { name, then, now, known } = self;
+        let difference = format!("{name}: {then} then, {now} now");
+        std::iter::once(difference).chain(known.iter().cloned()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The facts that have changed on the machine of a session between `then` and `now`, of those that its transports depend on.
+/// `None`: it is another machine, or an unknown one.
+pub fn changes(then: &Value, now: &Value, transports: &[String]) -> Option<Vec<MachineChange>> {
+    let same = |pointer: &&str| known(then, pointer).zip(known(now, pointer)).is_none_or(|(then, now)| then == now);
+    if known(then, KERNEL).is_none() || !IDENTITY.iter().all(same) {
+        return None;
+    }
+    let matters = |of: &[&str]| of.is_empty() || transports.iter().any(|transport| of.contains(&transport.as_str()));
+    let facts = FACTS.iter().filter(|fact| matters(fact.transports));
+    let changed = facts.filter_map(|fact| {
+        let (then, now) = known(then, fact.pointer).zip(known(now, fact.pointer)).filter(|(then, now)| then != now)?;
+        let known = if fact.pointer == KERNEL { kernel_changes(&then, &now, matters) } else { Vec::new() };
+        Some(MachineChange { name: fact.name, then, now, known })
+    });
+    Some(changed.collect())
+}
+
+fn kernel_changes(then: &str, now: &str, matters: impl Fn(&[&str]) -> bool) -> Vec<String> {
+    let Some((then, now)) = version(then).zip(version(now)) else { return Vec::new() };
+    let between = |since: (u32, u32)| then.min(now) < since && since <= then.max(now);
+    let changes = KERNEL_CHANGES.iter().filter(|change| between(change.since) && matters(change.transports));
+    changes
+        .map(|KernelChange { since: (major, minor), what, source, .. }| {
+            format!("since Linux {major}.{minor} {what} ({source})")
+        })
+        .collect()
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// A fact as text. `None`: it is unknown.
+fn known(facts: &Value, pointer: &str) -> Option<String> {
+    match facts.pointer(pointer)? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Array(numbers) => Some(numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(kernel: &str, congestion: &str) -> Value {
+        json!({
+            "kernel_release": kernel, "cpu": {"model": "Example CPU"},
+            "network": {"congestion_control": congestion, "tcp_rmem_bytes": [4096, 131_072, 6_291_456]},
+        })
+    }
+
+    fn sentences(then: &Value, now: &Value, transport: &str) -> Option<Vec<String>> {
+        let changes = changes(then, now, &[transport.to_owned()])?;
+        Some(changes.iter().map(MachineChange::sentence).collect())
+    }
+
+    #[test]
+    fn same_machine_has_no_changes() {
+        let now = machine("6.12.3", "bbr");
+        assert_eq!(sentences(&now, &now, "tcp"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn newer_kernel_has_its_known_changes() {
+        let found = sentences(&machine("6.1.0-18-amd64", "bbr"), &machine("6.18.1", "bbr"), "tcp").unwrap();
+        let [kernel] = found.as_slice() else { panic!("{found:?}") };
+        for part in ["6.1.0-18-amd64 then, 6.18.1 now", "since Linux 6.16 TCP", "EEVDF", "commit dfa2f0483360"] {
+            assert!(kernel.contains(part), "no `{part}` in {kernel}");
+        }
+        // An older kernel lacks the same changes.
+        assert_eq!(sentences(&machine("6.18.1", "bbr"), &machine("6.1.0", "bbr"), "tcp").unwrap().len(), 1);
+        let minor = sentences(&machine("6.18.1", "bbr"), &machine("6.18.2", "bbr"), "tcp").unwrap();
+        assert_eq!(minor, ["kernel: 6.18.1 then, 6.18.2 now"]);
+    }
+
+    #[test]
+    fn only_facts_of_the_transport_count() {
+        let found = sentences(&machine("6.18.1", "bbr"), &machine("6.18.1", "cubic"), "tcp").unwrap();
+        assert_eq!(found, ["net.ipv4.tcp_congestion_control: bbr then, cubic now"]);
+        assert_eq!(sentences(&machine("6.18.1", "bbr"), &machine("6.18.1", "cubic"), "unix"), Some(Vec::new()));
+        let kernel = sentences(&machine("6.1.1", "bbr"), &machine("6.18.1", "bbr"), "unix").unwrap();
+        assert!(kernel[0].contains("EEVDF") && !kernel[0].contains("TCP"), "{kernel:?}");
+    }
+
+    #[test]
+    fn other_machine_is_no_change() {
+        let mut other = machine("6.18.1", "bbr");
+        other["cpu"]["model"] = json!("Other CPU");
+        assert_eq!(sentences(&machine("6.12.1", "bbr"), &other, "tcp"), None);
+        assert_eq!(sentences(&json!(null), &machine("6.18.1", "bbr"), "tcp"), None);
+    }
+
+    #[test]
+    fn unknown_fact_is_no_change() {
+        let mut then = machine("6.18.1", "bbr");
+        then["network"]["congestion_control"] = json!(null);
+        assert_eq!(sentences(&then, &machine("6.18.1", "bbr"), "tcp"), Some(Vec::new()));
+    }
+}
