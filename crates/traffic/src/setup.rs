@@ -124,7 +124,8 @@ impl Setup {
             Workload::Ring => Ok(()),
             Workload::Stream | Workload::Call if spec.transport().is_none() => missing("a known transport"),
             Workload::Call if spec.request().is_none() => missing("request"),
-            Workload::Stream if spec.read_size().is_none() && spec.connect().is_none() => missing("read_size"),
+            // The harness's own loop has a level here too, `auto`, where other cells have an external reader.
+            Workload::Stream if spec.read_size().is_none() && spec.connect.is_none() => missing("read_size"),
             Workload::Stream if self.transport().two_ended() && spec.write_size().is_none() => missing("write_size"),
             Workload::Stream | Workload::Call => Ok(()),
         }
@@ -144,7 +145,7 @@ impl Setup {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Level;
+    use bytegauge_model::{Engine, Level, OrAuto};
 
     use super::*;
     use crate::message::Command;
@@ -200,6 +201,9 @@ mod tests {
             assert_eq!(Setup::of(&levels.said_of(Workload::Stream)).unwrap_err().to_string(), expected);
         };
         check(levels(), "read_size", "a cell without read_size");
+        let mut alone = levels();
+        (alone.read_size, alone.engine, alone.connect) = (None, Some(Engine::Null), Some(OrAuto::Auto));
+        assert_eq!(Setup::of(&alone).unwrap().read_size(), 65536, "as much as is written");
         check(levels(), "write_size", "a cell without write_size");
         check(levels(), "transport", "a cell without a known transport");
         let call = Spec::of(Workload::Call);
