@@ -57,7 +57,6 @@ const STILL_SHARED: &[&str] = &[
     "Loss",
     "Many",
     "Mapping",
-    "Mark",
     "Measured",
     "Metric",
     "Moved",

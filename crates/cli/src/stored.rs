@@ -327,16 +327,14 @@ pub fn naming(said: &str, store: &Path) -> String {
     named
 }
 
-/// What to do next, the command first, in one line.
+/// What to do next, the commands first, in one line.
 pub fn next(view: &View, store: &Path) -> String {
     let called = format!("{} ", called(store));
-    let said: Vec<String> = view.answer.next.iter().map(|line| line.replacen("bytegauge ", &called, 1)).collect();
-    match said.split_first() {
-        Some((command, rest)) if command.starts_with(&called) && !rest.is_empty() => {
-            format!("{command}  ({})", rest.join(" "))
-        }
-        _ => said.join(" "),
-    }
+    let steps = view.next.iter().map(|step| match &step.command {
+        Some(command) => format!("{}  ({})", command.replacen("bytegauge ", &called, 1), step.text),
+        None => step.text.clone(),
+    });
+    steps.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

@@ -86,14 +86,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let ids: Vec<String> = views.iter().map(|view: &View| view.session.to_string()).collect();
-    let mut end = [MARKS.map(str::to_owned), limits()].concat();
+    let mut end = limits().to_vec();
     end.extend(doctor::worst(width));
     if ids.is_empty() {
         end.push("nothing was measured".into());
     } else {
         let called = &style.program;
-        end.push(format!("MORE   {called} report {} --html survey.html", ids.join(" ")));
-        end.push(format!("       {called} report {}", ids[0]));
+        end.push(format!("All details: {called} report {}", ids[0]));
+        end.push(format!("Page:        {called} report {} --html survey.html", ids.join(" ")));
     }
     terminal::print(&format!("\n{}\n", end.join("\n")));
     if interrupted {
@@ -108,20 +108,14 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if ids.is_empty() { FAILED } else { DONE })
 }
 
-/// What the lines of answers say, for whoever has seen no first screen.
-const MARKS: [&str; 2] = [
-    "MARKS  dearer: takes at most so much more than the best (95 %); or: not told apart;",
-    "       ✓ proven within 5 %, ○ open, ? no answer yet",
-];
-
 /// What a CPU does at best, whatever the answers: in lines that fit the narrowest screen.
 fn limits() -> [String; 2] {
     let found = ceiling::measure();
     let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
     let (caches, memory) = (gib(found.copy_cached), gib(found.copy_memory));
     [
-        format!("CPU    one copies {caches} GiB/s in its caches, {memory} in memory"),
-        format!("       a system call takes {} ns", significant(found.system_call_ns, 3)),
+        format!("One CPU copies {caches} GiB/s in its caches and {memory} GiB/s in memory."),
+        format!("A system call takes {} ns.", significant(found.system_call_ns, 3)),
     ]
 }
 

@@ -22,7 +22,7 @@ fn main() {
             store: Some("results.db".into()),
             ..Default::default()
         };
-        print!("{}", render::terminal::render(&view, &style));
+        print!("{}", render::terminal::full(&view, &style));
         return;
     }
     let trials: u64 = argument.parse().expect("a number of trials");
@@ -41,7 +41,7 @@ fn main() {
         render::json::render(&view),
         render::csv::render(&view),
         render::markdown::render(&view),
-        render::terminal::render(&view, &render::TerminalStyle::default()),
+        render::terminal::full(&view, &render::TerminalStyle::default()),
     ];
     let printed = start.elapsed() - settled;
     let bytes: usize = texts.iter().map(String::len).sum();

@@ -34,19 +34,27 @@ fn versus(ran: &Ran) -> Value {
 #[test]
 fn worse_better_and_as_good_are_told_apart() {
     let bench = Bench::new();
-    took(&bench, "2", "3", &[]).exits(1).prints(&["✗ b is worse: b takes 50 % longer for the same work", "keep a"]);
-    took(&bench, "3", "2", &[]).exits(0).prints(&["✓ b is better: a takes 50 % longer for the same work", "take b"]);
+    took(&bench, "2", "3", &[]).exits(1).prints(&[
+        "B is 50 % slower than A",
+        "a regression of more than the margin",
+        "keep A",
+    ]);
+    took(&bench, "3", "2", &[]).exits(0).prints(&[
+        "A is 50 % slower than B",
+        "B is better by more than the margin",
+        "use B",
+    ]);
     let ran = took(&bench, "2", "2.02", &[]).exits(0);
-    ran.prints(&["= as good: neither takes more than 5 % longer", "b takes 1 % longer", "take either"]);
-    took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["by more than 0.5 %"]);
+    ran.prints(&["Equivalent: the difference is within the margin of 5 %", "B is 1 % slower", "use either"]);
+    took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["margin of 0.5 %"]);
     let told = versus(&took(&bench, "2", "3", &["--format", "json"]).exits(1));
     assert_eq!((&told["verdict"], &told["blocks"], &told["margin"]), (&"worse".into(), &6.into(), &0.05.into()));
     assert!((told["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{told}");
     assert!(told["lower"].as_f64() <= told["longer"].as_f64(), "{told}");
     // Stored as any session is, and told again from there.
-    bench.run("report 1").exits(1).prints(&["b is worse"]);
-    bench.run("report 2 --full").exits(0).prints(&["b is better"]);
-    bench.run("report 1 --format markdown").exits(1).prints(&["b is worse"]);
+    bench.run("report 1").exits(1).prints(&["a regression of more than"]);
+    bench.run("report 2 --full").exits(0).prints(&["B is better"]);
+    bench.run("report 1 --format markdown").exits(1).prints(&["a regression of more than"]);
     bench.run("sessions").exits(0).prints(&["ab"]);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
@@ -58,14 +66,17 @@ fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
     let bench = Bench::new();
     let few =
         bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
-    few.exits(3).prints(&["? not decided: 3 usable blocks; at least 6 are needed"]);
+    few.exits(3).prints(&["Inconclusive: 3 usable blocks; at least 6 are needed"]);
     let words =
         ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
     // Three blocks show nothing, six do.
     let decided = bench.run_args(&words.iter().copied().chain(["--until", "conclusive"]).collect::<Vec<_>>());
-    decided.exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
-    bench.run_args(&words).exits(0).prints(&["not decided", "ab --resume 3"]);
-    bench.run("ab --resume 3 --until conclusive").exits(1).prints(&["b is worse", "judgement 2 of at most 3"]);
+    decided.exits(1).prints(&["a regression of more than", "analysis 2 of at most 3"]);
+    bench.run_args(&words).exits(0).prints(&["nconclusive", "ab --resume 3"]);
+    bench
+        .run("ab --resume 3 --until conclusive")
+        .exits(1)
+        .prints(&["a regression of more than", "analysis 2 of at most 3"]);
     bench.run("ab --resume 1").exits(2).complains(&["session 1"]);
     bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["conclusive"]);
 }
@@ -87,7 +98,7 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let call = "run:call --flows 2 --trial-time 100ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
-    ran.prints(&["RESULT", "ALIKE", "server-engine blocking"]);
+    ran.prints(&["Result: ", "Both: ", "server-engine blocking"]);
     // The same twice is a fair question: what does chance make?
     let same = "run:stream --transport unix --read-size 64K --trial-time 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
@@ -123,7 +134,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
 fn a_side_that_fails_is_said_and_the_other_is_kept() {
     let bench = Bench::new();
     let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
-    ran.prints(&["b came to nothing (the command exited with 7: it said “no room”)", "mend b, and measure again"]);
+    ran.prints(&["B was not measured (the command exited with 7: it said “no room”)", "fix B, then measure again"]);
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 
@@ -154,7 +165,7 @@ fn two_servers_are_compared_by_one_client() {
     let (ready, port) = (format!("tcp:{port}"), port.to_string());
     let words =
         ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", &python, "-S", &client, &port];
-    ab(&bench, &words).exits(1).prints(&["b is worse: b takes 25 % longer"]);
+    ab(&bench, &words).exits(1).prints(&["B is 25 % slower than A"]);
 }
 
 /// A server of the test that says everything again, for as long as the tests run.
@@ -215,8 +226,8 @@ fn a_job_fails_where_it_has_become_slower() {
         return;
     }
     let bench = Bench::new();
-    gate(&bench, "3", "pass", "6").exits(1).prints(&["b is worse"]);
-    gate(&bench, "2.01", "fail", "6").exits(0).prints(&["as good"]);
+    gate(&bench, "3", "pass", "6").exits(1).prints(&["a regression of more than"]);
+    gate(&bench, "2.01", "fail", "6").exits(0).prints(&["quivalent"]);
     gate(&bench, "2", "pass", "1").exits(0).prints(&["::warning::"]);
     gate(&bench, "2", "fail", "1").exits(3);
     // A side that cannot be measured, and wrong usage, are shown as well.
@@ -230,5 +241,5 @@ fn a_job_fails_where_it_has_become_slower() {
     let signs = ["<failure", "</system-out>", "<skipped", "<skipped", "<error", "<error"];
     assert!(cases.iter().zip(signs).all(|(text, sign)| text.contains(sign)), "each gate has its own: {cases:?}");
     assert!(!cases[5].contains("<&>") && cases[5].contains("&lt;&amp;&gt;"), "{}", cases[5]);
-    assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("b is worse"));
+    assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("a regression of more than"));
 }

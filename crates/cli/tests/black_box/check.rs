@@ -43,7 +43,7 @@ fn a_better_value_gains_over_what_is_there_now() {
     let bench = Bench::new();
     let flags = ["--values", "0.002,0.06", "--default", "0.06", "--metric", "time:took (.*)"];
     let ran = check(&bench, &flags, "echo took {value}").exits(0);
-    let ran = ran.prints(&["USE", "sh", "0.002", "GAIN 0.002 instead of 0.06: ", "CPU time of a run"]);
+    let ran = ran.prints(&["sh", "0.002", "<- use", "Gain: 0.002 ", "CPU time of a run"]);
     assert!(!ran.stdout.contains("--ends"), "a program is a process anyway: {ran}");
     let document = bench.run("report --format json").exits(0).json();
     check_schema(&document);
@@ -77,9 +77,11 @@ fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
 fn what_a_program_prints_can_be_its_rate_or_its_time() {
     let bench = Bench::new();
     let rate = ["--values", "100,200", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
-    check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2").exits(0).prints(&["printed", "200 instead of 100: 2 ×"]);
+    check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2")
+        .exits(0)
+        .prints(&["printed", "200 is 2 × as fast as 100"]);
     let time = ["--values", "1,4", "--default", "4", "--metric", r"time:took ([0-9.]+)"];
-    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 instead of 4: 4 ×"]);
+    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 is 4 × as fast as 4"]);
     let silent =
         check(&bench, &["--values", "1,2", "--metric", "regex:([0-9]+) ops", "--format", "json"], "echo {value}");
     let document = silent.exits(5).json();
@@ -178,9 +180,9 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
     assert_eq!(reason(&document, "1"), "the command exited with 7");
     assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it said “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
-    assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("what you have, 1, came to nothing"));
+    assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("the present value, 1, was not measured"));
     // Each is named; where one value alone is left, nothing was compared.
-    bench.run("report 1").exits(0).prints(&["1, ", "2 failed: "]);
+    bench.run("report 1").exits(0).prints(&["1 failed: ", "2 failed: "]);
     let script = "case {value} in 3) ;; *) exit 7;; esac";
     check(&bench, &["--values", "1,2,3"], script).exits(5).prints(&["2 failed: the command exited with 7"]);
 }
@@ -227,7 +229,7 @@ fn what_hangs_is_ended_in_time_with_all_that_it_started() {
 fn what_forks_and_leaves_is_ended_and_said() {
     let bench = Bench::new();
     let ran = check(&bench, &["--values", "1,2"], "setsid sleep 360{value} & :").exits(0);
-    ran.prints(&["processes were left behind, and ended"]);
+    ran.prints(&["Processes were left behind, and ended, after"]);
     check_nobody_is_left(&bench);
 }
 
@@ -416,7 +418,7 @@ fn a_server_that_ignores_its_signal_is_killed_and_said() {
             words.iter().copied().chain(["--ready", &ready, "--", &python, "-S", &client, &port]).collect();
         bench.run_args(&words).exits(0)
     };
-    script("TERM").prints(&["the server did not heed its signal, and was killed (--stop)"]);
+    script("TERM").prints(&["The server ignored its stop signal and was killed after"]);
     let heeded = script("INT");
     assert!(!heeded.stdout.contains("did not heed"), "{heeded}");
     check_nobody_is_left(&bench);
@@ -445,10 +447,10 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
     let told = bench.run("report 1").exits(0);
-    told.prints(&["nothing is shown before the first judgement"]);
+    told.prints(&["no result before the first analysis"]);
     bench.run("compare v1 1").exits(2).complains(&["what is saved as `v1` is not complete (session 1)"]);
     std::fs::remove_file(format!("{script}.hang")).expect("the file");
-    bench.run("check --resume 1 -q").exits(0).prints(&["USE"]);
+    bench.run("check --resume 1 -q").exits(0).prints(&["Summary"]);
     let after = Raw::of(&bench, 1);
     after.check_sound();
     assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 40));
@@ -466,7 +468,7 @@ fn a_session_without_the_fewest_blocks_is_gone_on_with_until_they_are_there() {
     let before = Raw::of(&bench, 1);
     assert_eq!((before.status(), before.confirmed()["g1"]), ("incomplete", 1));
     bench.run("sessions").exits(0).prints(&["incomplete"]);
-    bench.run("report 1").exits(0).prints(&["cut off after 1 of 6 blocks", "check --resume 1"]);
+    bench.run("report 1").exits(0).prints(&["interrupted before the first analysis", "check --resume 1"]);
     std::fs::remove_file(format!("{script}.slow")).expect("the file");
     let ran = bench.run("check --resume 1").exits(0);
     assert!(!ran.stderr.contains("a run takes about"), "how long runs take is settled: {ran}");
@@ -507,7 +509,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
     let advice = &document["check"]["advice"][0];
     assert_eq!((&advice["session"], &advice["held"]), (&1.into(), &false.into()), "{advice}");
     assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
-    bench.run("report").exits(0).prints(&["advice: ", "did not hold: at least"]);
+    bench.run("report").exits(0).prints(&["Earlier recommendation: ", "did not hold: at least"]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_history_tells_what_is_worse_and_what_is_as_good() {
     // A number stands for the older ones of the same program as well.
     bench.run("compare 9 10 --strict").exits(0).prints(&["before: 1, 2, 3, 4, 5, 6, 7, 8, 9 · after: 10", "✓ better"]);
     // Nothing of it is in the way of the session's own report.
-    bench.run("report 8").exits(0).prints(&["USE"]);
+    bench.run("report 8").exits(0).prints(&["Summary"]);
 }
 
 #[test]

@@ -28,17 +28,13 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
         "(session 1)",
     ]);
     // Whether so short a look names a server is the machine's business.
-    let ran = ran.prints(&[
-        "MARKS  dearer: takes at most so much more than the best",
-        "CPU    one copies",
-        "bytegauge report 1 --html survey.html",
-    ]);
+    let ran = ran.prints(&["One CPU copies", "bytegauge report 1 --html survey.html"]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
     // Nothing is cut off where no screen is, and what is to be typed is a line of its own.
     assert!(ran.stdout.lines().all(|line| !line.ends_with('…')), "{ran}");
     let reports = ran.stdout.lines().filter(|line| line.contains(" report 1") && !line.contains(" more: "));
     let reports: Vec<bool> = reports.map(|line| line.matches("bytegauge").count() == 1).collect();
-    assert_eq!(reports, [true, true], "{ran}");
+    assert!(reports.len() >= 2 && reports.iter().all(|one| *one), "{ran}");
     assert!(!Raw::of(&bench, 1).confirmed().is_empty());
     bench.run("report").exits(0).prints(&["bytegauge udp-echo"]);
 }

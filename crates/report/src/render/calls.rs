@@ -3,7 +3,7 @@
 
 use bytegauge_model::unit::{about_bytes, call_rate};
 
-use super::cell_text::{Marks, number, share};
+use super::cell_text::{number, share};
 use super::table::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
@@ -13,8 +13,8 @@ use crate::view::knee::planned;
 const ERRORS_MAX: usize = 6;
 
 /// The lines; none where nothing was called.
-pub fn lines(rows: &Rows, marks: &Marks) -> Vec<String> {
-    let Some((cell, call)) = rows.named(marks).and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
+pub fn lines(rows: &Rows) -> Vec<String> {
+    let Some((cell, call)) = rows.named().and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
         return Vec::new();
     };
     let mut lines = vec![format!("percentiles are {}", call.timing)];

@@ -1,141 +1,21 @@
-//! The texts that several renderers print of one cell: levels, rates with intervals, shares, marks.
+//! The texts that several renderers print of one cell: levels, rates with intervals, shares.
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{Level, Stage, factor};
-use serde_json::Value;
 
 use crate::View;
 use crate::outward::ends;
 pub use crate::phrase::rate_unit;
 use crate::sentence::percent;
-use crate::view::document::{AvoidView, CellView, Estimate, Factors, GroupView, Standing, VerdictView};
+use crate::view::document::{CellView, Estimate, GroupView};
 
 /// What is not known.
 pub const UNKNOWN: &str = "–";
 
-/// What a cell is to the verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// The recommendation whatever the profile, proven.
-    Recommended,
-    /// Proven in its own group; the verdict over all profiles names another, or none.
-    EnoughHere,
-    /// Named over all profiles while nothing is proven.
-    BestConfirmed,
-    /// Named in its own group while nothing is proven; over all profiles another is.
-    BestHere,
-    /// May be the best.
-    BestSet,
-    /// Its level is to be avoided, whatever its own median.
-    Avoid,
-    /// None of these.
-    None,
-}
-
-impl Mark {
-    /// The marks that a legend explains.
-    pub const SHOWN: [Mark; 6] =
-        [Mark::Recommended, Mark::EnoughHere, Mark::BestConfirmed, Mark::BestHere, Mark::BestSet, Mark::Avoid];
-
-    /// Whether it is what a verdict names.
-    pub fn is_named(self) -> bool {
-        !matches!(self, Mark::BestSet | Mark::Avoid | Mark::None)
-    }
-
-    /// One character; colour never stands alone.
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Mark::Recommended => "▶",
-            Mark::EnoughHere => "◆",
-            Mark::BestConfirmed => "▷",
-            Mark::BestHere => "◇",
-            Mark::BestSet => "●",
-            Mark::Avoid => "✗",
-            Mark::None => " ",
-        }
-    }
-}
-
-/// The marks of a group's cells.
-pub struct Marks<'a> {
-    group: &'a GroupView,
-    verdict: Option<&'a VerdictView>,
-}
-
-impl<'a> Marks<'a> {
-    /// Those of one group.
-    pub fn of_group(view: &'a View, group: &'a GroupView) -> Marks<'a> {
-        Marks { group, verdict: view.verdicts.iter().find(|verdict| verdict.groups.contains(&group.id)) }
-    }
-
-    /// The mark of a cell of the group.
-    pub fn of(&self, cell: &CellView) -> Mark {
-        let own = &self.group.recommendation;
-        let named_here = own.cell.as_ref() == Some(&cell.id);
-        let named = self.verdict.is_some_and(|verdict| verdict.recommendation.cells.values().any(|id| *id == cell.id));
-        let proven = self.verdict.is_some_and(|verdict| verdict.recommendation.proven);
-        match () {
-            () if named && proven => Mark::Recommended,
-            () if named_here && own.proven => Mark::EnoughHere,
-            () if named => Mark::BestConfirmed,
-            () if named_here && !proven => Mark::BestHere,
-            () if self.group.best_set.contains(&cell.id) => Mark::BestSet,
-            () if self.group.avoid.iter().any(|found| is_of(found, cell)) => Mark::Avoid,
-            () => Mark::None,
-        }
-    }
-
-    /// What a symbol means in this group.
-    pub fn meaning(&self, mark: Mark) -> &'static str {
-        let profiles = self.verdict.map_or(0, |verdict| verdict.profiles.len());
-        match mark {
-            Mark::Recommended if profiles > 1 => "recommended, whatever the profile",
-            Mark::Recommended => "recommended",
-            Mark::EnoughHere if self.group.throws_away && of_calls(self.group) => {
-                "enough for a server that only echoes"
-            }
-            Mark::EnoughHere if self.group.throws_away => "enough for a reader that throws the bytes away",
-            Mark::EnoughHere => "enough for this profile alone",
-            Mark::BestConfirmed => "best bounded, not proven",
-            Mark::BestHere => "best bounded in this profile, not proven",
-            Mark::BestSet => "may be the best (without a mark: shown not to be)",
-            Mark::Avoid => "to be avoided",
-            Mark::None => "",
-        }
-    }
-}
-
-/// Whether a cell has a level that is to be avoided; of a level of which some cells are, whether it is one of them.
-fn is_of(found: &AvoidView, cell: &CellView) -> bool {
-    let has = |name: &String, level: &Value| cell.factors.get(name) == Some(level);
-    let is_one = |with: &Factors| with.iter().all(|(name, level)| has(name, level));
-    has(&found.factor, &found.level) && (found.with.is_empty() || found.with.iter().any(is_one))
-}
-
-/// How far a verdict is believed: as the row says among what to use that stands for all of its groups, or for the first.
-pub fn standing(view: &View, verdict: &VerdictView) -> Standing {
-    let rows = || view.answer.to_use.rows.iter();
-    let of_all = rows().filter(|row| verdict.groups.iter().all(|group| row.groups.contains(group)));
-    let of_first = rows().filter(|row| verdict.groups.first().is_some_and(|group| row.groups.contains(group)));
-    let found = of_all.map(|row| row.standing).max().or_else(|| of_first.map(|row| row.standing).max());
-    match (found, verdict.recommendation.proven) {
-        // Of several choices none is for all; what is shown of a reader that throws the bytes away is shown of that one.
-        (Some(Standing::Proven), false) if verdict.groups.len() > 1 => Standing::Open,
-        (None, false) => Standing::Open,
-        (None, true) => Standing::Proven,
-        (Some(standing), _) => standing,
-    }
-}
-
 /// A factor's level for people: `64 KiB`.
 pub fn level(cell: &CellView, name: &str) -> String {
     shown(cell, name, |factor, level| factor.kind.show(level))
-}
-
-/// A factor's level as a flag takes it: `64K`.
-pub fn compact_level(cell: &CellView, name: &str) -> String {
-    shown(cell, name, |factor, level| factor.kind.compact(level))
 }
 
 fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> String) -> String {

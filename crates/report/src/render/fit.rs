@@ -1,24 +1,5 @@
 //! Text that fits: lines, parts and words that stand whole, or not at all.
 
-use super::paint::wrap;
-
-/// Parts in lines, none broken that has room in one.
-pub fn wrap_parts(parts: &[String], separator: &str, width: usize) -> Vec<String> {
-    let (end, between) = separator.split_at(separator.trim_end().len());
-    let mut lines: Vec<String> = Vec::new();
-    for (at, part) in parts.iter().enumerate() {
-        let part = if at + 1 < parts.len() { format!("{part}{end}") } else { part.clone() };
-        match lines.last_mut() {
-            Some(line) if chars(line) + chars(between) + chars(&part) <= width => {
-                line.push_str(between);
-                line.push_str(&part);
-            }
-            _ => lines.extend(wrap(&part, width)),
-        }
-    }
-    lines
-}
-
 /// A text of at most so many characters; of a longer one as many whole words as fit, and `…`.
 pub fn cut(text: &str, width: usize) -> String {
     if chars(text) <= width {
@@ -67,19 +48,6 @@ mod tests {
         check(13, "wake-ups: g3,");
         check(12, "wake-ups:");
         check(4, "wake");
-    }
-
-    #[test]
-    fn parts_stand_whole_where_there_is_room() {
-        let parts = ["sender CPU: g1".to_owned(), "full TCP window or receiver CPU: g2, g3".to_owned()];
-        let check = |separator: &str, width: usize, expected: &[&str]| {
-            assert_eq!(wrap_parts(&parts, separator, width), expected, "{separator:?} {width}");
-        };
-        check(" · ", 60, &["sender CPU: g1 · full TCP window or receiver CPU: g2, g3"]);
-        check(" · ", 55, &["sender CPU: g1 ·", "full TCP window or receiver CPU: g2, g3"]);
-        check("; ", 55, &["sender CPU: g1; full TCP window or receiver CPU: g2, g3"]);
-        check("   ", 40, &["sender CPU: g1", "full TCP window or receiver CPU: g2, g3"]);
-        check("; ", 20, &["sender CPU: g1;", "full TCP window or", "receiver CPU: g2, g3"]);
     }
 
     #[test]

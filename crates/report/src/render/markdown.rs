@@ -1,37 +1,34 @@
-//! A session as markdown: verdicts, one table a group, environment and notes.
+//! A session as markdown: the summary, one table a test, findings, environment and notes.
 //!
 //! Lines are made by `heading`, `paragraph`, `item` and `row` alone, which escape their text.
 
 use bytegauge_model::escape;
 
-use super::cell_text::{Marks, call_noun};
-use super::overview::{Grid, Overview};
-use super::table::{columns, rows};
+use super::cell_text::call_noun;
+use super::screen::table::{columns, mark, rows};
 use crate::View;
 use crate::sentence::percent;
-use crate::view::document::GroupView;
-use crate::view::{link, relays};
+use crate::view::document::{OptionStatus, Test};
+use crate::view::results::summary::Heading;
 
 /// The whole report.
 pub fn render(view: &View) -> String {
     let mut out = vec![heading(1, &format!("bytegauge: {}, session {}", view.plan.name, view.session)), String::new()];
     out.push(paragraph(&format!("{} · {} · bytegauge {}", view.started, view.status.name(), view.version)));
     out.push(String::new());
-    if let Some(overview) = Overview::of(view) {
-        out.push(paragraph(&overview.legend));
-        for grid in &overview.grids {
-            out.push(String::new());
-            out.extend(self::grid(grid));
-        }
-        out.push(String::new());
+    out.extend(view.summary.iter().map(|line| item(&format!("{}: {}", line.heading, line.text))));
+    for step in &view.next {
+        let command = step.command.as_ref().map_or_else(String::new, |command| format!(": {command}"));
+        out.push(item(&format!("Next: {}{command}", step.text)));
     }
-    // Of two the verdict says it.
-    let gain = view.answer.gain.iter().filter(|_| view.versus.is_none());
-    out.extend(gain.map(|text| item(text)));
-    out.extend(view.verdicts.iter().map(|verdict| item(&verdict.recommendation.text)));
-    for group in &view.groups {
+    for test in &view.tests {
         out.push(String::new());
-        out.extend(self::group(view, group));
+        out.extend(self::test(view, test));
+    }
+    if !view.findings.is_empty() {
+        out.extend([String::new(), heading(2, "Findings"), String::new()]);
+        let said = view.findings.iter().map(|finding| (Heading::of(finding).name(), &finding.text));
+        out.extend(said.map(|(name, text)| item(&format!("{name}: {text}"))));
     }
     out.push(String::new());
     let grade = view.environment.grade.map_or_else(|| "not known".into(), String::from);
@@ -48,42 +45,43 @@ pub fn render(view: &View) -> String {
     out.join("\n") + "\n"
 }
 
-fn grid(grid: &Grid) -> Vec<String> {
-    let named = |name: &str, fields: &[String]| row([name].into_iter().chain(fields.iter().map(String::as_str)));
-    let title = (!grid.title.is_empty()).then(|| format!("**{}**\n", escape(&grid.title)));
-    let head = [named(&grid.corner, &grid.columns), format!("| --- |{}", " --- |".repeat(grid.columns.len()))];
-    title.into_iter().chain(head).chain(grid.rows.iter().map(|(name, fields)| named(name, fields))).collect()
-}
-
-fn group(view: &View, group: &GroupView) -> Vec<String> {
-    let mut out = vec![heading(2, &format!("{} ({})", group.label, group.id)), String::new()];
-    out.push(paragraph(&group.recommendation.text));
-    let rows = rows(view, group);
-    if rows.cells.is_empty() {
-        return out;
-    }
-    let columns = columns(view, group);
-    let marks = Marks::of_group(view, group);
-    out.push(String::new());
-    out.push(row([""].into_iter().chain(columns.iter().map(|column| column.heading.as_str()))));
-    let rules: Vec<&str> = columns.iter().map(|column| if column.right { " ---: |" } else { " --- |" }).collect();
-    out.push(format!("| --- |{}", rules.concat()));
-    for cell in &rows.cells {
-        let texts: Vec<String> = columns.iter().map(|column| column.text(cell)).collect();
-        out.push(row([marks.of(cell).symbol().trim()].into_iter().chain(texts.iter().map(String::as_str))));
-    }
-    let mut further = super::calls::lines(&rows, &marks);
-    further.extend(super::rings::lines(view, group, &rows, &marks));
-    further.extend(relays::lines(view, group));
-    further.extend(link::lines(group));
-    if !further.is_empty() {
+fn test(view: &View, test: &Test) -> Vec<String> {
+    let mut out = vec![heading(2, &format!("{} ({})", test.title, test.id)), String::new()];
+    out.push(paragraph(&format!("{}.", crate::phrase::capital(&test.result))));
+    let (rows, _) = rows(test, true);
+    if !rows.is_empty() {
+        let columns = columns(test, &rows, true);
         out.push(String::new());
-        out.extend(further.iter().map(|text| item(text)));
+        out.push(row(["option"].into_iter().chain(columns.iter().map(|column| column.heading.as_str())).chain([""])));
+        let rules: Vec<&str> = columns.iter().map(|column| if column.right { " ---: |" } else { " --- |" }).collect();
+        out.push(format!("| --- |{} --- |", rules.concat()));
+        for (at, option) in rows.iter().enumerate() {
+            let texts = columns.iter().map(|column| column.texts[at].as_str());
+            let mark = mark(test, option, true);
+            let mark = mark.trim_start_matches("<- ");
+            out.push(row([option.label.as_str()].into_iter().chain(texts).chain([mark])));
+        }
     }
-    if rows.left_out > 0 {
-        out.push(format!("\n{} more cells: `--format csv`", rows.left_out));
+    let unmeasured = test.options.iter().filter(|option| option.status >= OptionStatus::Skipped);
+    let said: Vec<String> = unmeasured
+        .map(|option| format!("{}: {}", option.label, option.reason.as_deref().unwrap_or("not measured")))
+        .chain(counted(view, test))
+        .collect();
+    if !said.is_empty() {
+        out.push(String::new());
+        out.extend(said.iter().map(|text| item(text)));
     }
     out
+}
+
+/// What was counted besides rates.
+fn counted(view: &View, test: &Test) -> Vec<String> {
+    let Some(group) = view.groups.iter().find(|group| group.id == test.id) else { return Vec::new() };
+    let rows = super::table::rows(view, group);
+    if rows.cells.is_empty() {
+        return Vec::new();
+    }
+    [super::calls::lines(&rows), super::datagrams::lines(&rows), super::rings::lines(view, group, &rows)].concat()
 }
 
 fn heading(level: usize, text: &str) -> String {

@@ -16,18 +16,13 @@ pub mod sessions;
 pub mod terminal;
 mod versus;
 
-mod avoid;
 mod both_ways;
 mod calls;
 mod cell_text;
 mod datagrams;
 mod fit;
-mod grid;
-mod heatmap;
-mod overview;
 mod paint;
 mod rings;
 mod table;
-mod use_table;
 
 pub use paint::{TerminalStyle, on_terminal, wrap};

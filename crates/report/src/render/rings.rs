@@ -3,14 +3,14 @@
 use bytegauge_model::unit::{count_rate, nop_rate};
 use bytegauge_model::{CellKind, Implementation};
 
-use super::cell_text::{Marks, level, number};
+use super::cell_text::{level, number};
 use super::table::Rows;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 
 /// The lines; none where no ring ran.
-pub fn lines(view: &View, group: &GroupView, rows: &Rows, marks: &Marks) -> Vec<String> {
-    let named = rows.named(marks).and_then(evidence);
+pub fn lines(view: &View, group: &GroupView, rows: &Rows) -> Vec<String> {
+    let named = rows.named().and_then(evidence);
     named.into_iter().chain(artefacts(view, group)).collect()
 }
 

@@ -4,15 +4,15 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::cell_text::{
-    Mark, Marks, RateScale, UNKNOWN, calls, cell_rate, failed, interval, level, mean_size, number, of_calls, of_rings,
-    scale, share, time,
+    RateScale, UNKNOWN, calls, cell_rate, failed, interval, level, mean_size, number, of_calls, of_rings, scale, share,
+    time,
 };
 use crate::phrase;
 use crate::view::document::{CellView, DatagramView, GroupView};
 use crate::view::estimate::{RELAY_SWITCHES, RELAY_SYSTEM_CALLS};
 use crate::view::{View, relays};
 use bytegauge_model::unit::{count_rate, significant};
-use bytegauge_model::{CellKind, Nanos, Stage};
+use bytegauge_model::{CellId, CellKind, Nanos, Stage};
 
 /// So many of the best looks are shown while nothing is confirmed.
 const LOOKS_MAX: usize = 8;
@@ -23,15 +23,15 @@ pub struct Rows<'a> {
     pub cells: Vec<&'a CellView>,
     /// How many more there are.
     pub left_out: usize,
-    /// They are confirmed; else they are looks without intervals.
-    pub confirmed: bool,
+    /// The cell that the group recommends.
+    recommended: Option<CellId>,
 }
 
 impl<'a> Rows<'a> {
-    /// The cell that the verdict names, or the first.
-    pub fn named(&self, marks: &Marks) -> Option<&'a CellView> {
-        let of_mark = |mark| self.cells.iter().find(|cell| marks.of(cell) == mark);
-        Mark::SHOWN.into_iter().filter(|mark| *mark != Mark::Avoid).find_map(of_mark).or(self.cells.first()).copied()
+    /// The recommended cell, or the first.
+    pub fn named(&self) -> Option<&'a CellView> {
+        let named = self.cells.iter().find(|cell| self.recommended.as_ref() == Some(&cell.id));
+        named.or(self.cells.first()).copied()
     }
 }
 
@@ -58,7 +58,7 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     let shown = if confirmed { cells.len() } else { LOOKS_MAX };
     let left_out = cells.len().saturating_sub(shown);
     cells.truncate(shown);
-    Rows { cells, left_out, confirmed }
+    Rows { cells, left_out, recommended: group.recommendation.cell.clone() }
 }
 
 /// A column: its heading, whether numbers stand right, and its text.
@@ -227,12 +227,12 @@ fn mean_and_sd(cell: &CellView, (unit, _): RateScale) -> String {
 }
 
 /// The table as lines of equal width, heading first, no wider than `width` where dropping columns can help.
-pub fn lines(rows: &Rows, mut columns: Vec<Column>, mark: &dyn Fn(&CellView) -> Mark, width: usize) -> Vec<String> {
+pub fn lines(rows: &Rows, mut columns: Vec<Column>, width: usize) -> Vec<String> {
     // A column without a single entry tells nothing.
     let tells = |text: String| !text.is_empty() && text != UNKNOWN;
     columns.retain(|column| column.expendable == 0 || rows.cells.iter().any(|cell| tells(column.text(cell))));
     loop {
-        let lines = draw(rows, &columns, mark);
+        let lines = draw(rows, &columns);
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         let most = columns.iter().map(|column| column.expendable).max().unwrap_or(0);
         if widest <= width || most == 0 {
@@ -242,16 +242,15 @@ pub fn lines(rows: &Rows, mut columns: Vec<Column>, mark: &dyn Fn(&CellView) -> 
     }
 }
 
-fn draw(rows: &Rows, columns: &[Column], mark: &dyn Fn(&CellView) -> Mark) -> Vec<String> {
+fn draw(rows: &Rows, columns: &[Column]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([String::new()].into_iter().chain(columns.iter().map(|column| column.heading.clone())));
+    table.set_header(columns.iter().map(|column| column.heading.clone()));
     for cell in &rows.cells {
-        let texts = columns.iter().map(|column| column.text(cell));
-        table.add_row([mark(cell).symbol().to_owned()].into_iter().chain(texts));
+        table.add_row(columns.iter().map(|column| column.text(cell)));
     }
     for (index, column) in columns.iter().enumerate() {
-        if let (true, Some(drawn)) = (column.right, table.column_mut(index + 1)) {
+        if let (true, Some(drawn)) = (column.right, table.column_mut(index)) {
             drawn.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -1,22 +1,17 @@
-//! A session on a terminal: the verdicts, a table and a map for each group, and what stands behind the numbers.
-//!
-//! One look must tell the answer. Colour only repeats what a character says already.
+//! The details of a session on a terminal (`--full`): what was counted in every group, the cost of the harness, and the
+//! machine.
 
-use anstyle::AnsiColor;
-
-use super::cell_text::{Mark, Marks, call_noun, number, rate, rough_size, share, standing};
-use super::overview::Overview;
+use super::cell_text::{call_noun, number, rate, rough_size, share};
 use super::paint::{Paint, wrap};
+use super::table;
 use super::table::{columns, lines, rows};
-use super::{heatmap, table};
 use crate::View;
 use crate::limit::UNKNOWN as UNKNOWN_LIMIT;
 use crate::limit::call::DELAYED_ACKS;
 use crate::phrase;
-use crate::sentence::{measured_twice, percent};
+use crate::sentence::percent;
 use crate::view::cost::ERROR_MAX;
-use crate::view::document::{CellView, EnvironmentView, GroupView, Slice, Standing, VerdictView};
-use crate::view::{link, relays};
+use crate::view::document::{CellView, EnvironmentView, GroupView, Slice};
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{Bytes, Nanos, counted};
 
@@ -27,190 +22,93 @@ const COLUMNS_MIN: usize = 40;
 /// Longer lines of prose are hard to read.
 const PROSE_MAX: usize = 110;
 
-/// The answer uncut, and then all that stands behind it.
+/// The results with the table of every test, every finding, and the details of the measurement.
 pub fn full(view: &View, style: &TerminalStyle) -> String {
-    format!("{}\n\n{}", super::screen::lines(view, style, None).join("\n"), render(view, style))
+    super::screen::full(view, style, details(view, style))
 }
 
-/// One group: its table, its map, what its cells cost, and what was noted about it; `None` where there is none of that
-/// name.
+/// One test: its options, and the details of its group; `None` where there is none of that name.
 pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<String> {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
     let group = view.groups.iter().find(|group| group.id.0 == id)?;
-    let mut out = vec![header(view, paint), String::new()];
-    out.extend(prose(&group.recommendation.text, width));
+    let test = view.tests.iter().find(|test| test.id == group.id)?;
+    let mut out = vec![paint.bold(&view.heading), String::new()];
+    out.extend(super::screen::of_test(test, style));
+    let findings = view.findings.iter().filter(|finding| finding.test.as_ref() == Some(&group.id));
+    out.extend(findings.flat_map(|finding| prose(&finding.text, width)));
     out.push(String::new());
-    out.extend(self::group(view, group, false, width, paint));
+    out.extend(self::group(view, group, width, paint));
     let own = format!("{id}: ");
     let notes = view.notes.iter().filter_map(|note| note.strip_prefix(&own));
     out.extend(notes.flat_map(|note| prose(note, width)));
     Some(out.join("\n") + "\n")
 }
 
-/// What stands behind the answer: its sentences, every group, the harness and the machine.
-pub fn render(view: &View, style: &TerminalStyle) -> String {
+/// What was measured in every group, the cost of the harness, and the machine.
+fn details(view: &View, style: &TerminalStyle) -> Vec<String> {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
-    let mut out = vec![header(view, paint), String::new()];
-    let overview = Overview::of(view).filter(|overview| overview.width_min() <= width);
-    match &overview {
-        Some(overview) => out.extend(self::overview(overview, width, paint)),
-        None => {
-            for (at, verdict) in view.verdicts.iter().enumerate() {
-                if at > 0 {
-                    out.push(String::new());
-                }
-                out.extend(self::verdict(view, verdict, width, paint));
-            }
-        }
-    }
+    let mut out = vec![paint.bold("Details of the measurement"), format!("  {}", status(view)), String::new()];
     for group in &view.groups {
+        out.extend(self::group(view, group, width, paint));
         out.push(String::new());
-        out.extend(self::group(view, group, overview.is_some(), width, paint));
     }
-    out.push(String::new());
     out.extend(footer(view, style, width, paint));
-    out.join("\n") + "\n"
-}
-
-fn header(view: &View, paint: Paint) -> String {
-    let started = view.started.replace('T', " ").replace('Z', " UTC");
-    let took = view.elapsed_ns.map(|ns| Nanos(ns).to_string());
-    let parts = [Some(format!("session {}", view.session)), Some(view.plan.name.clone()), Some(started), took];
-    let rest: Vec<String> = parts.into_iter().flatten().chain([status(view)]).collect();
-    format!("{} {}", paint.bold("bytegauge"), paint.dim(&rest.join(" · ")))
-}
-
-/// `complete`; where looks are left, which was the last: `judgement 1 of 3 complete`, and that it had less than was planned if no
-/// group has all its blocks.
-fn status(view: &View) -> String {
-    let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
-    match looks.max_by_key(|look| (look.done, !look.cut_short)).filter(|_| view.status == SessionStatus::Complete) {
-        Some(look) if look.of > 1 => {
-            let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
-            format!("judgement {} of {} complete{end}", look.done, look.of)
-        }
-        _ => view.status.name().to_owned(),
-    }
-}
-
-fn overview(overview: &Overview, width: usize, paint: Paint) -> Vec<String> {
-    let mut out: Vec<String> =
-        wrap(&overview.legend, width.min(PROSE_MAX)).iter().map(|line| paint.dim(line)).collect();
-    for grid in &overview.grids {
-        out.push(String::new());
-        let lines = grid.lines(width);
-        let is_head = |line: &str| line == grid.title || line.trim_start().starts_with(&grid.corner);
-        out.extend(lines.iter().map(|line| if is_head(line) { paint.dim(line) } else { line.clone() }));
-    }
     out
 }
 
-fn verdict(view: &View, verdict: &VerdictView, width: usize, paint: Paint) -> Vec<String> {
-    let standing = standing(view, verdict);
-    let colour = if standing == Standing::Proven { AnsiColor::Green } else { AnsiColor::Yellow };
-    let sign = paint.colour(colour, super::use_table::mark(standing));
-    let mut lines = wrap(&verdict.recommendation.text, width.min(PROSE_MAX) - 2);
-    // The instruction is what a look must catch.
-    if let Some(first) = lines.first_mut() {
-        *first = match first.split_once(". ") {
-            Some((instruction, rest)) => format!("{} {rest}", paint.bold(&format!("{instruction}."))),
-            None => paint.bold(first),
-        };
-    }
-    let indented =
-        lines.iter().enumerate().map(|(at, line)| if at == 0 { format!("{sign} {line}") } else { format!("  {line}") });
-    indented.collect()
+/// When it was measured, and how far.
+fn status(view: &View) -> String {
+    let started = view.started.replace('T', " ").replace('Z', " UTC");
+    let looks = view.groups.iter().filter_map(|group| group.look.as_ref());
+    let status = match looks.max_by_key(|look| (look.done, !look.cut_short)) {
+        Some(look) if look.of > 1 && view.status == SessionStatus::Complete => {
+            let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
+            format!("analysis {} of {} complete{end}", look.done, look.of)
+        }
+        _ => view.status.name().to_owned(),
+    };
+    format!("{started} · {status}")
 }
 
-/// One group; with its verdict's sentence where an overview stands in for the sentences.
-fn group(view: &View, group: &GroupView, spelled_out: bool, width: usize, paint: Paint) -> Vec<String> {
+/// What was counted in one group.
+fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
     let mut out = vec![group_heading(group, width, paint)];
     let rows = rows(view, group);
     if rows.cells.is_empty() {
-        out.extend(prose(&group.recommendation.text, width));
         return out;
     }
-    // Over several profiles the sentence stands once, with the first of its groups.
-    let own = view.verdicts.iter().find(|verdict| verdict.groups.first() == Some(&group.id));
-    if let Some(verdict) = own.filter(|_| spelled_out) {
-        out.extend(self::verdict(view, verdict, width, paint));
+    let drawn = lines(&rows, columns(view, group), width);
+    out.extend(drawn.into_iter().enumerate().map(|(at, line)| if at == 0 { paint.dim(&line) } else { line }));
+    if rows.left_out > 0 {
+        out.push(format!("  {}", paint.dim(&format!("{} more rows: --format csv", rows.left_out))));
     }
-    if !rows.confirmed {
-        let text = "screened only: medians without intervals, which prove nothing";
-        out.extend(prose(text, width).iter().map(|line| paint.dim(line)));
-    }
-    let marks = Marks::of_group(view, group);
-    let mark = |cell: &CellView| marks.of(cell);
-    let drawn = lines(&rows, columns(view, group), &mark, width);
-    for (at, line) in drawn.iter().enumerate() {
-        let cell = at.checked_sub(1).and_then(|at| rows.cells.get(at));
-        out.push(match cell.map(|cell| mark(cell)) {
-            None => paint.dim(line),
-            Some(Mark::Recommended) => paint.colour(AnsiColor::Green, line),
-            Some(Mark::BestConfirmed | Mark::BestHere | Mark::EnoughHere) => paint.bold(line),
-            Some(_) => line.clone(),
-        });
-    }
-    out.extend(legend(&rows, &marks, paint));
-    out.extend(how_compared(&rows, width, paint));
-    out.extend(evidence(&rows, &marks, width, paint));
+    out.extend(evidence(&rows, width, paint));
     out.extend(speeds(&rows).iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)));
-    let beside = super::calls::lines(&rows, &marks)
+    let further = super::calls::lines(&rows)
         .into_iter()
         .chain(super::datagrams::lines(&rows))
         .chain(super::both_ways::lines(&rows))
-        .chain(super::rings::lines(view, group, &rows, &marks))
-        .chain(relays::lines(view, group))
-        .chain(link::lines(group));
-    out.extend(beside.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
-    let map = heatmap::lines(view, group, width - 2, paint);
-    if !map.is_empty() {
-        out.push(String::new());
-        out.extend(map.iter().map(|line| format!("  {line}")));
-        out.push(String::new());
-    }
+        .chain(super::rings::lines(view, group, &rows));
+    out.extend(further.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
     out.extend(cost_line(group, width, paint));
     out
 }
 
 fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
     let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
-    let undecided = (!group.undecided.is_empty()).then(|| format!("{} only screened", group.undecided.len()));
-    let reach = group.twin_reach.map(measured_twice);
-    let alarm = group.twin.as_ref().filter(|twin| twin.alarm).map(|_| "TWIN ALARM".to_owned());
-    let facts: Vec<String> =
-        [Some(group.id.to_string()), blocks, undecided, reach, alarm].into_iter().flatten().collect();
+    let undecided = (!group.undecided.is_empty()).then(|| format!("{} screened only", group.undecided.len()));
+    let facts: Vec<String> = [Some(group.id.to_string()), blocks, undecided].into_iter().flatten().collect();
     let facts = facts.join(" · ");
     let used = group.label.chars().count() + facts.chars().count() + 6;
     let rule = "─".repeat(width.min(PROSE_MAX).saturating_sub(used).max(2));
     format!("{} {} {} {}", paint.dim("──"), paint.bold(&group.label), paint.dim(&rule), paint.dim(&facts))
 }
 
-fn legend(rows: &table::Rows, marks: &Marks, paint: Paint) -> Vec<String> {
-    let used = |mark: &Mark| rows.cells.iter().any(|cell| marks.of(cell) == *mark);
-    let shown = Mark::SHOWN.into_iter().filter(used);
-    let mut parts: Vec<String> = shown.map(|mark| format!("{} {}", mark.symbol(), marks.meaning(mark))).collect();
-    if rows.left_out > 0 {
-        parts.push(format!("{} more rows: --format csv", rows.left_out));
-    }
-    if parts.is_empty() { Vec::new() } else { vec![format!("  {}", paint.dim(&parts.join("   ")))] }
-}
-
-/// Why what is marked need not have the largest number, where intervals stand beside marks.
-fn how_compared(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
-    if !rows.confirmed || rows.cells.len() < 2 {
-        return Vec::new();
-    }
-    let text = "each interval is of one choice's median alone; marks compare choices within blocks (every choice once, \
-                in random order), so intervals may overlap and the best need not have the largest median";
-    prose(text, width).iter().map(|line| paint.dim(line)).collect()
-}
-
-/// What limits the cell that the verdict names, or the fastest, with the numbers that say so.
-fn evidence(rows: &table::Rows, marks: &Marks, width: usize, paint: Paint) -> Vec<String> {
-    let Some(cell) = rows.named(marks) else { return Vec::new() };
+/// The bottleneck of the recommended cell, or of the fastest, with its evidence.
+fn evidence(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
+    let Some(cell) = rows.named() else { return Vec::new() };
     let text = match cell.limit.name {
         UNKNOWN_LIMIT => format!("{}: {}: {}", cell.label, phrase::limit(UNKNOWN_LIMIT), cell.limit.sentence),
         _ => format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence),

@@ -1,6 +1,5 @@
-//! Two against each other on the first screen: the verdict first, then a line for each.
+//! Two compared with each other on a terminal: a line for each. The verdict is in the summary.
 
-use anstyle::AnsiColor;
 use bytegauge_model::unit::significant;
 
 use super::cell_text::{fixed, rate};
@@ -11,26 +10,10 @@ use crate::phrase::rate_unit;
 use crate::view::cpu_of_unit;
 use crate::view::document::{VersusSideView, VersusView};
 
-/// Room for the name of a section.
-const NAME: usize = 7;
-
-/// The verdict, and both.
+/// What A and B are, and what each reached.
 pub(super) fn lines(view: &View, versus: &VersusView, width: usize, paint: &Paint) -> Vec<String> {
-    let (mark, colour) = match versus.verdict {
-        "worse" => ("✗", AnsiColor::Red),
-        "better" => ("✓", AnsiColor::Green),
-        "equivalent" => ("=", AnsiColor::Green),
-        _ => ("?", AnsiColor::Yellow),
-    };
     let mut out = Vec::new();
-    for (at, line) in wrap(&versus.text, width - NAME - 2).into_iter().enumerate() {
-        out.push(match at {
-            0 => format!("{}{} {}", paint.bold("RESULT "), paint.colour(colour, mark), paint.bold(&line)),
-            _ => format!("{:1$}{line}", "", NAME + 2),
-        });
-    }
-    out.push(String::new());
-    let sides = [("a", &versus.a), ("b", &versus.b)];
+    let sides = [("A", &versus.a), ("B", &versus.b)];
     for (name, side) in sides {
         out.extend(words(name, side, width, paint));
     }
@@ -43,10 +26,8 @@ pub(super) fn lines(view: &View, versus: &VersusView, width: usize, paint: &Pain
         out.push(line.trim_end().to_owned());
     }
     if !versus.alike.is_empty() {
-        out.push(String::new());
-        for (at, line) in wrap(&versus.alike, width - NAME).into_iter().take(3).enumerate() {
-            out.push(format!("{}{line}", if at == 0 { paint.bold("ALIKE  ") } else { " ".repeat(NAME) }));
-        }
+        let lines = wrap(&format!("Both: {}", versus.alike), width - 4).into_iter().enumerate();
+        out.extend(lines.map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })));
     }
     out.push(String::new());
     out
@@ -57,11 +38,11 @@ fn words(name: &str, side: &VersusSideView, width: usize, paint: &Paint) -> Vec<
     let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();
     let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
     let mut out: Vec<String> = Vec::new();
-    for (at, line) in wrap(&format!("{}{differs}", side.words), width - 5).into_iter().take(2).enumerate() {
+    for (at, line) in wrap(&format!("{}{differs}", side.words), width - 5).into_iter().enumerate() {
         out.push(if at == 0 { format!("  {}  {line}", paint.bold(name)) } else { format!("     {line}") });
     }
     let reason = side.reason.iter().flat_map(|reason| wrap(reason, width - 5));
-    out.extend(reason.take(2).map(|line| format!("     {line}")));
+    out.extend(reason.map(|line| format!("     {line}")));
     out
 }
 

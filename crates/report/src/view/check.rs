@@ -87,34 +87,36 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
                 && cell.factors.get(VALUE) == serde_json::to_value(default).ok().as_ref()
         });
         let why = why.and_then(|cell| cell.reason.clone());
-        let why = why.map_or_else(|| "was not confirmed".into(), |why| format!("came to nothing ({why})"));
-        return Some(said(format!("what you have, {}, {why}, so nothing can be gained over it", shown(default)), None));
+        let why = why.map_or_else(|| "was not confirmed".into(), |why| format!("was not measured ({why})"));
+        return Some(said(format!("unknown: the present value, {}, {why}", shown(default)), None));
     };
     let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
     let value = shown(&conditions.settled[at].cell.factors.get(VALUE));
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
-        let held =
-            if group.recommendation.proven { "is as good as any that was tried" } else { "is best bounded so far" };
-        return Some(said(format!("what you have, {value}, {held}"), id));
+        let margin = percent(conditions.margin);
+        let text = match group.recommendation.proven {
+            true => format!("none: the present value, {value}, is within {margin} of the best"),
+            false => format!("none so far: the present value, {value}, is the recommended one"),
+        };
+        return Some(said(text, id));
     }
     if !judged.standing.proves {
-        return Some(said(
-            format!("{value} against {}: nothing is shown before the first judgement", shown(default)),
-            id,
-        ));
+        return Some(said(format!("{value} instead of {}: no result before the first analysis", shown(default)), id));
     }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
-        return Some(said(format!("{value} against {}: {why}", shown(default)), id));
+        return Some(said(format!("{value} instead of {}: {why}", shown(default)), id));
     };
-    let told = ShareScale::of(&[gain, lower, upper]);
-    let interval = told.signed_interval(lower, upper);
+    let scale = ShareScale::of(&[gain, lower, upper]);
+    let interval = scale.signed_interval(lower, upper);
+    let default = shown(default);
     let how = match (lower > 0.0, upper < 0.0) {
-        (true, _) => format!("{value} instead of {}: {} ({interval})", shown(default), told.signed(gain)),
-        (_, true) => format!("{value} is slower than {}, what you have: {interval}", shown(default)),
-        _ => format!("{value} instead of {}: no gain is shown ({interval})", shown(default)),
+        (true, _) if scale.multiples => format!("{value} is {} as fast as {default} ({interval})", scale.signed(gain)),
+        (true, _) => format!("{value} instead of {default}: {} ({interval})", scale.signed(gain)),
+        (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
+        _ => format!("{value} instead of {default}: not significant ({interval})"),
     };
     let cpu_said = match cpu {
         [Some(here), Some(there)] => format!("; CPU time of a run {}", signed(here / there - 1.0)),
@@ -152,14 +154,16 @@ fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<A
                 (Some(true), format!("held: within {} of the best", percent(margin)))
             }
             (Some(lower), _) if lower > margin => {
-                (Some(false), format!("did not hold: at least {} dearer than the best", at_least(lower)))
+                (Some(false), format!("did not hold: at least {} slower than the best", at_least(lower)))
             }
-            (Some(_), Some(upper)) => (None, format!("is open: at most {} dearer than the best", at_most(upper))),
-            _ if choice.is_some() => (None, "is open: the blocks prove nothing yet".into()),
-            _ => (None, "is open: it was not confirmed".into()),
+            (Some(_), Some(upper)) => {
+                (None, format!("is inconclusive: at most {} slower than the best", at_most(upper)))
+            }
+            _ if choice.is_some() => (None, "is inconclusive: too few blocks".into()),
+            _ => (None, "is inconclusive: it was not confirmed".into()),
         };
         let compared = advised.against_default.zip(observed).map(|(predicted, observed)| {
-            format!("; predicted {} over what you have, observed {}", signed(predicted - 1.0), signed(observed))
+            format!("; predicted {} over the present value, observed {}", signed(predicted - 1.0), signed(observed))
         });
         AdviceView {
             group: judged.row.group.id.clone(),

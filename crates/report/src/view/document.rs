@@ -44,8 +44,8 @@ pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;
 pub use result::{
-    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, Test,
-    TestState,
+    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, SummaryLine,
+    Test, TestState,
 };
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};
@@ -92,6 +92,8 @@ pub struct View {
     pub tests: Vec<Test>,
     /// What decides how to read the results, the most serious first.
     pub findings: Vec<Finding>,
+    /// The results in a few lines: what to use, what has the largest effect, what limits it, and what weakens it.
+    pub summary: Vec<SummaryLine>,
     /// What to do next, the most useful first.
     pub next: Vec<NextStep>,
     /// The answer in the words of earlier versions: `tests` and `findings` replace it.
@@ -134,6 +136,9 @@ pub struct PlanView {
     /// Blocks were asked for, whatever they take.
     #[serde(skip)]
     pub states_blocks: bool,
+    /// The session was imported: it cannot be continued here.
+    #[serde(skip)]
+    pub is_imported: bool,
     /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
     pub audit_share: Option<f64>,
     /// A load that was offered counts as answered from this share of it on.

@@ -41,7 +41,7 @@ pub mod over_time;
 mod progress;
 mod receive_buffer;
 pub mod relays;
-mod results;
+pub(crate) mod results;
 mod rings;
 mod scope;
 mod settled;
@@ -175,6 +175,7 @@ impl View {
                 states_blocks: record.plan.get("blocks").is_some_and(|blocks| !blocks.is_null()),
                 answered_share: limit::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
+                is_imported: record.imported,
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 asked: asked(&record.plan),
                 varied: varied.clone(),
@@ -187,6 +188,7 @@ impl View {
             heading: String::new(),
             tests: Vec::new(),
             findings: Vec::new(),
+            summary: Vec::new(),
             next: Vec::new(),
             answer: AnswerView::default(),
             audit: conditions.audit.map(|audit| audit.view),
@@ -196,13 +198,13 @@ impl View {
             cells,
             groups,
         };
-        if let Some(text) = view.versus.as_ref().map(|versus| first::recommendation_of_two(&view, versus)) {
+        if let Some(text) = view.versus.as_ref().map(|versus| format!("{}.", versus.text)) {
             // No choice is named: what is asked of two is whether the second is worse.
             view.verdicts.iter_mut().for_each(|verdict| verdict.recommendation.text.clone_from(&text));
             view.groups.iter_mut().for_each(|group| group.recommendation.text.clone_from(&text));
         }
         view.heading = first::heading(&view);
-        view.answer = first::answer(&view, record.imported);
+        view.answer = first::answer(&view);
         results::settle(&mut view);
         view
     }

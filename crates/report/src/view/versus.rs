@@ -125,9 +125,9 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).flatten().any(|at| is_counted(&conditions.settled[*at]));
     let cost = match (counts, offered) {
-        (true, _) => Cost { name: "events", verb: "count", more: "more events", multiple: "as many events" },
-        (false, true) => Cost { name: "cpu time", verb: "take", more: "more CPU time", multiple: "as much CPU time" },
-        (false, false) => Cost { name: "time", verb: "take", more: "longer", multiple: "as long" },
+        (true, _) => Cost::EVENTS,
+        (false, true) => Cost::CPU,
+        (false, false) => Cost::TIME,
     };
     let text = text(&compared, [&a_side, &b_side], margin, &cost);
     VersusView {
@@ -198,15 +198,28 @@ fn is_nothing(level: &Level) -> bool {
     matches!(level, Level::Number(0)) || matches!(level.name(), Some("none" | "off" | "max" | "direct"))
 }
 
-/// What the two are compared by, and how that is said.
+/// What the two are compared by, and how a difference is worded, with the verb in both moods.
 struct Cost {
     name: &'static str,
-    /// What the dearer one does: `take`.
-    verb: &'static str,
-    /// And of what, beside a percentage: `longer`.
-    more: &'static str,
-    /// The same beside a multiple: `as long`.
-    multiple: &'static str,
+    /// Beside a percentage: `is … slower than`.
+    more: [&'static str; 3],
+    /// Beside a multiple: `takes … as long as`.
+    multiple: [&'static str; 3],
+}
+
+impl Cost {
+    const TIME: Cost =
+        Cost { name: "time", more: ["is", "be", "slower than"], multiple: ["takes", "take", "as long as"] };
+    const CPU: Cost = Cost {
+        name: "cpu time",
+        more: ["uses", "use", "more CPU time than"],
+        multiple: ["uses", "use", "as much CPU time as"],
+    };
+    const EVENTS: Cost = Cost {
+        name: "events",
+        more: ["has", "have", "more events than"],
+        multiple: ["has", "have", "as many events as"],
+    };
 }
 
 /// Whether runs are rated by what was counted meanwhile.
@@ -216,52 +229,53 @@ fn is_counted(settled: &Settled) -> bool {
 
 fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &Cost) -> String {
     let Some(comparison) = compared.comparison.filter(|_| a.trials > 0 && b.trials > 0) else {
-        let missing = [("a", a), ("b", b)].into_iter().find(|(_, side)| side.trials == 0 || side.reason.is_some());
+        let missing = [("A", a), ("B", b)].into_iter().find(|(_, side)| side.trials == 0 || side.reason.is_some());
         let why = |side: &VersusSideView| side.reason.clone().unwrap_or_else(|| "the session ended before".into());
         return match missing {
-            Some((name, side)) => format!("{name} came to nothing ({}), so there is nothing to compare", why(side)),
-            None => "nothing was compared: no block is whole".into(),
+            Some((name, side)) => format!("nothing to compare: {name} was not measured ({})", why(side)),
+            None => "nothing to compare: no block is complete".into(),
         };
     };
     match &compared.why_open {
-        Some(why) => format!("not decided: {why}"),
+        Some(why) => format!("inconclusive: {why}"),
         None => said(&comparison, compared.verdict, margin, cost),
     }
 }
 
-/// A verdict with the interval that it was read off.
+/// A verdict with its interval.
 fn said(comparison: &Comparison, verdict: ComparisonResult, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
     let scale = ShareScale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
-    let Cost { verb, more, multiple, .. } = cost;
-    let name = if scale.multiples { multiple } else { more };
-    let takes = |slower: &str, from: f64, to: f64| {
+    let [is, be, than] = if scale.multiples { cost.multiple } else { cost.more };
+    let differs = |[slower, faster]: [&str; 2], from: f64, to: f64| {
         let from = scale.least_beyond(margin, from.max(0.0).exp_m1());
         let (size, to) = (scale.estimate(d.abs().exp_m1()), scale.most(to.exp_m1()));
-        format!("{slower} {verb}s {size} {name} for the same work ({from} to {to})")
+        format!("{slower} {is} {size} {than} {faster} ({from} to {to})")
     };
-    // Where the interval holds no difference at all there is no slower one.
+    // An interval that includes 0 has no slower side.
     let slower = match (lower > 0.0, upper < 0.0) {
-        (true, _) => Some(takes("b", lower, upper)),
-        (_, true) => Some(takes("a", -upper, -lower)),
+        (true, _) => Some(differs(["B", "A"], lower, upper)),
+        (_, true) => Some(differs(["A", "B"], -upper, -lower)),
         _ => None,
     };
-    let counts = format!("only more than {within} counts (--margin)");
     match verdict {
-        ComparisonResult::Worse => format!("b is worse: {}, by more than {within}", takes("b", lower, upper)),
-        ComparisonResult::Better => format!("b is better: {}, by more than {within}", takes("a", -upper, -lower)),
+        ComparisonResult::Worse => {
+            format!("{}: a regression of more than the margin of {within}", differs(["B", "A"], lower, upper))
+        }
+        ComparisonResult::Better => {
+            format!("{}: B is better by more than the margin of {within}", differs(["A", "B"], -upper, -lower))
+        }
         ComparisonResult::Equivalent => {
             let small = slower.map_or_else(String::new, |slower| format!("; {slower}"));
-            format!("as good: neither {verb}s more than {within} {more} than the other{small}")
+            format!("equivalent: the difference is within the margin of {within}{small}")
         }
         ComparisonResult::Inconclusive => match slower {
-            Some(slower) => format!("not decided: {slower}, and {counts}"),
+            Some(slower) => format!("inconclusive: {slower}, which may be less than the margin of {within}"),
             None => format!(
-                "not decided: b may {verb} up to {} {name} {than} a, and a up to {} {name} {than} b; {counts}",
+                "inconclusive: B may {be} up to {} {than} A, and A up to {} {than} B (margin {within})",
                 scale.most(upper.exp_m1()),
                 scale.most((-lower).exp_m1()),
-                than = if scale.multiples { "as" } else { "than" }
             ),
         },
     }
@@ -281,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_one_text_is_told_on_one_scale() {
-        let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
+        let time = Cost::TIME;
         let check = |[lower, difference, upper]: [f64; 3], verdict: ComparisonResult, expected: &str| {
             let (lower, difference, upper) = (lower.ln(), difference.ln(), upper.ln());
             let p = 1.0;
@@ -292,41 +306,38 @@ mod tests {
         check(
             [1.0 / 3.36, 0.91, 2.8],
             ComparisonResult::Inconclusive,
-            "not decided: b may take up to 2.8 × as long as a, and a up to 3.36 × as long as b; only more than 5 % counts \
-             (--margin)",
+            "inconclusive: B may take up to 2.8 × as long as A, and A up to 3.36 × as long as B (margin 5 %)",
         );
         check(
             [0.9, 1.0, 2.1],
             ComparisonResult::Inconclusive,
-            "not decided: b may take up to 2.1 × as long as a, and a up to 1.12 × as long as b; only more than 5 % counts \
-             (--margin)",
+            "inconclusive: B may take up to 2.1 × as long as A, and A up to 1.12 × as long as B (margin 5 %)",
         );
         check(
             [0.8, 1.0, 1.5],
             ComparisonResult::Inconclusive,
-            "not decided: b may take up to 50 % longer than a, and a up to 25 % longer than b; only more than 5 % counts \
-             (--margin)",
+            "inconclusive: B may be up to 50 % slower than A, and A up to 25 % slower than B (margin 5 %)",
         );
         check(
             [1.02, 1.06, 1.1],
             ComparisonResult::Inconclusive,
-            "not decided: b takes 6 % longer for the same work (2 % to 10 %), and only more than 5 % counts (--margin)",
+            "inconclusive: B is 6 % slower than A (2 % to 10 %), which may be less than the margin of 5 %",
         );
         check(
             [1.9, 1.95, 2.0],
             ComparisonResult::Worse,
-            "b is worse: b takes 1.95 × as long for the same work (1.9 × to 2 ×), by more than 5 %",
+            "B takes 1.95 × as long as A (1.9 × to 2 ×): a regression of more than the margin of 5 %",
         );
         check(
             [1.4, 1.5, 1.6],
             ComparisonResult::Worse,
-            "b is worse: b takes 50 % longer for the same work (40 % to 60 %), by more than 5 %",
+            "B is 50 % slower than A (40 % to 60 %): a regression of more than the margin of 5 %",
         );
-        // Outwards, and yet beyond the margin where that is what decides.
+        // Outward, and yet beyond the margin where that is what decides.
         check(
             [1.0501, 1.0704, 1.0916],
             ComparisonResult::Worse,
-            "b is worse: b takes 7 % longer for the same work (5.01 % to 9.2 %), by more than 5 %",
+            "B is 7 % slower than A (5.01 % to 9.2 %): a regression of more than the margin of 5 %",
         );
     }
 
@@ -334,7 +345,7 @@ mod tests {
         #[test]
         fn the_interval_of_two_is_printed_outwards(lower in 1e-4f64..1.2, width in 1e-4f64..1.2, margin in 1u32..20) {
             let margin = f64::from(margin) / 100.0;
-            let time = Cost { name: "time", verb: "take", more: "longer", multiple: "as long" };
+            let time = Cost::TIME;
             let (upper, p) = (lower + width, 1.0);
             let difference = lower + width / 2.0;
             let verdict = ComparisonResult::Inconclusive;

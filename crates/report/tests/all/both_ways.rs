@@ -53,7 +53,7 @@ fn both_ways_add_up_to_the_rate_and_each_end_is_charged_for_what_it_did() {
     // It connected: it writes what goes there, and reads what comes back.
     assert!((median("near_cpus") - 0.875).abs() < 0.01 && (median("far_cpus") - 0.625).abs() < 0.01);
     let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
-    let text = render::terminal::render(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in ["TCP to and from the host 192.0.2.7:4711", " there and ", "used 0.875 CPUs, the other one 0.625"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

@@ -413,7 +413,7 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
             "k calls/s, where its interval begins)",
         ],
     );
-    let text = render::terminal::render(&view, &render::terminal::TerminalStyle::default());
+    let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
     check(
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
         &[
@@ -579,7 +579,7 @@ fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     check(&view.notes[0], &["best packet rate: 21", "k replies/s came back", "server epoll"]);
     check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
-    let terminal = render::terminal::render(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    let terminal = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     check(&terminal, &["800 requests found the server's receive buffer full", "200 requests died where nobody tells"]);
     check_schema(&view);
 }
@@ -599,7 +599,7 @@ fn an_option_has_one_name_that_in_code() {
     assert_eq!(heading, Some("SO_RCVBUF"));
     let label = &cell(&view, "c3").label;
     check(label, &["SO_RCVBUF 5000 B"]);
-    let terminal = render::terminal::render(&view, &render::TerminalStyle { columns: 140, ..Default::default() });
+    let terminal = render::terminal::full(&view, &render::TerminalStyle { columns: 140, ..Default::default() });
     assert!(!terminal.contains("rcvbuf"), "{terminal}");
 }
 
@@ -607,7 +607,7 @@ fn an_option_has_one_name_that_in_code() {
 fn every_renderer_prints_calls() {
     let view = view(&buffers(20_000.0, 0.02));
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
-    let terminal = render::terminal::render(&view, &style);
+    let terminal = render::terminal::full(&view, &style);
     check(
         &terminal,
         &[
@@ -626,7 +626,7 @@ fn every_renderer_prints_calls() {
             "× reset (first-byte): the server closed",
         ],
     );
-    check(&render::markdown::render(&view), &["| rate |", "- percentiles are service time"]);
+    check(&render::markdown::render(&view), &["| p99 |", "- percentiles are service time"]);
     let csv = render::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);
@@ -641,5 +641,5 @@ fn calls_of_which_none_was_measured_are_no_bytes() {
     let mut data = session(&conditions, &[planted]);
     data.trials.clear();
     let text = render::terminal::full(&view(&data), &render::TerminalStyle::default());
-    assert!(text.contains("best bounded, calls/s") && !text.contains("B/s"), "{text}");
+    assert!(text.contains("Calls over ") && !text.contains("B/s"), "{text}");
 }

@@ -58,7 +58,7 @@ fn counted(trial: &Trial) -> (DatagramReport, DatagramReport) {
 fn text(view: &View) -> String {
     let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
     // Lines are wrapped: what is looked for may be cut.
-    render::terminal::render(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
+    render::terminal::full(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

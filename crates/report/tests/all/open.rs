@@ -3,7 +3,7 @@
 use crate::support::{Plan, session};
 use bytegauge_model::{BlockRecord, CellId, CellKind, Outcome, Stage, Trial};
 use bytegauge_report::view::document::Standing;
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View};
 
 fn view(plan: &Plan) -> View {
     View::of(&session(plan), &Settings::default())
@@ -94,23 +94,6 @@ fn nothing_is_proven_of_a_choice_that_stalls_and_its_share_is_told() {
     assert!(!said.proven && said.text.contains("moved nothing"), "{}", said.text);
     let note = open.answer.to_use.rows[0].note.as_deref().unwrap_or_default();
     assert!(note.contains("moved nothing"), "{note}");
-}
-
-#[test]
-fn maps_and_tables_mark_what_is_to_be_avoided() {
-    let plan = noisy(0.05);
-    let bars = view(&plan);
-    let grid = view(&Plan { write_sizes: vec![4096, 65_536], finalists: 6, ..plan });
-    for view in [&bars, &grid] {
-        let full = render::terminal::full(view, &render::TerminalStyle::default());
-        let avoided = view.groups.iter().flat_map(|group| &group.avoid).count();
-        assert!(avoided >= view.groups.len(), "{full}");
-        // In the table and in the map, never without a word of what it means.
-        let marked = full.lines().filter(|line| line.contains('\u{2717}') && !line.contains("avoided")).count();
-        assert!(marked >= 2 * avoided && full.contains("\u{2717} to be avoided"), "{full}");
-    }
-    let full = render::terminal::full(&grid, &render::TerminalStyle::default());
-    assert!(full.contains("by comparisons within blocks, and not by these medians"), "{full}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_relay_without_back_pressure_is_told_with_its_caveat() {
         let style = render::TerminalStyle { columns: 100, ..Default::default() };
         let printed = [
             render::screen::render(&view, &style),
-            render::terminal::render(&view, &style),
+            render::terminal::full(&view, &style),
             render::markdown::render(&view),
         ];
         for text in printed {
@@ -155,7 +155,7 @@ fn system_calls_and_switches_of_a_relay_are_told_for_a_unit() {
             // Of whole MiB.
             assert!((told / expected - 1.0).abs() < 0.05, "{name}: {told}, not {expected}");
         }
-        let wide = render::terminal::render(&view, &render::TerminalStyle { columns: 300, ..Default::default() });
+        let wide = render::terminal::full(&view, &render::TerminalStyle { columns: 300, ..Default::default() });
         assert!(wide.contains("relay switches/MiB"), "{wide}");
     }
 }

@@ -21,7 +21,7 @@ fn exact() -> View {
 }
 
 fn terminal(view: &View, columns: usize, colour: bool) -> String {
-    render::terminal::render(
+    render::terminal::full(
         view,
         &render::TerminalStyle { columns, colour, store: Some("/tmp/results.db".into()), ..Default::default() },
     )
@@ -29,21 +29,16 @@ fn terminal(view: &View, columns: usize, colour: bool) -> String {
 
 #[test]
 fn a_terminal_reads_like_this() {
-    let expected = "\
-bytegauge session 12 · buffer-size · 2025-11-21 20:17:49 UTC · 61.5 s · complete
-
-✓ Unix sockets, ends on different CPUs: read with 64 KiB and write with 64 KiB. 3.01 GiB/s (2.84 to 3.39),
-  within 5 % of the best confirmed (takes no more time than any other confirmed, shown at 95 %, these 61.5 s,
-  connections 4 to 44 ms after they opened). Nothing smaller was shown as good. (machine B of A to D, steal
-  0.3 %, measured twice: equal to within 0.13 %)
-
-";
-    let text = terminal(&exact(), 110, false);
-    let head: String = text.split_inclusive('\n').take(7).collect();
-    assert_eq!(head, expected, "{text}");
-    for part in
-        ["▶ recommended", "limited by the sender CPU", "read ↓  write →   GiB/s", "again     bytegauge report 12"]
-    {
+    let text = terminal(&exact(), 80, false);
+    for part in [
+        "bytegauge buffer-size · session 12 · 62 s",
+        "<- use",
+        "Details of the measurement",
+        "limited by the sender CPU",
+        "2025-11-21 20:17:49 UTC · complete",
+        "again     bytegauge report 12",
+        "Summary\n  Result: Use read 64K, write 64K",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -67,30 +62,15 @@ fn many() -> View {
 }
 
 #[test]
-fn many_answers_are_a_grid_and_their_sentences_stand_with_their_groups() {
+fn many_tests_are_a_row_each() {
     let view = many();
-    let text = terminal(&view, 110, false);
-    let (top, groups) = text.split_once("── ").unwrap();
-    let lines: Vec<&str> = top.lines().skip(2).collect();
-    let proven = view.verdicts.iter().filter(|verdict| verdict.recommendation.proven).count();
-    assert!(lines[0].starts_with(&format!("best bounded, GiB/s: {proven} of 8 proven (✓)")), "{text}");
-    let grid: Vec<&str> = lines.iter().skip_while(|line| !line.contains('↓')).copied().collect();
-    assert!(grid[0].contains("transport ↓  placement →") && grid[0].contains("same-cpu"), "{text}");
-    for (row, name) in grid[1..5].iter().zip(["pipe", "tcp", "tcp6", "unix"]) {
-        assert!(row.trim_start().starts_with(name) && row.matches("64K").count() == 2, "{row}");
-    }
-    // Each sentence once, with its group.
-    let squeezed = groups.split_whitespace().collect::<Vec<_>>().join(" ");
-    for verdict in &view.verdicts {
-        let sentence = verdict.recommendation.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(squeezed.matches(&sentence).count(), 1, "{sentence}: {text}");
-    }
-    // Columns that do not fit beside the others stand below them.
-    let narrow = terminal(&view, 40, false);
-    assert_eq!(narrow.matches("transport ↓  placement →").count(), 2, "{narrow}");
-    let mut top = narrow.lines().skip(1).take_while(|line| !line.starts_with("── "));
-    assert!(top.all(|line| line.chars().count() <= 40), "{narrow}");
-    assert!(render::markdown::render(&view).contains("| transport ↓  placement → | cross-core | same-cpu |"));
+    let style = render::TerminalStyle { columns: 80, ..Default::default() };
+    let text = render::screen::render(&view, &style);
+    assert!(text.contains("slower by (95 %)") && text.contains(" of 8 tests "), "{text}");
+    assert_eq!(text.matches(" 64K ").count(), 8, "{text}");
+    // The full text has a table for each.
+    let full = terminal(&view, 80, false);
+    assert_eq!(full.matches("<- use").count(), 8, "{full}");
 }
 
 #[test]
@@ -141,9 +121,11 @@ fn markdown_has_a_table_a_group() {
     let text = render::markdown::render(&exact());
     for part in [
         "# bytegauge: buffer-size, session 12",
-        "## unix · cross-core · sum (g1)",
-        "|  | read | write | throughput |",
-        "| ▶ |",
+        "## Stream over Unix sockets",
+        "| option | GiB/s |",
+        "| read 64K, write 64K |",
+        "| use",
+        "- Result: Use read 64K, write 64K",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -176,19 +158,12 @@ fn sessions_are_listed() {
 }
 
 #[test]
-fn one_mark_for_one_answer() {
-    // Too few blocks for any bound: in doubt among what to use, and nowhere called merely open.
+fn too_few_blocks_recommend_nothing() {
     let plan = Plan { confirm_blocks: 3, ..eight() };
     let view = View::of(&session(&plan), &Settings::default());
-    let doubtful = |row: &bytegauge_report::view::document::UseRow| {
-        row.standing == bytegauge_report::view::document::Standing::Doubtful
-    };
-    assert!(view.answer.to_use.rows.iter().all(doubtful), "{:?}", view.answer.to_use.rows);
+    assert!(view.tests.iter().all(|test| test.recommended.is_none()), "{:?}", view.tests);
     let text = terminal(&view, 100, false);
-    let marked =
-        |mark: char| text.lines().filter(|line| line.contains(&format!("{mark} ")) && line.contains("64K")).count();
-    assert!(marked('?') > 0 && marked('○') == 0, "{text}");
-    assert!(!text.lines().any(|line| line.starts_with("○ ")), "{text}");
+    assert!(text.contains("fastest so far: 64K") && !text.contains("<- use"), "{text}");
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
         render::json::render(&view),
         render::csv::render(&view),
         render::markdown::render(&view),
-        render::terminal::render(&view, &style),
+        render::terminal::full(&view, &style),
     ];
     for text in &texts {
         prop_assert!(!text.contains("NaN"), "{}", text);

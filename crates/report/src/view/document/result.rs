@@ -20,6 +20,15 @@ pub struct Test {
     pub title: String,
     /// The shortest part of the title that no other test of the session has: `Read from a Unix socket`.
     pub name: String,
+    /// The title without its conditions: `Read from a Unix socket`.
+    pub heading: String,
+    /// The conditions that no other test with this heading has: `peer writes 64 KiB`; empty where there is none.
+    pub conditions: String,
+    /// The result in one sentence.
+    pub result: String,
+    /// The recommended option as it is written in a program: `SO_RCVBUF = 65536`; empty without a recommendation, and where no
+    /// line of code sets it.
+    pub code: Vec<String>,
     /// The conditions.
     #[schemars(with = "schema::FactorLevels")]
     pub environment: Factors,
@@ -107,6 +116,9 @@ pub struct OptionResult {
     pub slower_lower: Option<f64>,
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
+    /// Median of a call's time, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<f64>,
     /// 99th percentile of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<f64>,
@@ -307,6 +319,15 @@ pub enum FindingKind {
     Gain,
     /// How an earlier recommendation did in a program.
     Advice,
+}
+
+/// One line of the summary that ends a report.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SummaryLine {
+    /// What the line is about: the name of a test, `One setting for all`, `Biggest effect`, `Bottleneck`, `Caveat`.
+    pub heading: String,
+    /// The line.
+    pub text: String,
 }
 
 /// What to do next.

@@ -7,7 +7,6 @@
 mod audit;
 mod holds;
 mod memory;
-mod next;
 mod noise;
 mod rows;
 mod ties;
@@ -17,13 +16,13 @@ mod two;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{GroupId, Level, SessionStatus, Spec};
 
-pub use audit::missing as audit_is_missing;
+pub use audit::{is_audited as audit_is_audited, missing as audit_is_missing};
 pub use holds::{holds as valid_for_lines, is_loopback};
 pub use noise::drifted;
 pub use rows::{all_trials, for_others};
-pub use two::{cpu as cpu_of_unit, recommendation as recommendation_of_two};
+pub use two::cpu as cpu_of_unit;
 
-use super::document::{AnswerView, Factors, GroupView, NextStep, UseView, View};
+use super::document::{AnswerView, Factors, GroupView, UseView, View};
 use super::link;
 use crate::phrase::{self, brief};
 use crate::sentence::percent;
@@ -37,10 +36,10 @@ const NAMED_MAX: usize = 3;
 /// Other programs that take this share of all CPUs decide what can be shown.
 const CROWDED: f64 = 0.25;
 
-/// Everything that the first screen says. What was imported cannot be resumed here.
-pub fn answer(view: &View, imported: bool) -> AnswerView {
+/// Everything that the page says in a line.
+pub fn answer(view: &View) -> AnswerView {
     if let Some(versus) = &view.versus {
-        return two::answer(view, versus, imported);
+        return two::answer(view, versus);
     }
     let questions = Questions::of(view);
     let to_use = rows::to_use(view, &questions);
@@ -54,8 +53,8 @@ pub fn answer(view: &View, imported: bool) -> AnswerView {
         audit: audit::audit(view, &questions),
         holds: holds::holds(view, &questions),
         noise: noise::noise(view, &questions),
-        next: next::next(view, &to_use, imported),
-        more: next::more(view),
+        next: Vec::new(),
+        more: more(view),
         relays: told::relays(view, &questions),
         to_use,
     }
@@ -71,18 +70,11 @@ pub fn group_is_loopback(group: &GroupView) -> bool {
     is_loopback(&levels(&group.factors))
 }
 
-/// What to do next: every command with what it does.
-pub fn steps(view: &View) -> Vec<NextStep> {
-    let mut steps: Vec<NextStep> = Vec::new();
-    for line in &view.answer.next {
-        let is_command = line.starts_with("bytegauge ");
-        match steps.last_mut() {
-            Some(step) if !is_command && step.command.is_some() && step.text.is_empty() => step.text.clone_from(line),
-            _ if is_command => steps.push(NextStep { command: Some(line.clone()), text: String::new() }),
-            _ => steps.push(NextStep { command: None, text: line.clone() }),
-        }
-    }
-    steps
+/// Commands that show the rest, each by itself.
+pub fn more(view: &View) -> Vec<String> {
+    let group = view.groups.first().map(|group| format!("--group {}", group.id));
+    let shown = [Some("--full".to_owned()), group, Some("--html p.html".into()), Some("--format json".into())];
+    shown.into_iter().flatten().map(|flag| format!("bytegauge report {} {flag}", view.session)).collect()
 }
 
 /// How groups are named where their names mean nothing: by the conditions that vary.
@@ -215,7 +207,7 @@ fn seconds(ns: u64) -> String {
 }
 
 /// The CPUs that other programs kept busy, and how many there are, where that decides what can be shown.
-fn crowd(view: &View) -> Option<(f64, usize)> {
+pub fn crowd(view: &View) -> Option<(f64, usize)> {
     let cpus = view.environment.allowed_cpus()?;
     let busy = view.environment.foreign_cpus?;
     (busy >= CROWDED * cpus as f64).then_some((busy, cpus))

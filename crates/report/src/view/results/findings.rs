@@ -246,11 +246,13 @@ fn overrun(view: &View) -> Option<Finding> {
 
 /// What relays and links did, and what the results are valid for: each settled with its numbers by its own module.
 fn notes(view: &View) -> Vec<Finding> {
-    let note = |kind, text: String| found(kind, Severity::Note).said(capital(&text) + ".");
+    let note = |kind, text: String| found(kind, Severity::Note).said(text + ".");
     let mut all: Vec<Finding> = Vec::new();
     for group in &view.groups {
         let of_group = |kind, lines: Vec<String>| -> Vec<Finding> {
-            lines.into_iter().map(|line| note(kind, line).test(&group.id)).collect()
+            let test = view.tests.iter().find(|test| test.id == group.id).filter(|_| view.tests.len() > 1);
+            let place = test.map_or_else(String::new, |test| format!("{}: ", test.name));
+            lines.into_iter().map(|line| note(kind, format!("{place}{line}")).test(&group.id)).collect()
         };
         all.extend(of_group(FindingKind::Relay, super::relays::lines(view, group)));
         all.extend(of_group(FindingKind::Link, link::lines(group)));

@@ -22,6 +22,16 @@ pub fn findings(view: &View) -> Vec<Finding> {
         .filter_map(|group| Some((group, group.audit.as_ref()?)))
         .map(|(group, audit)| of_test(group, audit).number("window_s", Some(window_s)))
         .collect();
+    // Each test alone decides nothing, and all of them together do.
+    let none_alone = said.iter().all(|finding| finding.kind != FindingKind::LongTrialsContradict);
+    if let Some(all) = view.audit.as_ref().filter(|all| all.finding == "contradicts" && none_alone) {
+        let tests = all.questions;
+        let text =
+            format!("trials of {window_s} s of all {tests} checked tests together contradict the recommendations.");
+        said.push(
+            found(FindingKind::LongTrialsContradict, Severity::Error).number("tests", Some(tests as f64)).said(text),
+        );
+    }
     let missing: Vec<&GroupView> = audit_is_missing(view);
     let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max();
     if let (Some(oldest), Some(first)) = (oldest, missing.first()) {

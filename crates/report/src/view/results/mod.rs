@@ -8,24 +8,34 @@ mod effects;
 mod findings;
 mod harm;
 mod long_trials;
+mod next;
+pub mod summary;
 mod text;
 mod title;
 
-use bytegauge_model::{CellKind, Level, Spec, Stage};
+use bytegauge_model::{CellKind, Level, ProgramRole, SessionStatus, Spec, Stage};
 use serde_json::Value;
 
 use super::document::{
-    Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
+    Because, Bottleneck, CellView, Compares, GroupView, NextStep, OptionResult, OptionStatus, Test, TestState, View,
 };
 use super::first;
 use super::relays;
 use crate::phrase;
+use crate::sentence::excludes_nothing;
 
 /// Fills in the tests, then the findings, which name them.
 pub fn settle(view: &mut View) {
     view.tests = tests(view);
     view.findings = findings::findings(view);
-    view.next = first::steps(view);
+    let results: Vec<String> = view.tests.iter().map(|test| summary::of_test(view, test)).collect();
+    for (test, result) in view.tests.iter_mut().zip(results) {
+        test.result = result;
+    }
+    view.summary = summary::lines(view);
+    view.next = next::next(view);
+    let lines = |step: &NextStep| [step.command.clone(), Some(step.text.clone())];
+    view.answer.next = view.next.iter().flat_map(lines).flatten().collect();
 }
 
 fn tests(view: &View) -> Vec<Test> {
@@ -33,6 +43,8 @@ fn tests(view: &View) -> Vec<Test> {
     for (test, title) in tests.iter_mut().zip(title::titles(view)) {
         test.title = title.full;
         test.name = title.short;
+        test.heading = title.heading;
+        test.conditions = title.conditions;
     }
     tests
 }
@@ -44,14 +56,20 @@ fn test(view: &View, group: &GroupView) -> Test {
     let named = group.recommendation.cell.as_ref();
     let recommended = options.iter().find(|option| named == Some(&option.id));
     let state = state(group, &options, recommended);
-    // An A/A control that differs leaves nothing to recommend.
-    let recommended = recommended.filter(|_| state != TestState::Invalid);
+    // Nothing is recommended without an interval that holds.
+    let recommended = recommended.filter(|_| matches!(state, TestState::Decided | TestState::Inconclusive));
+    // An interval that includes twice the time of the best is no reason to choose.
+    let recommended = recommended.filter(|option| option.slower_upper.is_some_and(|upper| !excludes_nothing(upper)));
     let only = options.iter().find(|option| option.trials > 0).filter(|_| state == TestState::Single);
     let shown = recommended.or(only).or_else(|| fastest(&options)).and_then(|option| view.cell(&option.id));
     Test {
         id: group.id.clone(),
         title: String::new(),
         name: String::new(),
+        heading: String::new(),
+        conditions: String::new(),
+        result: String::new(),
+        code: recommended.and_then(|option| view.cell(&option.id)).map_or_else(Vec::new, |cell| code(group, cell)),
         environment: group.factors.clone(),
         congestion: title::congestion(view, group),
         compares: if group.cost.starts_with("cpu_") { Compares::Cpu } else { Compares::Time },
@@ -95,10 +113,30 @@ fn control_differs(group: &GroupView) -> bool {
     group.twin.as_ref().is_some_and(|twin| twin.alarm)
 }
 
+/// Whether the intervals of a test hold: an A/A control that differs contradicts them, and a session that stopped before
+/// its first analysis may have been stopped because of what it showed.
+fn has_intervals(view: &View, group: &GroupView) -> bool {
+    let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
+    let is_analysed = group.look.as_ref().map_or(!unfinished, |look| look.done > 0);
+    is_analysed && !control_differs(group)
+}
+
+/// The recommended option as it is written in the program of the user.
+fn code(group: &GroupView, cell: &CellView) -> Vec<String> {
+    let spec = cell.spec();
+    // The size at the other end is that of the peer.
+    let role = first::levels(&group.factors).role();
+    let is_own = |name: &&String| {
+        let of_peer = [(ProgramRole::Reader, "write_size"), (ProgramRole::Writer, "read_size")];
+        !of_peer.iter().any(|(end, size)| role == Some(*end) && name.as_str() == *size)
+    };
+    group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
+}
+
 fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> OptionResult {
     let spec = cell.spec();
     let status = status(view, group, cell, lost_least);
-    let interval = cell.above_best_upper.filter(|_| !control_differs(group));
+    let interval = cell.above_best_upper.filter(|_| has_intervals(view, group));
     let (cpu, cpu_unit) = cpu(cell).unzip();
     OptionResult {
         id: cell.id.clone(),
@@ -117,6 +155,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
         slower_upper: interval.map(|upper| upper.max(0.0)),
+        p50_ns: cell.median("total_p50_ns"),
         p99_ns: cell.median("total_p99_ns"),
         p99_9_ns: cell.median("total_p99_9_ns"),
         cpu,
@@ -134,8 +173,8 @@ fn status(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
         "skipped" => return OptionStatus::Skipped,
         _ => {}
     }
-    let Some(upper) = cell.above_best_upper.filter(|_| cell.stage == Some(Stage::Confirm) && !control_differs(group))
-    else {
+    let is_confirmed = cell.stage == Some(Stage::Confirm) && has_intervals(view, group);
+    let Some(upper) = cell.above_best_upper.filter(|_| is_confirmed) else {
         return OptionStatus::Unconfirmed;
     };
     let margin = view.plan.margin;

@@ -3,7 +3,7 @@
 //! Numbers are rounded outward, so that a printed interval contains the computed one.
 
 use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
-use bytegauge_model::{CellId, GroupId, Level, Nanos, factor};
+use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
 use crate::outward::{at_least, at_most, share_range};
@@ -145,7 +145,7 @@ impl Said<'_> {
             CONGESTION => "TCP congestion control",
             "write_size" => "the write size",
             "read_size" => "the read size",
-            other => factor::find(other).map_or(other, |factor| factor.heading),
+            other => phrase::in_code(other),
         };
         let test = self.finding.test.as_ref().and_then(|id| self.test(id));
         let place =
@@ -172,7 +172,7 @@ impl Said<'_> {
         let loopback =
             self.name("factor") == CONGESTION && self.view.groups.iter().any(super::first::group_is_loopback);
         let loopback = if loopback { " Measured over loopback; a network may differ." } else { "" };
-        format!("{what}. {}{place}.{loopback}", phrase::capital(&how))
+        format!("{what}{place}: {how}.{loopback}")
     }
 
     fn one_setting(&self) -> String {
@@ -228,7 +228,7 @@ impl Said<'_> {
             FindingKind::LongTrialsInconclusive => format!("too few trials of {window} to check the recommendation."),
             _ => {
                 let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
-                format!("connections older than {age} may differ: no long-trial check was run (--audit).")
+                format!("connections older than {age} may differ: no long-trial check was run (--long-trials).")
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The titles of tests: what was measured, and the settings that it was measured under.
 
-use bytegauge_model::{Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
+use bytegauge_model::{Direction, Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
 
 use super::super::document::{GroupView, View};
 use super::super::first::{Questions, levels, who};
@@ -12,6 +12,10 @@ pub struct Title {
     pub full: String,
     /// The shortest form that no other test of the session has.
     pub short: String,
+    /// The title without conditions.
+    pub heading: String,
+    /// The conditions in the short form.
+    pub conditions: String,
 }
 
 /// The parts of a title: what is done, and the conditions in the order of the factor table.
@@ -28,7 +32,12 @@ pub fn titles(view: &View) -> Vec<Title> {
         let alike: Vec<&Parts> = parts.iter().filter(|other| other.head == one.head).collect();
         let tells = |detail: &&String| alike.iter().any(|other| !other.details.contains(detail));
         let short: Vec<String> = one.details.iter().filter(tells).cloned().collect();
-        Title { full: joined(&one.head, &one.details), short: joined(&one.head, &short) }
+        Title {
+            full: joined(&one.head, &one.details),
+            short: joined(&one.head, &short),
+            heading: one.head.clone(),
+            conditions: short.join(", "),
+        }
     };
     parts.iter().map(title).collect()
 }
@@ -49,6 +58,8 @@ fn parts(view: &View, group: &GroupView, questions: &Questions) -> Parts {
             "read_size" | "write_size" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
+            "slo" => level.name().map(|objective| objective.replace('=', " ≤ ")),
+            "duration" => varies.then(|| word(name, &level)).flatten(),
             "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
             _ if varies || always => word(name, &level),
             _ => phrase::condition(name, &conditions),
@@ -124,7 +135,14 @@ fn medium(conditions: &Spec, one: bool) -> String {
         None => conditions.get("transport").name().unwrap_or("an unnamed transport").to_owned(),
     };
     match conditions.far() {
-        Some((place, _)) => format!("{name} with the host {place}"),
+        Some((place, direction)) => {
+            let way = match direction {
+                Direction::To => "to",
+                Direction::From => "from",
+                Direction::Both => "to and from",
+            };
+            format!("{name} {way} the host {place}")
+        }
         None => name,
     }
 }

@@ -1,0 +1,162 @@
+//! A session on a terminal: a table for each test, then the summary as the last lines.
+//!
+//! Lays out the tests, findings and summary of the document and settles nothing. Never cut to the height of a window.
+
+mod overview;
+pub(super) mod table;
+
+use bytegauge_model::escape;
+
+use super::fit::chars;
+use super::paint::{Paint, TerminalStyle, wrap};
+use crate::View;
+use crate::view::document::{NextStep, Test};
+use crate::view::results::summary::Heading;
+
+/// Longer lines are hard to read; shorter ones hold no table.
+const COLUMNS: std::ops::RangeInclusive<usize> = 40..=80;
+/// Sessions with more tests are shown as one row for each test.
+const TESTS_MAX: usize = 6;
+/// The same where their tables have more rows together.
+const ROWS_MAX: usize = 40;
+
+/// The results of a session.
+pub fn render(view: &View, style: &TerminalStyle) -> String {
+    let page = Page::of(view, style);
+    let mut out = page.heading();
+    out.extend(page.tests());
+    out.extend(page.summary());
+    out.join("\n") + "\n"
+}
+
+/// The same with the table of every test, every finding, and the details of the measurement, given as lines.
+pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> String {
+    let page = Page::of(view, style);
+    let mut out = page.heading();
+    for test in &view.tests {
+        out.extend(page.table(test, true));
+    }
+    out.extend(page.findings());
+    out.extend(details);
+    out.push(String::new());
+    out.extend(page.summary());
+    out.join("\n") + "\n"
+}
+
+/// The table of one test, with all columns.
+pub(super) fn of_test(test: &Test, style: &TerminalStyle) -> Vec<String> {
+    let page = ScreenLayout { width: width(style), paint: Paint(style.colour) };
+    table::lines(test, &page, true)
+}
+
+/// How wide and in which colours text is laid out.
+pub(super) struct ScreenLayout {
+    width: usize,
+    paint: Paint,
+}
+
+/// The lines of a heading, broken between its parts. Unusual space in a name is kept, so that it is escaped and seen.
+fn heading(text: &str, width: usize) -> Vec<String> {
+    if chars(text) <= width || text.contains(escape::is_hidden) {
+        return vec![text.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split(" · ") {
+        match lines.last_mut() {
+            Some(line) if chars(line) + 3 + chars(part) <= width => {
+                line.push_str(" · ");
+                line.push_str(part);
+            }
+            _ => lines.extend(wrap(part, width)),
+        }
+    }
+    lines
+}
+
+fn width(style: &TerminalStyle) -> usize {
+    style.columns.clamp(*COLUMNS.start(), *COLUMNS.end())
+}
+
+struct Page<'a> {
+    view: &'a View,
+    program: &'a str,
+    layout: ScreenLayout,
+}
+
+impl<'a> Page<'a> {
+    fn of(view: &'a View, style: &'a TerminalStyle) -> Page<'a> {
+        Page { view, program: &style.program, layout: ScreenLayout { width: width(style), paint: Paint(style.colour) } }
+    }
+
+    fn heading(&self) -> Vec<String> {
+        let lines = heading(&self.view.heading, self.layout.width);
+        let mut lines: Vec<String> = lines.iter().map(|line| self.layout.paint.bold(line)).collect();
+        lines.push(String::new());
+        lines
+    }
+
+    fn tests(&self) -> Vec<String> {
+        if let Some(versus) = &self.view.versus {
+            return super::versus::lines(self.view, versus, self.layout.width, &self.layout.paint);
+        }
+        let tests = &self.view.tests;
+        let rows: usize = tests.iter().map(|test| table::rows(test, false).0.len()).sum();
+        match tests.len() > TESTS_MAX || (tests.len() > 1 && rows > ROWS_MAX) {
+            true => overview::lines(self.view, &self.layout),
+            false => tests.iter().flat_map(|test| self.table(test, false)).collect(),
+        }
+    }
+
+    fn table(&self, test: &Test, full: bool) -> Vec<String> {
+        let mut lines = table::lines(test, &self.layout, full);
+        lines.push(String::new());
+        lines
+    }
+
+    /// Every finding under its heading.
+    fn findings(&self) -> Vec<String> {
+        if self.view.findings.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = vec![self.layout.paint.bold("Findings")];
+        for finding in &self.view.findings {
+            lines.extend(self.item(Heading::of(finding).name(), &finding.text));
+        }
+        lines.push(String::new());
+        lines
+    }
+
+    fn summary(&self) -> Vec<String> {
+        let mut lines = vec![self.layout.paint.bold("Summary")];
+        for line in &self.view.summary {
+            lines.extend(self.item(&line.heading, &line.text));
+        }
+        for step in &self.view.next {
+            lines.extend(self.step(step));
+        }
+        let report = format!("{} report {}", self.program, self.view.session);
+        lines.extend(self.item("All details", &format!("{report} --full")));
+        lines
+    }
+
+    /// A command is on a line of its own, so that it can be copied.
+    fn step(&self, step: &NextStep) -> Vec<String> {
+        let Some(command) = &step.command else { return self.item("Next", &format!("{}.", step.text)) };
+        let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
+        let mut lines = self.item("Next", &format!("{}:", step.text));
+        lines.push(format!("    {command}"));
+        lines
+    }
+
+    /// `  Heading: text`, its further lines indented.
+    fn item(&self, heading: &str, text: &str) -> Vec<String> {
+        let said = wrap(&format!("{heading}: {text}"), self.layout.width - 4);
+        let prefix = format!("{heading}:");
+        let named = said.iter().enumerate().map(|(at, line)| match (at, line.strip_prefix(&prefix)) {
+            (0, Some(rest)) => format!("  {}{rest}", self.layout.paint.bold(&prefix)),
+            (0, None) => format!("  {line}"),
+            _ => format!("    {line}"),
+        });
+        named.collect()
+    }
+}

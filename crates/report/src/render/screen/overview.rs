@@ -1,0 +1,107 @@
+//! Many tests: one row for each, with what to use and what to avoid.
+
+use bytegauge_model::unit::significant;
+
+use super::ScreenLayout;
+use super::table::{slower, slower_heading, time};
+use crate::View;
+use crate::phrase::rate_unit;
+use crate::render::fit::{chars, cut_parts};
+use crate::render::paint::wrap;
+use crate::view::document::{OptionResult, OptionStatus, Test, TestState};
+use crate::view::results::summary::interval;
+
+/// Less room holds nothing of what to avoid.
+const AVOID_MIN: usize = 17;
+/// Cells of a row: the test, the option, its rate, p99 and interval.
+const CELLS: usize = 5;
+
+/// One row for each test, under the headings of their titles.
+pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
+    let tests = &view.tests;
+    let is_alone = |test: &Test| tests.iter().filter(|other| other.heading == test.heading).count() == 1;
+    let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test))).collect();
+    let has_p99 = rows.iter().any(|row| !row[3].is_empty());
+    let head = ["", "use", "rate", if has_p99 { "p99" } else { "" }, tests.first().map_or("", slower_heading)];
+    let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
+    let mut widths: [usize; CELLS] = std::array::from_fn(width);
+    let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
+    // Where a test and its numbers do not fit in one line they have two.
+    let two_lines = used(&widths) > layout.width;
+    if two_lines {
+        widths[0] = 2;
+        widths[1] = widths[1].min(layout.width.saturating_sub(used(&widths) - widths[1]));
+    }
+    let for_avoid = layout.width.saturating_sub(used(&widths) + 2);
+    let for_avoid = if for_avoid >= AVOID_MIN { for_avoid } else { 0 };
+    let mut out = Vec::new();
+    let avoided = if for_avoid > 0 { "avoid (slower by)" } else { "" };
+    out.push(layout.paint.dim(&line(&head.map(str::to_owned), &widths, avoided)));
+    let mut heading = "";
+    for (test, row) in tests.iter().zip(&rows) {
+        if test.heading != heading && !is_alone(test) {
+            out.push(layout.paint.bold(&test.heading));
+        }
+        heading = &test.heading;
+        let avoid = if for_avoid > 0 { avoid(test, for_avoid) } else { String::new() };
+        let mut row = row.clone();
+        if two_lines {
+            let name = std::mem::take(&mut row[0]);
+            out.extend(wrap(&name, layout.width - 2).iter().map(|line| format!("  {line}")));
+        }
+        out.push(line(&row, &widths, &avoid));
+    }
+    out.push(String::new());
+    out
+}
+
+fn line(texts: &[String; CELLS], widths: &[usize; CELLS], avoid: &str) -> String {
+    let shown = texts.iter().zip(widths).enumerate().filter(|(_, (_, width))| **width > 0);
+    let shown: Vec<String> = shown
+        .map(|(at, (text, &width))| {
+            let text = if at == 1 { cut_parts(text, width) } else { text.clone() };
+            if matches!(at, 2 | 3) { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        })
+        .collect();
+    format!("  {}  {avoid}", shown.join("  ")).trim_end().to_owned()
+}
+
+/// The conditions, the option to use, its rate, p99 and interval.
+fn row(test: &Test, is_alone: bool) -> [String; CELLS] {
+    let conditions = if is_alone { test.name.clone() } else { test.conditions.clone() };
+    let named = |option: &&OptionResult| test.recommended.as_ref() == Some(&option.id);
+    let Some(own) = test.options.iter().find(named) else {
+        let why = match test.state {
+            TestState::Invalid => "not valid",
+            TestState::Failed => "failed",
+            _ => "no result yet",
+        };
+        return [conditions, "–".into(), String::new(), String::new(), why.into()];
+    };
+    let rate = own.rate.map_or_else(String::new, |rate| {
+        let (divisor, unit) = rate_unit(test.unit, rate);
+        format!("{} {unit}", significant(rate / divisor, 3))
+    });
+    let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
+    [conditions, own.label.clone(), rate, p99, slower(test, own)]
+}
+
+/// The significantly slower options, the slowest first; those that do not fit are counted.
+fn avoid(test: &Test, width: usize) -> String {
+    let mut slower: Vec<&OptionResult> =
+        test.options.iter().filter(|option| option.status == OptionStatus::Slower).collect();
+    slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
+    let each = slower.iter().filter_map(|option| {
+        let (lower, upper) = option.slower_lower.zip(option.slower_upper)?;
+        Some(format!("{} {}", option.label, interval(lower, upper)))
+    });
+    let each: Vec<String> = each.collect();
+    for count in (1..=each.len()).rev() {
+        let more = if count < each.len() { format!(", +{}", each.len() - count) } else { String::new() };
+        let text = each[..count].join(", ") + &more;
+        if chars(&text) <= width {
+            return text;
+        }
+    }
+    if each.is_empty() { String::new() } else { bytegauge_model::unit::counted(each.len(), "option") }
+}

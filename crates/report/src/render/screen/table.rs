@@ -1,0 +1,298 @@
+//! The options of one test: a row for each, with its rate, its interval, a bar and the recommendation.
+
+use bytegauge_model::unit::significant;
+
+use super::{ScreenLayout, heading};
+use crate::phrase::rate_unit;
+use crate::render::fit::chars;
+use crate::render::paint::wrap;
+use crate::sentence::percent;
+use crate::view::document::{Because, Compares, OptionResult, OptionStatus, Test, TestState};
+use crate::view::results::summary::{interval, reason};
+
+/// Tests with more options show those with an interval.
+const OPTIONS_MAX: usize = 6;
+/// Options without an interval that are shown where none has one.
+const UNCONFIRMED_MAX: usize = 12;
+/// Characters of the longest bar.
+const BAR: usize = 16;
+/// Shorter bars show nothing.
+const BAR_MIN: usize = 6;
+/// Longer labels are on a line of their own.
+const LABEL_MAX: usize = 30;
+/// Columns that a narrow terminal has no room for, the first to go first.
+const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "over all trials"];
+/// Characters of `  <- use`.
+const MARK: usize = 8;
+/// What is not known.
+const UNKNOWN: &str = "–";
+
+/// One column: its heading, and a text for each row.
+pub struct Column {
+    /// Its heading.
+    pub heading: String,
+    /// A text for each row.
+    pub texts: Vec<String>,
+    /// Numbers align right, intervals left.
+    pub right: bool,
+}
+
+impl Column {
+    fn of(heading: &str, right: bool, rows: &[&OptionResult], text: impl Fn(&OptionResult) -> String) -> Column {
+        Column { heading: heading.to_owned(), texts: rows.iter().map(|row| text(row)).collect(), right }
+    }
+
+    fn width(&self) -> usize {
+        self.texts.iter().map(|text| chars(text)).chain([chars(&self.heading)]).max().unwrap_or(0)
+    }
+
+    fn shown(&self, text: &str) -> String {
+        let width = self.width();
+        if self.right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    }
+}
+
+/// The title, the headings, a row for each option, and the options without a result.
+pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
+    let mut out: Vec<String> = heading(&test.title, layout.width).iter().map(|line| layout.paint.bold(line)).collect();
+    let (rows, hidden) = rows(test, full);
+    if !rows.is_empty() {
+        out.extend(table(test, &rows, layout, full));
+    }
+    if hidden > 0 {
+        let others = if rows.is_empty() { "options" } else { "more options" };
+        out.push(layout.paint.dim(&format!("  {hidden} {others} measured in the screening only: --full")));
+    }
+    out.extend(without_result(test, layout));
+    if full {
+        out.extend(details(test, layout));
+    }
+    out
+}
+
+/// The options with a rate that are shown, and how many are not.
+pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
+    let rated: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
+    let (with, without): (Vec<_>, Vec<_>) = rated.iter().partition(|option| option.slower_upper.is_some());
+    let is_kept = |option: &OptionResult| match with.is_empty() {
+        false => full || option.slower_upper.is_some() || without.len() + with.len() <= OPTIONS_MAX,
+        true if full => true,
+        // The fastest, in the order of the plan.
+        true => {
+            let is_faster = |other: &&&&OptionResult| other.rate.unwrap_or(0.0) > option.rate.unwrap_or(0.0);
+            without.iter().filter(is_faster).count() < UNCONFIRMED_MAX
+        }
+    };
+    let kept: Vec<&OptionResult> = rated.iter().copied().filter(|option| is_kept(option)).collect();
+    let hidden = rated.len() - kept.len();
+    (kept, hidden)
+}
+
+fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
+    let mut numbers = columns(test, rows, full);
+    for name in EXPENDABLE {
+        let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
+        if 4 + used + MARK > layout.width {
+            numbers.retain(|column| !column.heading.starts_with(name));
+        }
+    }
+    let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
+    // Labels that do not fit next to the numbers are above them.
+    let own_line = widest_label > LABEL_MAX || 2 + widest_label + of_numbers + MARK > layout.width;
+    let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
+    let label = Column::of("", rows.iter().all(starts_with_digit), rows, |row| {
+        if own_line { "  ".into() } else { row.label.clone() }
+    });
+    let columns: Vec<Column> = [label].into_iter().chain(numbers).collect();
+    let used = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    let marks: Vec<String> = rows.iter().map(|row| mark(test, row, true)).collect();
+    let short: Vec<String> = rows.iter().map(|row| mark(test, row, false)).collect();
+    let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
+    let room = layout.width.saturating_sub(used);
+    // The reason gives way to the bar, the bar to the mark.
+    let (marks, bar) = match room.checked_sub(widest(&marks) + 2) {
+        Some(bar) if bar >= BAR_MIN => (marks, bar.min(BAR)),
+        _ => match room.checked_sub(widest(&short) + 2) {
+            Some(bar) if bar >= BAR_MIN => (short, bar.min(BAR)),
+            _ => (short, 0),
+        },
+    };
+    let most = rows.iter().filter_map(|row| bar_value(test, row)).fold(0.0, f64::max);
+    let headings: Vec<String> = columns.iter().map(|column| column.shown(&column.heading)).collect();
+    let mut out = vec![layout.paint.dim(format!("  {}", headings.join("  ")).trim_end())];
+    for (at, row) in rows.iter().enumerate() {
+        if own_line {
+            out.extend(wrap(&row.label, layout.width - 2).iter().map(|line| format!("  {line}")));
+        }
+        let texts: Vec<String> = columns.iter().map(|column| column.shown(&column.texts[at])).collect();
+        let drawn = bar_value(test, row).map_or_else(String::new, |value| self::bar(value / most, bar));
+        let space = if bar > 0 { format!("  {drawn:<bar$}") } else { String::new() };
+        let line = format!("  {}{space}  {}", texts.join("  "), marks[at]);
+        let line = line.trim_end();
+        out.push(match marks[at].is_empty() {
+            true => line.to_owned(),
+            false => layout.paint.bold(line),
+        });
+    }
+    out
+}
+
+/// The columns behind the name of an option: numbers, then the interval.
+pub fn columns(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
+    let mut columns = numbers(test, rows, full);
+    columns.push(Column::of(slower_heading(test), false, rows, |row| slower(test, row)));
+    columns
+}
+
+/// The rate, and what belongs to it: latency, CPU time, losses.
+fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
+    let most = rows.iter().filter_map(|row| row.rate).fold(0.0, f64::max);
+    let (divisor, unit) = rate_unit(test.unit, most);
+    let digits = |row: &OptionResult| if row.slower_upper.is_some() || row.trials >= 6 { 3 } else { 2 };
+    let rate = |rate: Option<f64>, digits: usize| {
+        rate.map_or_else(|| UNKNOWN.into(), |rate| significant(rate / divisor, digits))
+    };
+    let mut columns = Vec::new();
+    // The duration of a program is read as time.
+    if test.unit == "runs/s" {
+        columns.push(Column::of("a run", true, rows, |row| time(row.rate.map(|rate| 1e9 / rate))));
+    } else {
+        columns.push(Column::of(unit, true, rows, |row| rate(row.rate, digits(row))));
+    }
+    let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
+    if any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
+        columns.push(Column::of("over all trials", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
+    }
+    if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
+        columns.push(Column::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
+            Some((lower, upper)) => crate::outward::ends(lower / divisor, upper / divisor).0.join("–"),
+            None => UNKNOWN.into(),
+        }));
+    }
+    if full && any(|row| row.p50_ns.is_some()) {
+        columns.push(Column::of("p50", true, rows, |row| time(row.p50_ns)));
+    }
+    if any(|row| row.p99_ns.is_some()) {
+        columns.push(Column::of("p99", true, rows, |row| time(row.p99_ns)));
+    }
+    if full && any(|row| row.p99_9_ns.is_some()) {
+        columns.push(Column::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
+    }
+    let is_relay = test.varied.iter().any(|name| name == "relay")
+        || test.environment.get("relay").is_some_and(|relay| relay.as_str().is_some_and(|name| name != "none"));
+    let is_shown = |unit: &&str| full || is_relay || *unit != "s/GiB" || test.compares == Compares::Cpu;
+    let unit = rows.iter().find_map(|row| row.cpu_unit).filter(is_shown);
+    if let Some(unit) = unit {
+        let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
+        columns.push(Column::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
+    }
+    if any(|row| row.lost_share.is_some()) {
+        columns.push(Column::of("lost", true, rows, |row| row.lost_share.map_or_else(|| UNKNOWN.into(), percent)));
+    }
+    if any(|row| row.failed_share.is_some()) {
+        columns.push(Column::of("failed", true, rows, |row| percent(row.failed_share.unwrap_or(0.0))));
+    }
+    columns
+}
+
+/// A time to three digits.
+pub fn time(ns: Option<f64>) -> String {
+    let Some(ns) = ns.filter(|ns| ns.is_finite()) else { return UNKNOWN.into() };
+    let (unit, name) =
+        [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
+    format!("{} {name}", significant(ns / unit, 3))
+}
+
+/// The heading of the intervals.
+pub fn slower_heading(test: &Test) -> &'static str {
+    match test.compares {
+        Compares::Time => "slower by (95 %)",
+        Compares::Cpu => "more CPU by (95 %)",
+    }
+}
+
+/// The interval of an option, or why it has none.
+pub fn slower(test: &Test, option: &OptionResult) -> String {
+    match (option.slower_lower, option.slower_upper) {
+        (Some(lower), Some(upper)) => interval(lower, upper),
+        _ if matches!(test.state, TestState::Single) => UNKNOWN.into(),
+        _ if option.status == OptionStatus::Failed => "failed".into(),
+        _ if matches!(test.state, TestState::Unconfirmed | TestState::Invalid) => UNKNOWN.into(),
+        _ => "screened only".into(),
+    }
+}
+
+/// The mark of the recommended option.
+pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
+    if test.recommended.as_ref() != Some(&option.id) || test.state == TestState::Single {
+        return String::new();
+    }
+    match test.because {
+        Some(Because::Fastest) | None => "<- use".into(),
+        _ if !with_reason => "<- use".into(),
+        because => format!("<- use ({})", reason(because)),
+    }
+}
+
+/// The length of a bar: the rate, or the CPU time where the rate is fixed.
+fn bar_value(test: &Test, option: &OptionResult) -> Option<f64> {
+    match test.compares {
+        Compares::Time => option.rate,
+        Compares::Cpu => option.cpu,
+    }
+}
+
+/// A bar of eighths of a character.
+fn bar(share: f64, width: usize) -> String {
+    if width == 0 || !share.is_finite() {
+        return String::new();
+    }
+    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + part
+}
+
+/// Options that were not measured, by their reason.
+fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
+    let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for option in test.options.iter().filter(|option| option.rate.is_none() || option.status == OptionStatus::Failed) {
+        let what = match option.status {
+            OptionStatus::Failed => "failed",
+            OptionStatus::Skipped => "skipped",
+            _ => "not measured",
+        };
+        let reason = option.reason.as_deref().unwrap_or("");
+        match reasons.iter_mut().find(|(known, why, _)| *known == what && *why == reason) {
+            Some((_, _, labels)) => labels.push(&option.label),
+            None => reasons.push((what, reason, vec![&option.label])),
+        }
+    }
+    let said = reasons.into_iter().flat_map(|(what, reason, labels)| {
+        let labels = match labels.len() {
+            many if many > 4 => format!("{many} options"),
+            _ => labels.join(", "),
+        };
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        wrap(&format!("{labels}  {what}{reason}"), layout.width - 4)
+    });
+    said.map(|line| format!("  {line}")).collect()
+}
+
+/// Under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
+fn details(test: &Test, layout: &ScreenLayout) -> Vec<String> {
+    let mut said = vec![format!("Result: {}.", test.result)];
+    if !test.code.is_empty() {
+        said.push(format!("In the program: {}.", test.code.join(", ")));
+    }
+    said.extend(test.bottleneck.as_ref().map(|found| format!("Bottleneck: {}.", found.text.trim_end_matches('.'))));
+    let control = test
+        .control_upper
+        .map(|upper| format!("the same option measured twice differs by at most {}", crate::outward::at_most(upper)));
+    let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
+    let basis: Vec<String> = blocks.into_iter().chain(control).collect();
+    if !basis.is_empty() {
+        said.push(format!("Basis: {}.", basis.join("; ")));
+    }
+    said.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}")).collect()
+}

@@ -1,0 +1,302 @@
+//! What to do next: the command that helps most, and what it brings.
+
+use bytegauge_model::forecast::{audit_after_ns, forecast};
+use bytegauge_model::{CellKind, SessionStatus, session};
+use bytegauge_stats::serial::MIN_BLOCKS;
+
+use super::super::document::{CellView, GroupView, LookView, NextStep, TestState, VersusView, View};
+use super::super::first::{audit_is_audited, crowd};
+use crate::outward::at_most;
+use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, likely_bound};
+
+/// A new session of this many times the length has intervals half as wide.
+const LONGER: f64 = 4.0;
+
+/// What to do next, the most useful first. An imported session cannot be continued here.
+pub fn next(view: &View) -> Vec<NextStep> {
+    let imported = view.status == SessionStatus::Imported || view.plan.is_imported;
+    match view.status {
+        SessionStatus::Running => {
+            return vec![words("the session is running; results follow at its first analysis")];
+        }
+        SessionStatus::Incomplete if imported => {
+            return vec![words("the session was interrupted; continue it on the machine that measured it")];
+        }
+        SessionStatus::Incomplete => return continue_session(view),
+        SessionStatus::Complete | SessionStatus::Imported => {}
+    }
+    if let Some(versus) = &view.versus {
+        return of_two(view, versus, imported);
+    }
+    if let Some(check) = view.check.as_ref().filter(|check| check.default.is_none()) {
+        return vec![words(&format!(
+            "add --default VALUE, the present value of {}, to get the gain over it",
+            check.program
+        ))];
+    }
+    if view.status == SessionStatus::Imported {
+        let command = match view.plan.workload.as_str() {
+            "call" => "bytegauge run receive-buffer",
+            "ring" => "bytegauge run ring-nop",
+            "check" => "bytegauge check --help",
+            _ => "bytegauge run buffer-size",
+        };
+        return vec![step(command, "measure on this machine")];
+    }
+    of_complete(view, imported)
+}
+
+fn step(command: &str, text: &str) -> NextStep {
+    NextStep { command: Some(command.to_owned()), text: text.to_owned() }
+}
+
+fn words(text: &str) -> NextStep {
+    NextStep { command: None, text: text.to_owned() }
+}
+
+/// The same measurement once more, with a command where it is known.
+fn again(view: &View, budget: Option<&str>, text: &str) -> NextStep {
+    NextStep { command: again_with(view, budget), text: text.to_owned() }
+}
+
+fn doctor(text: &str) -> NextStep {
+    step("bytegauge doctor", text)
+}
+
+fn continue_session(view: &View) -> Vec<NextStep> {
+    let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
+    let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
+    let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
+    let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
+    let time = time.map_or_else(String::new, |time| format!(", about {time} more"));
+    let quiet = crowd(view).map(|_| doctor("see which other programs use CPU time, and stop them"));
+    let resume = step(&command.collect::<Vec<_>>().join(" "), &format!("continue the session{time}"));
+    quiet.into_iter().chain([resume]).collect()
+}
+
+fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
+    let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
+    if !view.cells.iter().any(is_measured) {
+        return vec![again(view, None, "fix the reason above, then run it again")];
+    }
+    let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
+    if varied.is_empty() {
+        let help = format!("bytegauge {} --help", view.plan.workload);
+        return vec![step(&help, "see what can be compared, and give two values or more")];
+    }
+    let is_compared = |group: &&GroupView| {
+        let measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(measured).count() > 1
+    };
+    let compared: Vec<&GroupView> = varied.into_iter().filter(is_compared).collect();
+    if compared.is_empty() {
+        return vec![doctor("see what this machine lacks, or compare other options")];
+    }
+    let is_decided =
+        |group: &&GroupView| view.tests.iter().any(|test| test.id == group.id && test.state == TestState::Decided);
+    let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
+    if open.is_empty() {
+        return vec![again(view, None, "repeat it at another time of day to check the result")];
+    }
+    let steps = match crowd(view).filter(|_| view.check.is_none()) {
+        None => narrow(view, &open, imported),
+        Some(_) => {
+            let quiet = doctor("see which other programs use CPU time, and stop them");
+            let more = match rest_of_looks(view, &open).filter(|_| !imported) {
+                Some(rest) => Some(rest),
+                None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => narrow(view, &open, imported).pop(),
+                None => Some(again(view, None, "measure again while other programs are stopped")),
+            };
+            [quiet].into_iter().chain(more).collect()
+        }
+    };
+    match steps.is_empty() {
+        false => steps,
+        true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
+        true => vec![words("more time hardly helps: compare fewer options at once (one --transport, fewer values)")],
+    }
+}
+
+/// The analyses that are left; else a longer session, which starts anew.
+fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
+    if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
+        return vec![rest];
+    }
+    let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
+    let own_s = own_ns as f64 / 1e9;
+    let bounds = open.iter().filter_map(|group| group.recommendation.bound).filter(|bound| !excludes_nothing(*bound));
+    let bounds: Vec<[f64; 2]> = bounds.map(|bound| [bound, likely_bound(bound, 1.0, LONGER)]).collect();
+    let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
+    if own_s * LONGER > FORECAST_MAX_S || (bounds.is_empty() && !is_short) {
+        return Vec::new();
+    }
+    let time = budget(own_s * LONGER);
+    let text = format!("measure for {time} in a new session{}", brings(&bounds));
+    match again_with(view, Some(&time)) {
+        Some(command) => vec![step(&command, &text)],
+        None => vec![words(&format!("{text}: add --time {time} to the command"))],
+    }
+}
+
+/// The analyses that are left; `None` where none is left, or where they would not narrow what is open.
+fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
+    let gains = || open.iter().map(|group| &group.recommendation).filter(|own| own.more_blocks.is_some());
+    gains().next()?;
+    let bounds: Vec<[f64; 2]> = gains().filter_map(|own| Some([own.bound?, own.likely_bound?])).collect();
+    let time = forecast(rest_ns(view)?);
+    let text = format!("narrow the intervals, up to {time} more{}", brings(&bounds));
+    Some(step(&format!("{} --until conclusive", resume(view)), &text))
+}
+
+/// ` (likely from 9.3–46 % to 4.6–23 %)`, of interval ends as they are and as they are forecast; nothing without any.
+fn brings(bounds: &[[f64; 2]]) -> String {
+    let known: Vec<&[f64; 2]> = bounds.iter().filter(|[now, _]| *now > 0.0005 && !excludes_nothing(*now)).collect();
+    let span = |at: usize| {
+        let low = known.iter().map(|both| both[at]).fold(f64::INFINITY, f64::min);
+        let high = known.iter().map(|both| both[at]).fold(0.0, f64::max);
+        let [low, high] = [low, high].map(at_most);
+        if low == high { high } else { format!("{}–{high}", low.trim_end_matches(" %")) }
+    };
+    if known.is_empty() { String::new() } else { format!(" (likely from {} to {})", span(0), span(1)) }
+}
+
+/// What to do after two were compared.
+fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
+    let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.trials == 0);
+    if let Some((name, _)) = failed {
+        return vec![again(view, None, &format!("fix {name}, then measure again"))];
+    }
+    if versus.verdict != "open" {
+        return match versus.verdict {
+            "worse" => vec![words("keep A (exit code 1 reports the regression to scripts)")],
+            "better" => vec![words("use B")],
+            _ => vec![words("use either: the difference is within the margin (--margin)")],
+        };
+    }
+    let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
+    let narrows = narrows(view, versus).unwrap_or_default();
+    let mut steps = match rest_ns(view).filter(|_| !imported) {
+        Some(rest_ns) => {
+            let text = format!("narrow the interval, up to {} more{narrows}", forecast(rest_ns));
+            vec![step(&format!("{} --until conclusive", resume(view)), &text)]
+        }
+        None if own_s * LONGER > FORECAST_MAX_S => vec![words("give each run more work")],
+        None => {
+            let time = budget(own_s * LONGER);
+            vec![again(view, Some(&time), &format!("measure for {time} in a new session{narrows}"))]
+        }
+    };
+    if versus.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
+        steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
+    }
+    let ended = view.notes.iter().rev().find(|note| session::tells_the_end(note));
+    steps.extend(ended.map(|note| words(&format!("the session {note}"))));
+    steps
+}
+
+/// What the analyses that are left, or a longer session, likely make of the interval; `None` where it is decided, and where
+/// more pairs remove no reason.
+fn narrows(view: &View, versus: &VersusView) -> Option<String> {
+    let (lower, upper) =
+        versus.lower.zip(versus.upper).filter(|_| versus.verdict == "open" && versus.why_open.is_none())?;
+    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
+    let look = view.groups.iter().find_map(|group| group.look.as_ref());
+    let then = look.and_then(LookView::left_until).map_or(used * LONGER, |last| last as f64);
+    // Ends say how much longer the slower of the two takes.
+    let ln = |end: f64| end.abs().ln_1p().copysign(end);
+    let now = ln(upper) - ln(lower);
+    let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
+    Some(format!(" (its width likely from {now} to {then})"))
+}
+
+/// Whether a difference is so close to the margin that hardly any number of pairs decides: within half of the margin.
+fn is_near(longer: f64, margin: f64) -> bool {
+    (longer.abs().ln_1p() - margin.ln_1p()).abs() <= margin.ln_1p() / 2.0
+}
+
+/// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
+/// blocks that were measured, as the progress of a session that goes on forecasts them.
+pub fn rest_ns(view: &View) -> Option<u64> {
+    blocks_ns(view, LookView::left_until)
+}
+
+/// The same of the blocks until another moment.
+fn blocks_ns(view: &View, until: impl Fn(&LookView) -> Option<usize>) -> Option<u64> {
+    let had = |group: &GroupView, look: &LookView| (group.blocks.used + look.so_far).max(1) as f64;
+    let left = view.groups.iter().filter_map(|group| {
+        let look = group.look.as_ref()?;
+        Some((group, had(group, look), until(look)? as f64))
+    });
+    let left: Vec<_> = left.collect();
+    let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
+    let of_group =
+        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) as u64 * group.blocks.mean_ns?);
+    let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
+    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(audit_is_audited)).unwrap_or(0.0);
+    // Without the lengths of blocks there is still that of the session.
+    let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
+    if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
+}
+
+/// The command that goes on with a session. It needs no flags: what is asked stands in the store.
+pub fn resume(view: &View) -> String {
+    let plan = view.plan.asked.as_deref().and_then(|asked| match asked {
+        [run, plan, ..] if run == "run" && !plan.starts_with('-') && !plan.contains(['/', '.']) => Some(plan),
+        _ => None,
+    });
+    match plan {
+        _ if view.versus.is_some() => format!("bytegauge ab --resume {}", view.session),
+        Some(plan) => format!("bytegauge run {plan} --resume {}", view.session),
+        None => {
+            // `relay` is a command of its own, which asks a stream or calls; a plan in a file is named by its session alone.
+            let asked = view.plan.asked.as_ref().and_then(|asked| asked.first());
+            // A part of a survey was asked by no words of its own; `run` takes any.
+            let command = asked.map_or("run", String::as_str);
+            format!("bytegauge {command} --resume {}", view.session)
+        }
+    }
+}
+
+/// The command that asks the same in a new session, with another budget where one is given; `None` where it is not known.
+pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
+    let asked = view.plan.asked.as_deref()?;
+    // What stands behind -- is the command of a program.
+    let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
+    let (own, program) = asked.split_at(flags);
+    let mut words: Vec<&str> = vec!["bytegauge"];
+    let mut skip = false;
+    for word in own {
+        let is_replaced = budget.is_some() && (word == "--time" || word.starts_with("--time="));
+        if !std::mem::take(&mut skip) && !is_replaced {
+            words.push(word);
+        }
+        skip |= is_replaced && word == "--time";
+    }
+    words.extend(budget.iter().flat_map(|budget| ["--time", *budget]));
+    words.extend(program.iter().map(String::as_str));
+    Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,=@%+-".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_near_the_margin_is_reported() {
+        for near in [0.05, -0.05, 0.04, -0.07] {
+            assert!(is_near(near, 0.05), "{near}");
+        }
+        for far in [-0.096, 0.0, 0.3] {
+            assert!(!is_near(far, 0.05), "{far}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The result of each test in one sentence, and the lines that end a report.
+//!
+//! Every number is an interval end of the document, rounded outward. Decides nothing: states and findings are settled
+//! before.
+
+use std::collections::BTreeSet;
+
+use bytegauge_model::SessionStatus;
+use bytegauge_model::unit::{counted, significant, significant_up};
+
+use super::super::document::{
+    Because, Compares, Finding, FindingKind, OptionResult, OptionStatus, Severity, SummaryLine, Test, TestState,
+    VersusView, View,
+};
+use crate::outward::{BOUND_MAX, at_least, at_most, share_range};
+use crate::phrase::{self, rate_unit};
+use crate::sentence::{excludes_nothing, percent};
+
+/// More options than this are counted instead of named.
+const NAMED_MAX: usize = 3;
+/// More tests than this have their results in the table alone.
+const TESTS_MAX: usize = 6;
+/// A share that is printed as 0.
+const NOTHING: f64 = 0.0005;
+/// Lines of one heading, the rest are counted.
+const LINES_MAX: usize = 4;
+
+/// The result of a test as a sentence without a full stop.
+pub fn of_test(view: &View, test: &Test) -> String {
+    match test.state {
+        TestState::Decided | TestState::Inconclusive => compared(test),
+        TestState::Invalid => "no result: the A/A control differs significantly".into(),
+        TestState::Unconfirmed => unconfirmed(view, test),
+        TestState::Single => {
+            let only = test.options.iter().find(|option| option.trials > 0);
+            only.map_or_else(String::new, |only| format!("{} only: nothing to compare it with", rated(test, only)))
+        }
+        TestState::Failed => {
+            let reason = test.options.iter().find_map(|option| option.reason.clone());
+            match reason {
+                Some(reason) => format!("nothing was measured: {}", reason.trim_end_matches('.')),
+                None => "nothing was measured".into(),
+            }
+        }
+    }
+}
+
+/// `4K at 1.2 GiB/s`.
+fn rated(test: &Test, option: &OptionResult) -> String {
+    let Some(rate) = option.rate else { return option.label.clone() };
+    let (divisor, unit) = rate_unit(test.unit, rate);
+    format!("{} at {} {unit}", option.label, significant(rate / divisor, 3))
+}
+
+fn unconfirmed(view: &View, test: &Test) -> String {
+    let fastest = super::fastest(&test.options);
+    let so_far = fastest.map_or_else(String::new, |option| format!("; fastest so far: {}", rated(test, option)));
+    let why = match view.status {
+        SessionStatus::Running => "no result yet: the first analysis is not reached",
+        SessionStatus::Incomplete => "no result: interrupted before the first analysis",
+        _ => "no result: too few trials for an interval",
+    };
+    format!("{why}{so_far}")
+}
+
+/// A recommendation with its interval, then the options that are tied, then those that are slower.
+fn compared(test: &Test) -> String {
+    let named = |option: &&OptionResult| test.recommended.as_ref() == Some(&option.id);
+    let Some(own) = test.options.iter().find(named) else { return too_wide(test) };
+    let others = || test.options.iter().filter(|option| option.id != own.id && option.slower_upper.is_some());
+    let tied: Vec<&OptionResult> =
+        others().filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied)).collect();
+    let slower: Vec<&OptionResult> = others().filter(|option| option.status == OptionStatus::Slower).collect();
+    let upper = own.slower_upper.unwrap_or(f64::INFINITY);
+    let all = tied.len() + 1;
+    let how = match own.status {
+        OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
+        OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
+        OptionStatus::Best => format!("within {} of the best", percent(test.margin)),
+        // Its interval alone would make it the best.
+        _ if upper <= test.margin => {
+            format!("within {} of the best, with a limitation: see Caveat", percent(test.margin))
+        }
+        _ => format!("at most {} than the best", more(test, &at_most(upper))),
+    };
+    let first = match (slower.is_empty(), own.status) {
+        (true, OptionStatus::Tied) if all > 1 => {
+            let most = tied.iter().filter_map(|option| option.slower_upper).fold(upper, f64::max);
+            let each = match excludes_nothing(most) {
+                true => "each may take ".to_owned() + &up_to_times(test, most),
+                false => format!("each at most {}", more(test, &at_most(most))),
+            };
+            let which = if all == 2 { "both options are tied".into() } else { format!("all {all} options are tied") };
+            format!("{which}, {each}; use {} ({}, {how})", own.label, reason(test.because))
+        }
+        _ if tied.is_empty() => format!("use {}, {how}", own.label),
+        _ => {
+            let (names, are) = named_or_counted(&tied, "other");
+            format!("use {}, {how}; {names} {are} tied with it", own.label)
+        }
+    };
+    if slower.is_empty() {
+        return first;
+    }
+    let ends = |end: fn(&OptionResult) -> Option<f64>| slower.iter().filter_map(move |option| end(option));
+    let lower = ends(|option| option.slower_lower).fold(f64::INFINITY, f64::min);
+    let most = ends(|option| option.slower_upper).fold(0.0, f64::max);
+    let (names, are) = named_or_counted(&slower, "");
+    let verb = match test.compares {
+        Compares::Time => are.to_owned(),
+        Compares::Cpu => if are == "is" { "uses" } else { "use" }.to_owned(),
+    };
+    format!("{first}; {names} {verb} {}", slower_by(test, lower, most))
+}
+
+/// No option is recommended: every interval is too wide.
+fn too_wide(test: &Test) -> String {
+    let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
+    match known.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((upper, own)) => format!(
+            "no result yet: even {}, with the narrowest interval, may take {}",
+            own.label,
+            up_to_times(test, upper)
+        ),
+        None => "no result yet".into(),
+    }
+}
+
+/// Names of options, and the verb that goes with them.
+fn named_or_counted(options: &[&OptionResult], other: &str) -> (String, &'static str) {
+    let labels: Vec<String> = options.iter().map(|option| option.label.clone()).collect();
+    match labels.len() {
+        1 => (labels[0].clone(), "is"),
+        many if many <= NAMED_MAX => (phrase::join(&labels, "and"), "are"),
+        many if other.is_empty() => (counted(many, "option"), "are"),
+        many => (format!("{many} {other} options"), "are"),
+    }
+}
+
+/// `12–125 % slower`, or `2.1–4× as slow` where it is a multiple.
+fn slower_by(test: &Test, lower: f64, upper: f64) -> String {
+    more(test, &interval(lower, upper))
+}
+
+/// An interval of extra time for a table and a sentence: `45–125 %`; `45 % or more` where its upper end is far away.
+pub fn interval(lower: f64, upper: f64) -> String {
+    match upper >= BOUND_MAX {
+        true => format!("{} or more", at_least(lower)),
+        false => share_range(lower, upper),
+    }
+}
+
+fn more(test: &Test, share: &str) -> String {
+    match test.compares {
+        Compares::Time => format!("{share} slower"),
+        Compares::Cpu => format!("{share} more CPU time"),
+    }
+}
+
+fn up_to_times(test: &Test, upper: f64) -> String {
+    let what = if test.compares == Compares::Cpu { "CPU time" } else { "time" };
+    match upper.is_finite() {
+        true => format!("up to {}× the {what} of the best option", significant_up(1.0 + upper, 2)),
+        false => format!("any multiple of the {what} of the best option"),
+    }
+}
+
+/// Why an option is recommended, in brackets behind it.
+pub fn reason(because: Option<Because>) -> &'static str {
+    match because {
+        Some(Because::Fastest) => "fastest",
+        Some(Because::Default) => "the default",
+        Some(Because::Smallest) => "smallest",
+        Some(Because::SmallestMaximum) => "smallest maximum",
+        Some(Because::Only) | None => "only option",
+    }
+}
+
+/// The summary: results, effects, the bottleneck, caveats.
+pub fn lines(view: &View) -> Vec<SummaryLine> {
+    let mut all = results(view);
+    for heading in [Heading::Gain, Heading::Advice, Heading::Effect, Heading::OneSetting] {
+        all.extend(of_heading(view, heading));
+    }
+    all.extend(code(view));
+    all.extend(bottleneck(view));
+    for heading in [Heading::Relay, Heading::Link, Heading::Caveat] {
+        all.extend(of_heading(view, heading));
+    }
+    all
+}
+
+fn results(view: &View) -> Vec<SummaryLine> {
+    if let Some(versus) = &view.versus {
+        let result = line("Result", format!("{}.", phrase::capital(&versus.text)));
+        return [result].into_iter().chain(pairs(view, versus)).collect();
+    }
+    match view.tests.as_slice() {
+        [test] => vec![line("Result", format!("{}.", phrase::capital(&test.result)))],
+        tests if tests.len() <= TESTS_MAX => {
+            tests.iter().map(|test| line(&test.name, format!("{}.", test.result))).collect()
+        }
+        tests => vec![line("Results", counts(tests))],
+    }
+}
+
+/// How many pairs are behind the comparison of two.
+fn pairs(view: &View, versus: &VersusView) -> Option<SummaryLine> {
+    let group = view.groups.first().filter(|_| versus.blocks > 0)?;
+    let used = group.blocks.used.max(versus.blocks);
+    let merged = match used > versus.blocks {
+        true => format!(", which count as {} because neighbours depend on each other", versus.blocks),
+        false => String::new(),
+    };
+    let look = group.look.as_ref().filter(|look| look.of > 1);
+    let look = look.map_or_else(String::new, |look| format!("; analysis {} of at most {}", look.done, look.of));
+    let level = percent(view.plan.level);
+    Some(line("Basis", format!("{level} confidence, {} of A and B{merged}{look}.", counted(used, "pair"))))
+}
+
+/// How many tests have which state.
+fn counts(tests: &[Test]) -> String {
+    let known = [
+        (TestState::Decided, "have an option within the margin of the best"),
+        (TestState::Inconclusive, "are inconclusive: see the interval"),
+        (TestState::Unconfirmed, "have no result yet"),
+        (TestState::Invalid, "have no valid result"),
+        (TestState::Single, "had one option only"),
+        (TestState::Failed, "failed"),
+    ];
+    let count = |state: TestState| tests.iter().filter(|test| test.state == state).count();
+    let said = known.into_iter().map(|(state, text)| (count(state), text)).filter(|(count, _)| *count > 0);
+    let said: Vec<String> = said.map(|(count, text)| format!("{count} {text}")).collect();
+    format!("of {} tests {}.", tests.len(), said.join("; "))
+}
+
+fn line(heading: &str, text: String) -> SummaryLine {
+    SummaryLine { heading: heading.to_owned(), text }
+}
+
+/// Headings of findings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Heading {
+    Gain,
+    Advice,
+    Effect,
+    OneSetting,
+    Relay,
+    Link,
+    LongTrials,
+    Valid,
+    Caveat,
+    Note,
+}
+
+impl Heading {
+    /// The heading of a finding.
+    pub fn of(finding: &Finding) -> Heading {
+        match (finding.kind, finding.severity) {
+            (FindingKind::Gain, _) => Heading::Gain,
+            (FindingKind::Advice, _) => Heading::Advice,
+            (FindingKind::BiggestEffect, _) => Heading::Effect,
+            (FindingKind::OneSetting, _) => Heading::OneSetting,
+            (FindingKind::Relay, _) => Heading::Relay,
+            (FindingKind::Link, _) => Heading::Link,
+            (_, Severity::Error | Severity::Warning) => Heading::Caveat,
+            (FindingKind::LongTrialsConfirm | FindingKind::LongTrialsInconclusive, _)
+            | (FindingKind::LongTrialsMissing, _) => Heading::LongTrials,
+            (FindingKind::ValidFor, _) => Heading::Valid,
+            _ => Heading::Note,
+        }
+    }
+
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Heading::Gain => "Gain",
+            Heading::Advice => "Advice",
+            Heading::Effect => "Biggest effect",
+            Heading::OneSetting => "One setting for all",
+            Heading::Relay => "Relay",
+            Heading::Link => "Link",
+            Heading::LongTrials => "Long-trial check",
+            Heading::Valid => "Valid for",
+            Heading::Caveat => "Caveat",
+            Heading::Note => "Note",
+        }
+    }
+}
+
+/// The first findings of a heading, one of each kind, with the number of those that are left out.
+fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
+    let of_it: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
+    let mut kinds: BTreeSet<FindingKind> = BTreeSet::new();
+    // Only what differs from test to test stands more than once.
+    let once = |finding: &&&Finding| heading != Heading::Caveat || kinds.insert(finding.kind);
+    let mut all: Vec<&Finding> = of_it.iter().filter(once).copied().collect();
+    // A busy machine widens intervals, which show it already.
+    all.sort_by_key(|finding| (finding.severity, is_noise(finding.kind)));
+    let max = if matches!(heading, Heading::Effect) { 1 } else { LINES_MAX };
+    let shown = all.len().min(max);
+    let mut lines: Vec<SummaryLine> =
+        all.iter().take(shown).map(|finding| line(heading.name(), finding.text.clone())).collect();
+    let hidden = of_it.len() - shown;
+    if let Some(last) = lines.last_mut().filter(|_| hidden > 0 && heading != Heading::Effect) {
+        last.text.push_str(&format!(" ({hidden} more: --full)"));
+    }
+    lines
+}
+
+/// Whether a finding is about the machine, and not about a result.
+fn is_noise(kind: FindingKind) -> bool {
+    use FindingKind as Kind;
+    matches!(
+        kind,
+        Kind::Steal | Kind::OtherPrograms | Kind::NoisyMachine | Kind::HarnessCost | Kind::LateClient | Kind::Throttled
+    )
+}
+
+/// What to write in the program, where it is the same in all tests.
+fn code(view: &View) -> Option<SummaryLine> {
+    let codes: BTreeSet<&Vec<String>> =
+        view.tests.iter().filter(|test| test.recommended.is_some()).map(|test| &test.code).collect();
+    let [code] = codes.into_iter().collect::<Vec<_>>()[..] else { return None };
+    (!code.is_empty() && view.versus.is_none()).then(|| line("In the program", format!("{}.", code.join(", "))))
+}
+
+/// What limits the recommended options, by the limit.
+fn bottleneck(view: &View) -> Option<SummaryLine> {
+    let mut limits: Vec<(String, Vec<&Test>)> = Vec::new();
+    for test in &view.tests {
+        let Some(found) = &test.bottleneck else { continue };
+        let name = phrase::limit(found.limit).to_owned();
+        match limits.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, tests)) => tests.push(test),
+            None => limits.push((name, vec![test])),
+        }
+    }
+    let text = match limits.as_slice() {
+        [] => return None,
+        [(name, tests)] => match tests.as_slice() {
+            [test] => test.bottleneck.as_ref()?.text.clone(),
+            _ if view.tests.len() == tests.len() => format!("{name}, in all tests"),
+            _ => format!("{name}, in {} of {} tests", tests.len(), view.tests.len()),
+        },
+        _ => {
+            let each = limits.iter().map(|(name, tests)| match tests.as_slice() {
+                [test] if view.tests.len() <= TESTS_MAX => format!("{name} ({})", test.name),
+                tests => format!("{name} ({})", counted(tests.len(), "test")),
+            });
+            each.collect::<Vec<_>>().join("; ")
+        }
+    };
+    Some(line("Bottleneck", format!("{}.", text.trim_end_matches('.'))))
+}
