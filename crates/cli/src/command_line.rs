@@ -5,13 +5,13 @@
 
 mod commands;
 mod measuring;
-mod option;
+pub mod option;
 mod short;
 
 use bytegauge_model::{WORKLOADS, Workload};
 use clap::Command;
 
-use crate::{agent, exit, serve};
+use crate::{agent, exit, mesh, serve};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -27,7 +27,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "stream", "call", "ring"]),
     ("Your program", &["check", "ab", "observe"]),
     ("Results", &["report", "compare", "sessions", "watch", "export", "import"]),
-    ("Hosts", &["serve", "agent"]),
+    ("Hosts", &["serve", "agent", "mesh"]),
     ("This machine", &["survey", "doctor", "selftest", "completions", "man"]),
 ];
 
@@ -52,6 +52,7 @@ pub fn command() -> Command {
         commands::import(),
         serve::command(),
         agent::command(),
+        mesh::command(),
         commands::survey(),
         commands::doctor(),
         commands::selftest(),

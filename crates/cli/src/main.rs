@@ -25,6 +25,7 @@ mod listing;
 mod live;
 mod look;
 mod measure;
+mod mesh;
 mod observe;
 mod page;
 mod page_server;
@@ -99,6 +100,7 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("agent", matches)) => agent::run(matches),
+        Some(("mesh", matches)) => mesh::run(matches),
         Some(("watch", matches)) => watch::run(matches),
         Some(("sessions", matches)) => stored::sessions(matches),
         Some(("report", matches)) if matches.get_flag("across") => across::report(matches),

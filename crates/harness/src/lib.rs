@@ -6,6 +6,7 @@
 
 pub mod ceiling;
 pub mod event;
+pub mod pair;
 pub mod placing;
 pub mod probe;
 pub mod run;

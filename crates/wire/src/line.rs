@@ -23,7 +23,9 @@ use serde::de::DeserializeOwned;
 use crate::error::LineError;
 use crate::frame::{HEADER, Opener, Sealer, announced};
 use crate::key::Key;
-use crate::opening::{FIRST_WORDS, HANDSHAKE, OPENING, Proven, directions, handshake, opening, same_version};
+use crate::opening::{
+    FIRST_WORDS, HANDSHAKE, OPENING, OpeningStep, Proven, Responder, directions, handshake, opening, same_version,
+};
 
 /// How long a write waits for a side that takes nothing.
 const SENDING: Duration = Duration::from_secs(8);
@@ -82,6 +84,30 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     noise.read_message(&second, &mut []).map_err(|_| LineError::OtherKey)?;
     let (sealer, opener) = directions(noise)?;
     halves(stream, sealer, opener, None)
+}
+
+/// Takes the line of one caller, until `deadline`: for a listener that gives each caller a thread.
+///
+/// # Errors
+/// [`LineError`]; a caller of another version or key has received the reason.
+pub fn accept(stream: TcpStream, key: &Key, version: u16, deadline: Instant) -> Result<(Sender, Receiver), LineError> {
+    let mut responder = Responder::new(key, version);
+    loop {
+        let mut bytes = vec![0; responder.wants()];
+        read_by(&stream, &mut bytes, deadline)?;
+        match responder.take(&bytes) {
+            Ok(OpeningStep::Wants) => {}
+            Ok(OpeningStep::Answer(answer)) => write_by(&stream, &answer, deadline)?,
+            Ok(OpeningStep::Proven(proven)) => return proven.line(stream),
+            Err(refusal) => {
+                if let Some(answer) = refusal.answer {
+                    write_by(&stream, &answer, deadline)?;
+                    part(&stream);
+                }
+                return Err(refusal.error);
+            }
+        }
+    }
 }
 
 impl Proven {

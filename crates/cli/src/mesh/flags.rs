@@ -1,0 +1,262 @@
+//! The flags of `bytegauge mesh`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytegauge_mesh::launcher::{self, RankPlace};
+use bytegauge_mesh::{MeshPattern, Rank};
+use bytegauge_model::catalog::ENDS;
+use bytegauge_model::{Ends, Nanos, Workload};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use crate::command_line::option::{quiet, seed, switch, valued, with_details};
+use crate::exit::Failure;
+use crate::{args, factor_flags};
+
+/// The kinds of traffic between two hosts.
+const WORKLOADS: [&str; 2] = ["stream", "call"];
+
+/// Repetitions of a pattern for so many ranks at most; larger meshes are measured once, and suspects are repeated.
+const REPEATED_UP_TO: u32 = 16;
+
+/// The most clients of an agent at the same time; it hears 64 callers.
+const CLIENTS_MAX: usize = 60;
+
+/// Factors that a mesh sets by itself, or that have no meaning between two hosts.
+const NOT_OF_A_MESH: &[&str] = &[
+    "host",
+    "connect",
+    "direction",
+    "placement",
+    "link-delay",
+    "link-loss",
+    "link-rate",
+    "relay-host",
+    "relay",
+    "relay-threads",
+    "relay-buffer",
+    "relay-pipe",
+    "relay-placement",
+    "competing-flows",
+    "slo",
+    "role",
+    "compare",
+];
+
+/// The subcommand.
+pub fn command() -> Command {
+    let command = Command::new("mesh")
+        .about("Measure many hosts, started by srun, mpirun, pdsh, … (docs/mesh.md)")
+        .args_conflicts_with_subcommands(true)
+        .subcommand(gather())
+        .subcommand(super::print::command())
+        .next_help_heading("Ranks")
+        .args(ranks())
+        .next_help_heading("Schedule")
+        .args(schedule());
+    let factors = factor_flags::args(None).into_iter().filter(|arg| {
+        let is_between_hosts = |name: &str| {
+            let workloads = [Workload::Stream, Workload::Call];
+            workloads.iter().any(|workload| bytegauge_model::factor::flags(*workload).iter().any(|flag| flag == name))
+        };
+        let name = arg.get_id().as_str();
+        is_between_hosts(name) && !NOT_OF_A_MESH.contains(&name)
+    });
+    factors.fold(command, Command::arg).next_help_heading("Output").args(output())
+}
+
+fn gather() -> Command {
+    Command::new("gather").about("Merge the files of all ranks and show the result").arg(
+        Arg::new("dir")
+            .value_name("DIR")
+            .required(true)
+            .value_parser(value_parser!(PathBuf))
+            .help("Directory of --out"),
+    )
+}
+
+fn ranks() -> Vec<Arg> {
+    let coordinator = valued("coordinator", "HOST:PORT", "Where rank 0 listens [default: found by a file in --out]");
+    let number = |name, value, help| valued(name, value, help).value_parser(value_parser!(u32));
+    vec![
+        with_details(
+            number("rank", "R", "Number of this process, from 0 [default: of the launcher]"),
+            "from Open MPI, PMIx, PMI, Slurm or a Kubernetes Indexed Job",
+        ),
+        number("size", "N", "Number of processes [default: of the launcher]"),
+        with_details(coordinator, "needed where --out is on no shared file system"),
+        valued("listen", "ADDRESS[:PORT]", "Where this host is measured [default: its address to rank 0]"),
+        with_details(
+            valued("rack", "NAME", "Rack of this host [default: by Slurm's topology]"),
+            "connections between racks are compared with those within",
+        ),
+        valued("join-timeout", "TIME", "Time until a rank counts as absent").default_value("60s"),
+        valued("key-file", "FILE", "Key of all hosts, readable by its owner only").value_parser(value_parser!(PathBuf)),
+    ]
+}
+
+fn schedule() -> Vec<Arg> {
+    let pattern = valued("pattern", "PATTERN", "Pairs: pairs, matchings:K, bisection, incast:K, one-to-all");
+    let ends = valued("ends", "KIND", "Run the ends as threads or as processes");
+    vec![
+        valued("workload", "KIND", "stream or call")
+            .value_parser(PossibleValuesParser::new(WORKLOADS))
+            .default_value("stream"),
+        with_details(
+            pattern.default_value("pairs"),
+            "pairs: each pair of hosts; matchings:K: K random rounds of pairs; bisection: one half with the other; incast:K: K clients to one host; one-to-all: one host to all",
+        ),
+        with_details(
+            valued("replicates", "N", "Repetitions of the pattern [default: 3 up to 16 ranks, else 1]")
+                .value_parser(value_parser!(u32)),
+            "pairs that look slow are repeated after the pattern in any case",
+        ),
+        valued("concurrent", "K", "Tests at the same time, or all").default_value("all"),
+        seed(),
+        valued("warmup", "TIME", "Warm-up of each trial").default_value("200ms"),
+        valued("margin", "SHARE", "Difference from the typical rate that is acceptable").default_value("10%"),
+        switch("no-follow-up", "Do not repeat pairs and hosts that look slow"),
+        ends.value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name))),
+        switch("resume", "Measure what is missing in --out"),
+    ]
+}
+
+fn output() -> Vec<Arg> {
+    vec![
+        valued("out", "DIR", "Directory for the files of all ranks").value_parser(value_parser!(PathBuf)),
+        switch("dry-run", "Print rounds, time, bytes and connections, and exit"),
+        valued("max-time", "TIME", "Refuse a longer mesh without --yes [default: 1h]"),
+        valued("max-bytes", "SIZE", "Refuse more bytes without --yes [default: 1 PiB]"),
+        switch("yes", "Run beyond --max-time and --max-bytes"),
+        quiet(),
+    ]
+}
+
+/// The flags of one rank, as typed values.
+#[derive(Clone, Debug)]
+pub struct MeshFlags {
+    /// The place of this process.
+    pub place: RankPlace,
+    /// Where rank 0 listens, if it was given.
+    pub coordinator: Option<String>,
+    /// The address at which this host is measured; port 0: any.
+    pub listen: Option<SocketAddr>,
+    /// The rack of this host.
+    pub rack: Option<String>,
+    /// Time until a rank counts as absent.
+    pub join: Duration,
+    /// The directory of the files.
+    pub out: PathBuf,
+    /// Whether earlier results are continued.
+    pub resume: bool,
+    /// The kind of traffic.
+    pub workload: Workload,
+    /// The pattern.
+    pub pattern: MeshPattern,
+    /// Its repetitions.
+    pub replicates: u32,
+    /// The most tests at the same time.
+    pub concurrent: Option<u32>,
+    /// Warm-up of each trial, nanoseconds.
+    pub warmup_ns: u64,
+    /// The acceptable difference, a share.
+    pub margin: f64,
+    /// Whether suspects are repeated.
+    pub follow_up: bool,
+    /// Threads or processes.
+    pub ends: Ends,
+    /// Whether only errors are printed.
+    pub quiet: bool,
+}
+
+impl MeshFlags {
+    /// Reads the flags.
+    ///
+    /// # Errors
+    /// [`Failure`] of wrong usage, with the next step.
+    pub fn read(matches: &ArgMatches) -> Result<MeshFlags, Failure> {
+        let number = |name: &str| matches.get_one::<u32>(name).copied();
+        let variable = |name: &str| std::env::var(name).ok();
+        let place = launcher::place(number("rank"), number("size"), variable)
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let out = matches.get_one::<PathBuf>("out").cloned().ok_or_else(|| {
+            Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
+        })?;
+        let pattern: MeshPattern = needed(matches, "pattern")?;
+        let clients = match pattern {
+            MeshPattern::Incast(clients) => clients,
+            MeshPattern::OneToAll => place.size - 1,
+            _ => 1,
+        };
+        if clients as usize > CLIENTS_MAX {
+            return Err(Failure::usage(format!(
+                "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
+                 incast:{CLIENTS_MAX}, or fewer hosts"
+            )));
+        }
+        let Nanos(join_ns) = needed(matches, "join-timeout")?;
+        let Nanos(warmup_ns) = needed(matches, "warmup")?;
+        let usual = if place.size <= REPEATED_UP_TO { 3 } else { 1 };
+        let replicates = number("replicates").unwrap_or(usual);
+        if !(1..=1_000).contains(&replicates) {
+            return Err(Failure::usage(format!("--replicates: {replicates} is out of range: use 1 to 1000")));
+        }
+        Ok(MeshFlags {
+            listen: listen(matches)?,
+            coordinator: args::text(matches, "coordinator").map(str::to_owned),
+            rack: args::text(matches, "rack").map(str::to_owned).or_else(|| launcher::slurm_rack(variable)),
+            join: Duration::from_nanos(join_ns.max(1_000_000_000)),
+            out,
+            resume: matches.get_flag("resume"),
+            workload: needed(matches, "workload")?,
+            pattern,
+            replicates,
+            concurrent: concurrent(matches)?,
+            warmup_ns,
+            margin: margin(matches)?,
+            follow_up: !matches.get_flag("no-follow-up"),
+            ends: args::ends(matches)?.unwrap_or(Ends::Threads),
+            quiet: matches.get_flag("quiet"),
+            place,
+        })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> Rank {
+        self.place.rank
+    }
+}
+
+fn needed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<T, Failure>
+where
+    T::Err: std::fmt::Display,
+{
+    args::parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} needs a value")))
+}
+
+fn listen(matches: &ArgMatches) -> Result<Option<SocketAddr>, Failure> {
+    let Some(text) = args::text(matches, "listen") else { return Ok(None) };
+    let place = text.parse::<SocketAddr>().or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, 0)));
+    place.map(Some).map_err(|_| {
+        Failure::usage(format!("--listen: {text:?} is no address: give ADDRESS or ADDRESS:PORT of this host"))
+    })
+}
+
+fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
+    match args::text(matches, "concurrent") {
+        None | Some("all") => Ok(None),
+        Some(text) => text.parse().ok().filter(|count| *count > 0).map(Some).ok_or_else(|| {
+            Failure::usage(format!("--concurrent: {text:?} is no number of tests: use 1 or more, or all"))
+        }),
+    }
+}
+
+fn margin(matches: &ArgMatches) -> Result<f64, Failure> {
+    let text = args::text(matches, "margin").unwrap_or("10%");
+    let share = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok()).map(|percent| percent / 100.0);
+    share
+        .filter(|share| (0.0..0.9).contains(share))
+        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} is out of range: use 0% to 90%, such as 10%")))
+}

@@ -1,0 +1,369 @@
+//! A rank: runs an agent for its partners, and measures when rank 0 tells it to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytegauge_harness::pair::PairVisit;
+use bytegauge_harness::this_machine;
+use bytegauge_mesh::coordinator::SlotEnd;
+use bytegauge_mesh::files::{FileHeader, RankFile};
+use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
+use bytegauge_mesh::{MeshPattern, MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
+use bytegauge_model::{Cell, Direction, Outcome, Place, Trial};
+use bytegauge_sys::clock::unix_ns;
+use bytegauge_traffic::far::{Agent, AgentSetup, Limits, Link};
+use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
+
+use super::flags::MeshFlags;
+use super::rendezvous::Rendezvous;
+use crate::exit::Failure;
+
+/// How often both sides of a connection to rank 0 give a sign of life.
+pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// How long rank 0 may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How often a rank looks for rank 0, and whether it shall stop.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+/// How long one attempt to reach an address of rank 0 may take.
+const ATTEMPT: Duration = Duration::from_secs(3);
+
+/// One rank before it has joined.
+pub struct Member {
+    flags: MeshFlags,
+    key: Key,
+    stop: Arc<AtomicBool>,
+}
+
+/// How a member ended.
+pub struct MemberEnd {
+    /// Its file, which is not finished.
+    pub file: RankFile,
+    /// Whether rank 0 finished the mesh; `false` if this rank was interrupted.
+    pub is_complete: bool,
+}
+
+/// The connection to rank 0, shared by the threads of a member.
+type SharedSender = Arc<Mutex<Sender>>;
+
+/// The name of this host: that of its Slurm node, if it has one.
+pub fn host_name() -> String {
+    let slurm = std::env::var("SLURMD_NODENAME").ok();
+    let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned());
+    slurm.or_else(kernel).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
+}
+
+impl Member {
+    /// A rank with these flags.
+    pub fn new(flags: &MeshFlags, key: Key, stop: Arc<AtomicBool>) -> Member {
+        Member { flags: flags.clone(), key, stop }
+    }
+
+    /// Joins the mesh and takes part until it is over.
+    ///
+    /// # Errors
+    /// [`Failure`] if rank 0 is not found, refuses or is lost, or the file cannot be written.
+    pub fn run(&self, ways: &[Rendezvous]) -> Result<MemberEnd, Failure> {
+        let (sender, mut receiver, near) = self.find(ways)?;
+        let agent = self.agent(near)?;
+        let listens = agent.place().map_err(|fault| Failure::failed(fault.to_string()))?;
+        let serving = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&serving);
+        let served = thread::Builder::new().name("mesh-agent".into()).spawn(move || agent.serve(&ends));
+        let served = served.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        let sender = Arc::new(Mutex::new(sender));
+        let ended = self.take_part(&sender, &mut receiver, listens);
+        if let Err(failure) = &ended {
+            let _ = lock(&sender).send(&ToRankZero::Leave(failure.to_string()));
+        }
+        lock(&sender).hang_up();
+        serving.store(true, Ordering::Relaxed);
+        let _ = served.join();
+        ended
+    }
+
+    /// Finds rank 0 and proves that this rank has the key.
+    fn find(&self, ways: &[Rendezvous]) -> Result<(Sender, Receiver, SocketAddr), Failure> {
+        let until = Instant::now() + self.flags.join;
+        let mut last = "there is no answer".to_owned();
+        while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
+            for address in ways.iter().flat_map(Rendezvous::addresses) {
+                let attempt =
+                    TcpStream::connect_timeout(&address, ATTEMPT).map_err(LineError::from).and_then(|stream| {
+                        let near = stream.local_addr()?;
+                        let (sender, receiver) = connect(stream, &self.key, VERSION, Instant::now() + ATTEMPT)?;
+                        Ok((sender, receiver, near))
+                    });
+                match attempt {
+                    Ok(found) => return Ok(found),
+                    Err(error @ (LineError::OtherKey | LineError::Version { .. })) => {
+                        return Err(Failure::failed(format!("rank 0 at {address}: {error}")));
+                    }
+                    Err(error) => last = format!("{address}: {error}"),
+                }
+            }
+            thread::sleep(LOOK_AFTER);
+        }
+        let ways: Vec<String> = ways.iter().map(Rendezvous::described).collect();
+        Err(Failure::failed(format!(
+            "rank {} did not find rank 0 by {} ({last}): start all ranks within --join-timeout, and see that they reach rank 0",
+            self.flags.rank(),
+            ways.join(" and ")
+        )))
+    }
+
+    /// The agent of this host. It is reached at the address by which this rank reaches rank 0.
+    fn agent(&self, near: SocketAddr) -> Result<Agent, Failure> {
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let usual = if self.flags.rank() == 0 && near.is_ipv4() { any } else { SocketAddr::new(near.ip(), 0) };
+        let place = Place::Ip(self.flags.listen.unwrap_or(usual));
+        let sessions = match self.flags.pattern {
+            MeshPattern::Incast(clients) => clients as usize,
+            MeshPattern::OneToAll => self.flags.place.size as usize - 1,
+            _ => 1,
+        };
+        let limits = Limits { sessions, ..Limits::default() };
+        let setup =
+            AgentSetup { key: self.key.clone(), limits, program: program()?, machine: this_machine, log: |_| {} };
+        Agent::listen(&place, setup).map_err(|fault| Failure::failed(fault.to_string()))
+    }
+
+    fn take_part(
+        &self,
+        sender: &SharedSender,
+        receiver: &mut Receiver,
+        agent: SocketAddr,
+    ) -> Result<MemberEnd, Failure> {
+        let hello = RankHello {
+            rank: self.flags.rank(),
+            size: self.flags.place.size,
+            program: env!("CARGO_PKG_VERSION").into(),
+            host: host_name(),
+            rack: self.flags.rack.clone(),
+            agent,
+        };
+        let rank = hello.rank;
+        let failed = |error: LineError| Failure::failed(format!("rank {rank}: rank 0: {error}"));
+        lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(failed)?;
+        let settings = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map_err(failed)? {
+            ToRank::Welcome(settings) => *settings,
+            ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
+            _ => {
+                return Err(Failure::failed(
+                    "rank 0 does not welcome this rank: use one version of bytegauge on all hosts",
+                ));
+            }
+        };
+        let header = FileHeader { settings, hello };
+        let begun = RankFile::begin(&self.flags.out, &header, self.flags.resume);
+        let (file, before) = begun.map_err(|error| Failure::failed(error.to_string()))?;
+        lock(sender).send(&ToRankZero::Done(done(&header.settings, &before))).map_err(failed)?;
+        let mut visits = Visits {
+            settings: Arc::new(header.settings),
+            program: program()?,
+            key: self.key.clone(),
+            file: Arc::new(Mutex::new(file)),
+            sender: Arc::clone(sender),
+            running: None,
+        };
+        let over = Arc::new(AtomicBool::new(false));
+        let alive = self.keep_alive(sender, &over)?;
+        let is_complete = self.obey(receiver, &mut visits);
+        let written = visits.cancel_all();
+        over.store(true, Ordering::Relaxed);
+        let _ = alive.join();
+        // A file that cannot be written explains why rank 0 has closed the connection.
+        written?;
+        let Visits { file, .. } = visits;
+        let file = Arc::into_inner(file).ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
+        let file = file.into_inner().unwrap_or_else(PoisonError::into_inner);
+        is_complete.map(|is_complete| MemberEnd { file, is_complete })
+    }
+
+    /// Carries out what rank 0 says until it finishes (`true`) or this rank is interrupted (`false`).
+    fn obey(&self, receiver: &mut Receiver, visits: &mut Visits) -> Result<bool, Failure> {
+        loop {
+            let message = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)) {
+                Ok(message) => message,
+                Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(error) => {
+                    return Err(Failure::failed(format!(
+                        "rank {}: rank 0 is lost ({error}): what was measured is in {}; --resume measures the rest",
+                        self.flags.rank(),
+                        self.flags.out.display()
+                    )));
+                }
+            };
+            match message {
+                ToRank::Start { place, agent } => visits.start(place, agent)?,
+                ToRank::Cancel { slot } => visits.cancel(slot),
+                ToRank::Finish => return Ok(true),
+                ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
+                ToRank::Alive | ToRank::Welcome(_) => {}
+            }
+        }
+    }
+
+    /// Sends signs of life, and ends the connection when this rank is interrupted.
+    fn keep_alive(&self, sender: &SharedSender, over: &Arc<AtomicBool>) -> Result<JoinHandle<()>, Failure> {
+        let (sender, over, stop) = (Arc::clone(sender), Arc::clone(over), Arc::clone(&self.stop));
+        let alive = move || {
+            let mut sent = Instant::now();
+            while !over.load(Ordering::Relaxed) {
+                thread::sleep(LOOK_AFTER);
+                if stop.load(Ordering::Relaxed) {
+                    lock(&sender).hang_up();
+                    return;
+                }
+                if sent.elapsed() >= ALIVE_EVERY {
+                    sent = Instant::now();
+                    if lock(&sender).send(&ToRankZero::Alive).is_err() {
+                        return;
+                    }
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("mesh-alive".into()).spawn(alive);
+        thread.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))
+    }
+}
+
+/// The tests that this rank measures, one after the other.
+struct Visits {
+    settings: Arc<MeshSettings>,
+    program: PathBuf,
+    key: Key,
+    file: Arc<Mutex<RankFile>>,
+    sender: SharedSender,
+    running: Option<RunningVisit>,
+}
+
+/// A test that is being measured.
+struct RunningVisit {
+    slot: u32,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Visits {
+    fn start(&mut self, place: SlotPlace, agent: SocketAddr) -> Result<(), Failure> {
+        self.wait()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (settings, program, key) = (Arc::clone(&self.settings), self.program.clone(), self.key.clone());
+        let (file, sender, stopped) = (Arc::clone(&self.file), Arc::clone(&self.sender), Arc::clone(&stop));
+        let measure = move || {
+            let rows = measure(&settings, program, &key, place, agent, &stopped);
+            if let Err(error) = lock(&file).add(&rows) {
+                // The others go on without this rank.
+                let _ = lock(&sender).send(&ToRankZero::Leave(error.to_string()));
+                return Err(error.to_string());
+            }
+            let rates = rows.iter().filter_map(|row| Some((row.option?, row.sample()?))).collect();
+            let report = ToRankZero::Report { slot: place.slot, end: end_of(&rows), rates };
+            // A rank 0 that is gone is noticed by the thread that receives.
+            let _ = lock(&sender).send(&report);
+            Ok(())
+        };
+        let thread = thread::Builder::new().name("mesh-test".into()).spawn(measure);
+        let thread = thread.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        self.running = Some(RunningVisit { slot: place.slot, stop, thread });
+        Ok(())
+    }
+
+    fn cancel(&self, slot: u32) {
+        if let Some(visit) = self.running.as_ref().filter(|visit| visit.slot == slot) {
+            visit.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn cancel_all(&mut self) -> Result<(), Failure> {
+        if let Some(visit) = &self.running {
+            visit.stop.store(true, Ordering::Relaxed);
+        }
+        self.wait()
+    }
+
+    /// Waits for the test that runs.
+    fn wait(&mut self) -> Result<(), Failure> {
+        let Some(visit) = self.running.take() else { return Ok(()) };
+        match visit.thread.join() {
+            Ok(written) => written.map_err(Failure::failed),
+            Err(_) => Err(Failure::failed("a test ended by an error of its own: this is a bug")),
+        }
+    }
+}
+
+/// Measures every option in every direction with the agent of a hub.
+fn measure(
+    settings: &MeshSettings,
+    program: PathBuf,
+    key: &Key,
+    place: SlotPlace,
+    agent: SocketAddr,
+    stop: &AtomicBool,
+) -> Vec<MeshRow> {
+    let link = match Link::open(agent, key, settings.slot_ns().saturating_mul(4)) {
+        Ok(link) => Arc::new(link),
+        Err(error) => return vec![failed_row(place, error.to_string())],
+    };
+    let visit = PairVisit {
+        program,
+        ends: settings.ends,
+        warmup_ns: settings.warmup_ns,
+        window_ns: settings.window_ns,
+        seed: settings.seed,
+        number: u64::from(place.slot),
+    };
+    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
+    let trials = visit.measure(&cells, &link, stop);
+    let rows: Vec<MeshRow> = trials.iter().filter_map(|trial| row(settings, place, trial)).collect();
+    if rows.is_empty() { vec![failed_row(place, "the test was cancelled".into())] } else { rows }
+}
+
+fn row(settings: &MeshSettings, place: SlotPlace, trial: &Trial) -> Option<MeshRow> {
+    let cell = settings.cells.iter().find(|cell| cell.cell.id == trial.cell)?;
+    let sender = if cell.direction == Direction::From { place.hub } else { place.client };
+    Some(MeshRow::of(place, cell.option, sender, trial))
+}
+
+fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
+    MeshRow { sender: Some(place.client), ..MeshRow::without_numbers(place, Outcome::Failed(reason), unix_ns()) }
+}
+
+/// How a part ended: measured if any trial was, else as the first one.
+fn end_of(rows: &[MeshRow]) -> SlotEnd {
+    if rows.iter().any(|row| row.outcome == Outcome::Measured) {
+        return SlotEnd::Measured;
+    }
+    match rows.first().map(|row| &row.outcome) {
+        Some(Outcome::Skipped(reason)) => SlotEnd::Skipped(reason.clone()),
+        Some(outcome) => SlotEnd::Failed(outcome.reason().unwrap_or("no reason").to_owned()),
+        None => SlotEnd::Failed("nothing was measured".into()),
+    }
+}
+
+/// Slots of an earlier run whose part is complete: every cell was measured.
+fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
+    let mut counts = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.outcome == Outcome::Measured) {
+        *counts.entry(row.slot).or_insert(0) += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count >= settings.cells.len()).map(|(slot, _)| slot).collect()
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

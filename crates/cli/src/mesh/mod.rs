@@ -1,0 +1,97 @@
+//! `bytegauge mesh`: many hosts measure each other, one process per host, started by the user's launcher.
+//!
+//! Every process is a member: it runs an agent for its partners and measures when rank 0 tells it to. Rank 0 also
+//! coordinates ([`rank_zero`]). Nothing is started on other hosts.
+
+mod flags;
+mod forecast;
+mod gather;
+mod member;
+mod plan;
+mod print;
+mod rank_zero;
+mod rendezvous;
+mod screen;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use bytegauge_mesh::MeshRow;
+use bytegauge_wire::Key;
+use clap::ArgMatches;
+
+pub use flags::command;
+
+use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::{interrupt, leftovers, terminal};
+use flags::MeshFlags;
+use forecast::MeshForecast;
+use member::{Member, MemberEnd};
+use rank_zero::RankZero;
+
+/// Runs one rank, or gathers results.
+pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    match matches.subcommand() {
+        Some(("gather", matches)) => gather::run(matches),
+        Some(("print", matches)) => print::run(matches),
+        _ => rank(matches),
+    }
+}
+
+fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
+    let flags = MeshFlags::read(matches)?;
+    let settings = plan::settings(matches, &flags)?;
+    let forecast = MeshForecast::of(&settings);
+    if matches.get_flag("dry-run") {
+        terminal::print(&forecast.text(&settings));
+        return Ok(DONE);
+    }
+    forecast.check(matches)?;
+    let key = key(matches)?;
+    std::fs::create_dir_all(&flags.out)
+        .map_err(|error| Failure::usage(format!("--out {}: {error}: give another directory", flags.out.display())))?;
+    let stop = interrupt::stop_on_signals()?;
+    leftovers::remove(flags.quiet);
+    if flags.place.rank != 0 {
+        let member = Member::new(&flags, key, Arc::clone(&stop));
+        return end(member.run(&[rendezvous::Rendezvous::of(&flags)])?, &[], &flags);
+    }
+    let zero = RankZero::listen(&flags, settings, key.clone(), Arc::clone(&stop))?;
+    let own = zero.own_address()?;
+    let member = Member::new(&flags, key, Arc::clone(&stop));
+    // The coordinator ends when every rank has left, this one included.
+    let coordinator = thread::Builder::new().name("mesh".into()).spawn(move || zero.run());
+    let coordinator = coordinator.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+    let member = member.run(&[rendezvous::Rendezvous::At(vec![own])]);
+    let missing = coordinator.join().map_err(|_| Failure::failed("the coordinator ended by an error of its own"))??;
+    let code = end(member?, &missing, &flags)?;
+    if code == DONE {
+        gather::show(&flags.out)?;
+    }
+    Ok(code)
+}
+
+/// The key of all hosts.
+fn key(matches: &ArgMatches) -> Result<Key, Failure> {
+    let file = matches.get_one::<PathBuf>("key-file").ok_or_else(|| {
+        Failure::usage("mesh needs --key-file FILE, the same on all hosts. Create one with: bytegauge agent --init --key-file FILE")
+    })?;
+    Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
+}
+
+/// Finishes the file of this rank.
+fn end(end: MemberEnd, missing: &[MeshRow], flags: &MeshFlags) -> Result<u8, Failure> {
+    let MemberEnd { mut file, is_complete } = end;
+    file.add(missing).map_err(|error| Failure::failed(error.to_string()))?;
+    if !is_complete {
+        terminal::note(&format!(
+            "rank {}: interrupted: everything measured is in {}; --resume measures the rest",
+            flags.place.rank,
+            flags.out.display()
+        ));
+        return Ok(INTERRUPTED);
+    }
+    file.finish().map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(DONE)
+}

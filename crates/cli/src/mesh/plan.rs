@@ -1,0 +1,103 @@
+//! From the flags to the settings of a mesh: the options are those that `stream` and `call` would measure.
+
+use bytegauge_harness::probe;
+use bytegauge_mesh::schedule::{MeshSchedule, SLOTS_MAX};
+use bytegauge_mesh::settings::FORMAT;
+use bytegauge_mesh::{MeshPattern, MeshSettings, files};
+use bytegauge_model::{CellKind, Workload, factor};
+use bytegauge_plan::{PlanSpec, resolve};
+use bytegauge_wire::random;
+use clap::ArgMatches;
+
+use super::flags::MeshFlags;
+use crate::exit::Failure;
+use crate::{args, design_flags};
+
+/// The far host of the plan, which each visit replaces: an address for documentation (RFC 5737).
+const PLACEHOLDER: &str = "192.0.2.1:9";
+
+/// Length of a trial unless the user gives another, nanoseconds.
+const WINDOW_NS: u64 = 1_000_000_000;
+
+/// Levels that a mesh has unless the user gives others: it looks for slow hosts, not for the best buffer.
+const USUAL: &[(Workload, &str, &str)] = &[
+    (Workload::Stream, "read_size", "128K"),
+    (Workload::Stream, "write_size", "128K"),
+    (Workload::Stream, "engine", "blocking"),
+    (Workload::Call, "server_engine", "epoll"),
+    (Workload::Call, "read_size", "64K"),
+    (Workload::Call, "flows", "1"),
+    (Workload::Call, "idle_flows", "0"),
+];
+
+/// The settings that the flags ask for.
+///
+/// # Errors
+/// [`Failure`] of wrong usage.
+pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings, Failure> {
+    let slots = MeshSchedule::slot_count(flags.place.size, flags.pattern, flags.replicates);
+    if slots > SLOTS_MAX {
+        return Err(Failure::usage(format!(
+            "{slots} tests are out of range: use fewer --replicates, or --pattern matchings:K (at most {SLOTS_MAX} tests)"
+        )));
+    }
+    let workload = flags.workload;
+    let mut given = args::factors(matches, workload)?;
+    for (_, name, level) in USUAL.iter().filter(|(of, ..)| *of == workload) {
+        add(&mut given, name, level);
+    }
+    if !given.iter().any(|(factor, _)| ["work", "working_set", "idle_flows", "profile"].contains(&factor.name)) {
+        add(&mut given, "profile", if workload == Workload::Stream { "drain" } else { "rpc" });
+    }
+    add(&mut given, "host", PLACEHOLDER);
+    // A client of an incast only sends; a host that sends to all only sends.
+    let directions = match flags.pattern {
+        MeshPattern::OneToAll => "from",
+        pattern if pattern.is_two_way() => "to,from",
+        _ => "to",
+    };
+    add(&mut given, "direction", directions);
+    let mut spec = PlanSpec::named("mesh", workload);
+    spec.set_all(&given)?;
+    spec.ends = flags.ends;
+    let seed = earlier_seed(matches, flags).unwrap_or_else(|| design_flags::seed(matches));
+    let plan = resolve(&spec, &probe::catalog(&spec), seed)?;
+    let cells = plan.cells.into_iter().filter(|cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none());
+    let run = random().map(|bytes: [u8; 8]| u64::from_le_bytes(bytes)).unwrap_or(seed);
+    let mut settings = MeshSettings {
+        format: FORMAT,
+        run,
+        ranks: flags.place.size,
+        pattern: flags.pattern,
+        replicates: flags.replicates,
+        concurrent: flags.concurrent,
+        seed,
+        workload,
+        warmup_ns: flags.warmup_ns,
+        window_ns: WINDOW_NS,
+        ends: flags.ends,
+        margin: flags.margin,
+        follow_up: flags.follow_up && flags.pattern.is_two_way(),
+        options: Vec::new(),
+        cells: Vec::new(),
+    };
+    settings.set_cells(cells.collect());
+    Ok(settings)
+}
+
+/// The seed of the results that are continued: without it the schedule would be another one.
+fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
+    if !flags.resume || matches.get_one::<u64>("seed").is_some() {
+        return None;
+    }
+    let path = files::existing(&flags.out, flags.rank())?;
+    Some(files::header(&path).ok()?.settings.seed)
+}
+
+/// Adds a level unless the user has given one.
+fn add(given: &mut Vec<(&'static factor::Factor, String)>, name: &str, level: &str) {
+    let Some(factor) = factor::find(name) else { return };
+    if given.iter().all(|(known, _)| known.name != name) {
+        given.push((factor, level.to_owned()));
+    }
+}

@@ -1,0 +1,5 @@
+#!/bin/bash
+# Create the key once: bytegauge agent --init --key-file bytegauge.key
+# The file "hosts" has one host per line. The directory must be on a file system that all hosts share.
+mpirun -np @SIZE@ --hostfile hosts --map-by ppr:1:node --bind-to none \
+    bytegauge mesh --key-file "$PWD/bytegauge.key" --out "$PWD/mesh"@FLAGS@

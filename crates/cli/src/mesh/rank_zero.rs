@@ -1,0 +1,454 @@
+//! Rank 0: accepts the other ranks, and carries out the decisions of the coordinator.
+//!
+//! One thread accepts, one per rank receives, and one decides ([`RankZero::run`]). Connections that have not proved that
+//! they hold the key get 10 s and count against a limit.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank};
+use bytegauge_mesh::follow_up::follow_up;
+use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
+use bytegauge_mesh::{
+    MeshResult, MeshRow, MeshSchedule, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
+};
+use bytegauge_sys::clock::unix_ns;
+use bytegauge_wire::{Key, Receiver, Sender, accept};
+
+use super::flags::MeshFlags;
+use super::member::{ALIVE_EVERY, host_name};
+use super::rendezvous::{self, PublishedFile};
+use crate::exit::Failure;
+use crate::terminal;
+
+/// How long a connection may take to prove that it has the key and to introduce itself.
+const PROVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections without a proof at a time.
+const UNPROVEN_MAX: usize = 512;
+
+/// How long a rank may be silent; it sends something every 2 s.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// How long a test may take beyond three times its expected time: set-up over a slow network, and the time-outs of the
+/// client itself.
+const SLOT_BEYOND: Duration = Duration::from_secs(40);
+
+/// How long a client may take to stop.
+const CANCEL: Duration = Duration::from_secs(20);
+
+/// How long ranks may take to finish their files.
+const FINISH: Duration = Duration::from_secs(20);
+
+/// The stack of a thread that receives, bytes.
+const STACK: usize = 256 << 10;
+
+/// A message of a rank, or a change of its connection.
+enum RankEvent {
+    /// A rank introduced itself.
+    Hello(Box<NewRank>),
+    /// It sent something.
+    Message(Rank, ToRankZero),
+    /// Its connection is over.
+    Closed(Rank),
+}
+
+struct NewRank {
+    hello: RankHello,
+    sender: Sender,
+    /// The address of this host that it reached.
+    near: IpAddr,
+    /// Receives whether it may go on.
+    admitted: mpsc::Sender<bool>,
+}
+
+/// A rank that is connected.
+struct RankPeer {
+    hello: RankHello,
+    sender: Sender,
+    near: IpAddr,
+}
+
+/// Rank 0 as it listens.
+pub struct RankZero {
+    listener: TcpListener,
+    // Removes the file at the end.
+    _published: Option<PublishedFile>,
+    settings: MeshSettings,
+    key: Key,
+    join: Duration,
+    quiet: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl RankZero {
+    /// Listens where the flags say.
+    ///
+    /// # Errors
+    /// [`Failure`] with the next step.
+    pub fn listen(
+        flags: &MeshFlags,
+        settings: MeshSettings,
+        key: Key,
+        stop: Arc<AtomicBool>,
+    ) -> Result<RankZero, Failure> {
+        let (listener, published) = rendezvous::listen(flags, &host_name())?;
+        let (join, quiet) = (flags.join, flags.quiet);
+        Ok(RankZero { listener, _published: published, settings, key, join, quiet, stop })
+    }
+
+    /// Where the member of this process connects.
+    ///
+    /// # Errors
+    /// If the kernel does not report it.
+    pub fn own_address(&self) -> Result<SocketAddr, Failure> {
+        let address = self.listener.local_addr().map_err(|error| Failure::failed(error.to_string()))?;
+        let loopback: IpAddr =
+            if address.is_ipv6() { [0_u16, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
+        Ok(SocketAddr::new(if address.ip().is_unspecified() { loopback } else { address.ip() }, address.port()))
+    }
+
+    /// Coordinates until everything is over. Returns rows of the parts that were not measured.
+    ///
+    /// # Errors
+    /// If no thread can be made.
+    pub fn run(self) -> Result<Vec<MeshRow>, Failure> {
+        let (events, inbox) = mpsc::channel();
+        let closing = Arc::new(AtomicBool::new(false));
+        let address = self.own_address()?;
+        let accepting = {
+            let (listener, key, closing) = (self.listener.try_clone(), self.key.clone(), Arc::clone(&closing));
+            let listener = listener.map_err(|error| Failure::failed(error.to_string()))?;
+            let thread = thread::Builder::new().name("mesh-accept".into());
+            thread.spawn(move || accept_ranks(&listener, &key, &events, &closing))
+        };
+        let accepting = accepting.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        let mut board = Board::new(&self);
+        board.run(&inbox);
+        let missing = board.missing();
+        closing.store(true, Ordering::Relaxed);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+        let _ = accepting.join();
+        Ok(missing)
+    }
+}
+
+/// Accepts connections, and gives each a thread.
+fn accept_ranks(listener: &TcpListener, key: &Key, events: &mpsc::Sender<RankEvent>, closing: &AtomicBool) {
+    let unproven = Arc::new(AtomicUsize::new(0));
+    while !closing.load(Ordering::Relaxed) {
+        let Ok((stream, _)) = listener.accept() else {
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if unproven.fetch_add(1, Ordering::Relaxed) >= UNPROVEN_MAX {
+            unproven.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (key, events, counted) = (key.clone(), events.clone(), Arc::clone(&unproven));
+        let thread = thread::Builder::new().name("mesh-rank".into()).stack_size(STACK);
+        let started = thread.spawn(move || {
+            let met = meet(stream, &key, &events);
+            counted.fetch_sub(1, Ordering::Relaxed);
+            if let Some((rank, receiver)) = met {
+                receive(rank, receiver, &events);
+            }
+        });
+        if started.is_err() {
+            unproven.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Lets a rank prove itself and introduces it: its number and where its messages come from.
+fn meet(stream: TcpStream, key: &Key, events: &mpsc::Sender<RankEvent>) -> Option<(Rank, Receiver)> {
+    let near = stream.local_addr().ok()?.ip();
+    let deadline = Instant::now() + PROVE_WITHIN;
+    let (sender, mut receiver) = accept(stream, key, VERSION, deadline).ok()?;
+    let ToRankZero::Hello(hello) = receiver.receive(TO_RANK_0_MAX, Some(deadline)).ok()? else { return None };
+    let rank = hello.rank;
+    let (admitted, answer) = mpsc::channel();
+    events.send(RankEvent::Hello(Box::new(NewRank { hello: *hello, sender, near, admitted }))).ok()?;
+    answer.recv().ok()?.then_some((rank, receiver))
+}
+
+/// Passes messages on until the connection is over.
+fn receive(rank: Rank, mut receiver: Receiver, events: &mpsc::Sender<RankEvent>) {
+    while let Ok(message) = receiver.receive(TO_RANK_0_MAX, None) {
+        if events.send(RankEvent::Message(rank, message)).is_err() {
+            return;
+        }
+    }
+    let _ = events.send(RankEvent::Closed(rank));
+}
+
+/// The state of the thread that decides.
+struct Board<'a> {
+    zero: &'a RankZero,
+    began: Instant,
+    coordinator: Coordinator,
+    peers: BTreeMap<Rank, RankPeer>,
+    /// Rates by option.
+    samples: Vec<Vec<RateSample>>,
+    /// Racks by rank.
+    racks: BTreeMap<Rank, String>,
+    followed_up: bool,
+    /// When ranks must have left, once everything is over.
+    finishing: Option<Instant>,
+    shown: Instant,
+}
+
+impl<'a> Board<'a> {
+    fn new(zero: &'a RankZero) -> Board<'a> {
+        let settings = &zero.settings;
+        let schedule = MeshSchedule::new(settings.ranks, settings.pattern, settings.replicates, settings.seed);
+        let ns = |time: Duration| time.as_nanos() as u64;
+        let limits = CoordinatorLimits {
+            join_ns: ns(zero.join),
+            silence_ns: ns(SILENCE),
+            slot_ns: settings.slot_ns().saturating_mul(3).saturating_add(ns(SLOT_BEYOND)),
+            cancel_ns: ns(CANCEL),
+            concurrent: settings.concurrent.map_or(usize::MAX, |count| count as usize),
+        };
+        Board {
+            zero,
+            began: Instant::now(),
+            coordinator: Coordinator::new(schedule, limits),
+            peers: BTreeMap::new(),
+            samples: vec![Vec::new(); settings.options.len()],
+            racks: BTreeMap::new(),
+            followed_up: !settings.follow_up,
+            finishing: None,
+            shown: Instant::now(),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn run(&mut self, inbox: &mpsc::Receiver<RankEvent>) {
+        let mut alive = Instant::now();
+        loop {
+            match inbox.recv_timeout(Duration::from_millis(200)) {
+                Ok(event) => self.handle(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.coordinator.tick(self.now_ns());
+            self.carry_out();
+            if alive.elapsed() >= ALIVE_EVERY {
+                alive = Instant::now();
+                self.send_all(&ToRank::Alive);
+                self.show_progress(false);
+            }
+            let is_stopped = self.zero.stop.load(Ordering::Relaxed);
+            if (self.coordinator.is_over() || is_stopped) && self.finishing.is_none() && !self.add_follow_up(is_stopped)
+            {
+                self.finishing = Some(Instant::now() + FINISH);
+                self.show_progress(true);
+                // An interrupted mesh ends without a whole file, so that it can be resumed.
+                if is_stopped { self.peers.clear() } else { self.send_all(&ToRank::Finish) }
+            }
+            if self.finishing.is_some_and(|until| self.peers.is_empty() || Instant::now() >= until) {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: RankEvent) {
+        let now_ns = self.now_ns();
+        match event {
+            RankEvent::Hello(new) => self.welcome(*new),
+            RankEvent::Message(rank, ToRankZero::Done(slots)) => {
+                self.coordinator.join(rank, &slots, now_ns);
+            }
+            RankEvent::Message(rank, ToRankZero::Alive) => self.coordinator.heard(rank, now_ns),
+            RankEvent::Message(rank, ToRankZero::Report { slot, end, rates }) => {
+                self.coordinator.report(rank, slot, end, now_ns);
+                for (option, sample) in rates.into_iter().take(2 * self.samples.len()) {
+                    if let Some(samples) = self.samples.get_mut(option as usize) {
+                        samples.push(sample);
+                    }
+                }
+            }
+            RankEvent::Message(rank, ToRankZero::Leave(reason)) => {
+                self.note(&format!("rank {rank} leaves: {reason}"));
+                self.coordinator.lose(rank, LostRank::Left, now_ns);
+                self.peers.remove(&rank);
+            }
+            RankEvent::Message(_, ToRankZero::Hello(_)) => {}
+            RankEvent::Closed(rank) => {
+                self.peers.remove(&rank);
+                if self.finishing.is_none() {
+                    self.coordinator.lose(rank, LostRank::Disconnected, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Admits a rank, or refuses it with the reason.
+    fn welcome(&mut self, new: NewRank) {
+        let NewRank { hello, mut sender, near, admitted } = new;
+        let settings = &self.zero.settings;
+        let program = env!("CARGO_PKG_VERSION");
+        let rank = hello.rank;
+        let reason = if hello.size != settings.ranks {
+            Some(format!(
+                "this mesh has {} ranks, and rank {rank} expects {}: use the same --size",
+                settings.ranks, hello.size
+            ))
+        } else if rank >= settings.ranks {
+            Some(format!("rank {rank} is out of range"))
+        } else if hello.program != program {
+            Some(format!("rank 0 runs bytegauge {program}, and rank {rank} {}: use one version", hello.program))
+        } else if let Some(peer) = self.peers.get(&rank) {
+            Some(format!("rank {rank} is taken by {}: give each process a rank of its own", peer.hello.host))
+        } else if self.coordinator.lost().any(|(lost, _)| lost == rank) {
+            Some(format!("rank {rank} is too late, or was lost: --resume measures its tests"))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let _ = sender.send(&ToRank::Refused(reason.clone()));
+            let _ = admitted.send(false);
+            sender.part();
+            self.note(&format!("rank {rank} on {}: refused: {reason}", hello.host));
+            return;
+        }
+        if sender.send(&ToRank::Welcome(Box::new(settings.clone()))).is_ok() && admitted.send(true).is_ok() {
+            self.racks.extend(hello.rack.clone().map(|rack| (rank, rack)));
+            self.peers.insert(rank, RankPeer { hello, sender, near });
+        }
+    }
+
+    fn carry_out(&mut self) {
+        for action in self.coordinator.take_actions() {
+            let (rank, message) = match action {
+                Action::Start(rank, slot) => (rank, self.start(rank, slot)),
+                Action::Cancel(rank, slot) => (rank, Some(ToRank::Cancel { slot })),
+                Action::Drop(rank, why) => {
+                    let host = self.peers.remove(&rank).map(|peer| {
+                        peer.sender.hang_up();
+                        format!(" on {}", peer.hello.host)
+                    });
+                    self.note(&format!("rank {rank}{} {why}", host.unwrap_or_default()));
+                    continue;
+                }
+            };
+            let sent = message.and_then(|message| self.peers.get_mut(&rank)?.sender.send(&message).ok());
+            if sent.is_none() {
+                self.peers.remove(&rank);
+                self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
+            }
+        }
+    }
+
+    /// The message that starts a client; `None` if a member is gone.
+    fn start(&self, rank: Rank, slot: SlotId) -> Option<ToRank> {
+        let of = self.coordinator.schedule().slot(slot);
+        let hub = self.peers.get(&of.hub)?;
+        let client = self.peers.get(&rank)?;
+        // Rank 0 listens at all addresses: its partner uses the one that it reached.
+        let listens = hub.hello.agent;
+        let ip = if listens.ip().is_unspecified() { client.near } else { listens.ip() };
+        let clients = of.clients.len() as u32;
+        let place = SlotPlace { replicate: of.replicate, round: of.round, slot, hub: of.hub, client: rank, clients };
+        Some(ToRank::Start { place, agent: SocketAddr::new(ip, listens.port()) })
+    }
+
+    /// Repeats suspects once, after the pattern. `false` if there are none.
+    fn add_follow_up(&mut self, is_stopped: bool) -> bool {
+        if std::mem::replace(&mut self.followed_up, true) || is_stopped {
+            return false;
+        }
+        let settings = &self.zero.settings;
+        let racks = rack_numbers(settings.ranks, &self.racks);
+        let mut rounds = Vec::new();
+        for samples in &self.samples {
+            for round in follow_up(&MeshResult::of(samples, &racks, settings.margin), settings.seed) {
+                if !rounds.contains(&round) || settings.options.len() == 1 {
+                    rounds.push(round);
+                }
+            }
+        }
+        let now_ns = self.now_ns();
+        for (at, round) in rounds.iter().enumerate() {
+            let slots: Vec<_> = round.iter().map(|(hub, client)| (*hub, vec![*client])).collect();
+            self.coordinator.push_round(settings.replicates + at as u32, &slots, now_ns);
+        }
+        if !rounds.is_empty() {
+            self.note(&format!("{} rounds repeat pairs that look slow", rounds.len()));
+        }
+        self.carry_out();
+        !self.coordinator.is_over()
+    }
+
+    fn send_all(&mut self, message: &ToRank) {
+        let gone: Vec<Rank> = self
+            .peers
+            .iter_mut()
+            .filter_map(|(rank, peer)| peer.sender.send(message).is_err().then_some(*rank))
+            .collect();
+        for rank in gone {
+            self.peers.remove(&rank);
+            self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
+        }
+    }
+
+    /// Rows of parts that were not measured.
+    fn missing(&self) -> Vec<MeshRow> {
+        let schedule = self.coordinator.schedule();
+        let row = |part: &bytegauge_mesh::coordinator::MissingPart| {
+            let slot = schedule.slot(part.slot);
+            let place = SlotPlace {
+                replicate: slot.replicate,
+                round: slot.round,
+                slot: part.slot,
+                hub: slot.hub,
+                client: part.client,
+                clients: slot.clients.len() as u32,
+            };
+            MeshRow::without_numbers(place, (&part.end).into(), unix_ns())
+        };
+        self.coordinator.missing().iter().map(row).collect()
+    }
+
+    fn note(&self, text: &str) {
+        if !self.zero.quiet {
+            terminal::note(&format!("mesh: {text}"));
+        }
+    }
+
+    fn show_progress(&mut self, is_over: bool) {
+        if !is_over && self.shown.elapsed() < Duration::from_secs(10) {
+            return;
+        }
+        self.shown = Instant::now();
+        let all = self.coordinator.schedule().len();
+        let over = all - self.coordinator.slots_left();
+        let lost = self.coordinator.lost().count();
+        let lost = if lost == 0 { String::new() } else { format!(", {lost} ranks lost") };
+        self.note(&format!("{over} of {all} tests over, {} ranks present{lost}", self.peers.len()));
+    }
+}
+
+/// A number for each rack, by rank; ranks without a rack share one.
+pub fn rack_numbers(ranks: u32, racks: &BTreeMap<Rank, String>) -> Vec<u32> {
+    let mut names: Vec<Option<&String>> = Vec::new();
+    (0..ranks)
+        .map(|rank| {
+            let name = racks.get(&rank);
+            names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            }) as u32
+        })
+        .collect()
+}

@@ -1,0 +1,172 @@
+//! The result screen of a mesh: at most 24 lines.
+
+use std::path::Path;
+
+use bytegauge_mesh::files::MeshData;
+use bytegauge_mesh::summary::MeshSummary;
+use bytegauge_mesh::{MeshResult, Rank, RateShift};
+use bytegauge_model::unit::{byte_rate, call_rate, counted};
+use bytegauge_model::{Nanos, Workload};
+
+/// Slow hosts, links and rack pairs that are listed of one option; the files have all of them.
+const LISTED: usize = 6;
+
+/// Options that are listed.
+const OPTIONS_LISTED: usize = 4;
+
+/// Reasons of missing tests that are listed.
+const REASONS_LISTED: usize = 3;
+
+/// The most lines of a screen.
+const LINES_MAX: usize = 24;
+
+/// The screen.
+pub fn render(data: &MeshData, summary: &MeshSummary, dir: &Path) -> String {
+    let settings = &data.settings;
+    let mut lines = vec![format!(
+        "Mesh of {} ranks, pattern {}, {}: {} of {} tests measured in {}",
+        settings.ranks,
+        settings.pattern,
+        settings.workload,
+        summary.measured,
+        summary.parts,
+        Nanos(summary.span_ns / 100_000_000 * 100_000_000)
+    )];
+    let at_once =
+        settings.concurrent.map_or("all pairs of a round".to_owned(), |count| counted(count as usize, "test"));
+    lines.push(format!(
+        "At the same time: {at_once}; slow: more than {:.0} % below typical, 95 % confidence",
+        settings.margin * 100.0
+    ));
+    let missing = missing(summary);
+    let room = LINES_MAX.saturating_sub(lines.len() + missing.len() + 3);
+    let named = settings.options.iter().enumerate().take(OPTIONS_LISTED);
+    for (at, name) in named {
+        let each = (room / settings.options.len().min(OPTIONS_LISTED)).max(3);
+        let found = match summary.results.get(at) {
+            Some(result) => pairs(data, summary, name, result),
+            None => hubs(data, summary, name, at),
+        };
+        lines.push(String::new());
+        lines.extend(shortened(found, each - 1));
+    }
+    if settings.options.len() > OPTIONS_LISTED {
+        lines.push(format!("{} more options are in the files", settings.options.len() - OPTIONS_LISTED));
+    }
+    lines.push(String::new());
+    lines.extend(missing);
+    lines.push(format!("Files: {}", dir.display()));
+    lines.join("\n") + "\n"
+}
+
+/// The first lines, and how many there are more.
+fn shortened(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    if lines.len() > most {
+        let left = lines.len() - most + 1;
+        lines.truncate(most - 1);
+        lines.push(format!("  and {left} more"));
+    }
+    lines
+}
+
+/// The result of an option between pairs.
+fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult) -> Vec<String> {
+    if result.fit.pairs.is_empty() {
+        return vec![format!("{}No rate was measured.", option(name))];
+    }
+    let spread = spread(result);
+    let mut lines = vec![format!(
+        "{}Typical rate {} per direction; hosts within {spread}",
+        option(name),
+        rate(data, result.typical_rate())
+    )];
+    if result.is_sound() {
+        lines.push("No host and no link is slow.".into());
+    }
+    for host in result.slow_hosts.iter().take(LISTED) {
+        let parts: Vec<String> = [("sends", &host.sends), ("receives", &host.receives)]
+            .into_iter()
+            .filter_map(|(verb, shift)| Some(format!("{verb} {}", slower(shift.as_ref()?))))
+            .collect();
+        lines.push(format!("Slow host: {}: {}, with most partners", rank(data, host.rank), parts.join(", ")));
+    }
+    for link in result.slow_links.iter().take(LISTED) {
+        let shift = slower(&link.shift);
+        lines.push(format!("Slow link: {} to {}: {shift}", rank(data, link.sender), rank(data, link.receiver)));
+    }
+    for racks in result.slow_racks.iter().take(LISTED) {
+        let name = |number: u32| summary.racks.get(number as usize).map_or("?", String::as_str);
+        lines.push(format!(
+            "Slow between racks: {} to {}: {}",
+            name(racks.sender),
+            name(racks.receiver),
+            slower(&racks.shift)
+        ));
+    }
+    if !result.suspects.is_empty() {
+        let pairs = counted(result.suspects.len(), "pair");
+        lines.push(format!("Perhaps slow, and not repeated often enough: {pairs}; use more --replicates"));
+    }
+    lines
+}
+
+/// The result of an option with several clients of one host.
+fn hubs(data: &MeshData, summary: &MeshSummary, name: &str, at: usize) -> Vec<String> {
+    let mut hubs: Vec<(Rank, f64)> =
+        summary.hub_rates.get(at).into_iter().flatten().map(|(hub, rate)| (*hub, *rate)).collect();
+    hubs.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let (Some(slowest), Some(fastest)) = (hubs.first(), hubs.last()) else {
+        return vec![format!("{}No host was measured with all its clients.", option(name))];
+    };
+    let middle = hubs[hubs.len() / 2].1;
+    let mut lines = vec![format!(
+        "{}All clients together: {} at the median host, {} to {}",
+        option(name),
+        rate(data, middle),
+        rate(data, slowest.1),
+        rate(data, fastest.1)
+    )];
+    lines.extend(hubs.iter().take(LISTED).map(|(hub, sum)| format!("  {:<24} {}", rank(data, *hub), rate(data, *sum))));
+    lines
+}
+
+/// The heading of an option; nothing if there is only one.
+fn option(name: &str) -> String {
+    if name == "all" { String::new() } else { format!("{name}: ") }
+}
+
+fn rank(data: &MeshData, rank: Rank) -> String {
+    match data.hosts.get(&rank) {
+        Some(hello) => format!("{} (rank {rank})", hello.host),
+        None => format!("rank {rank}"),
+    }
+}
+
+fn rate(data: &MeshData, rate: f64) -> String {
+    if data.settings.workload == Workload::Call { call_rate(rate) } else { byte_rate(rate) }
+}
+
+/// The range of the effects of hosts.
+fn spread(result: &MeshResult) -> String {
+    let effects = || result.fit.senders.values().chain(result.fit.receivers.values()).copied();
+    let (low, high) = effects().fold((0.0_f64, 0.0_f64), |(low, high), effect| (low.min(effect), high.max(effect)));
+    format!("{:+.0} % to {:+.0} %", (low.exp() - 1.0) * 100.0, (high.exp() - 1.0) * 100.0)
+}
+
+fn slower(shift: &RateShift) -> String {
+    let percent = |share: f64| (-share * 100.0).clamp(-999.0, 100.0);
+    format!("{:.0} % slower ({:.0} to {:.0})", percent(shift.shift), percent(shift.high), percent(shift.low))
+}
+
+fn missing(summary: &MeshSummary) -> Vec<String> {
+    if summary.missing.is_empty() {
+        return Vec::new();
+    }
+    let all: usize = summary.missing.iter().map(|(_, count)| count).sum();
+    let mut lines = vec![format!("Not measured: {}", counted(all, "test"))];
+    lines.extend(summary.missing.iter().take(REASONS_LISTED).map(|(reason, count)| format!("  {count}: {reason}")));
+    if summary.missing.len() > REASONS_LISTED {
+        lines.push(format!("  and {} more reasons", summary.missing.len() - REASONS_LISTED));
+    }
+    lines
+}

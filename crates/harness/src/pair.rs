@@ -1,0 +1,121 @@
+//! One visit to another host: every option is measured once, in random order, over one session at its agent.
+//!
+//! A mesh measures each pair of hosts with it. It has no stages and no store: which pairs are measured, how often and
+//! what the numbers mean is decided by the caller, over many visits.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytegauge_model::session::Stage;
+use bytegauge_model::{Cell, EndReports, Ends, Level, Outcome, Place, Spec, Trial};
+use bytegauge_plan::order;
+use bytegauge_sys::clock::unix_ns;
+use bytegauge_traffic::far::Link;
+use bytegauge_traffic::setup::GRACE_NS;
+use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::{Cast, Fault, Setup};
+
+use crate::surroundings::Watch;
+use crate::trial;
+
+/// What a visit needs in addition to its cells.
+#[derive(Clone, Debug)]
+pub struct PairVisit {
+    /// This program's own file, for ends that are processes.
+    pub program: PathBuf,
+    /// Threads or processes.
+    pub ends: Ends,
+    /// Warm-up of each trial, nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of each trial unless a cell's `duration` states another one, nanoseconds.
+    pub window_ns: u64,
+    /// Seed of the order of the cells.
+    pub seed: u64,
+    /// The number of the visit, from 0: part of the seed, and the block of its trials.
+    pub number: u64,
+}
+
+impl PairVisit {
+    /// Measures every cell once at the agent of a link. Stops early when `stop` is set: then the trial that it
+    /// interrupted is missing, and so are those after it.
+    pub fn measure(&self, cells: &[Cell], link: &Arc<Link>, stop: &AtomicBool) -> Vec<Trial> {
+        let mut cast = self.cast(link);
+        let mut watch = Watch::open();
+        let mut trials = Vec::with_capacity(cells.len());
+        for (position, cell) in order::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let cell = &cells[cell];
+            let started_unix_ns = unix_ns();
+            let setup = match self.setup(cell, link) {
+                Ok(setup) => setup,
+                Err(fault) => {
+                    trials.push(unmeasured(cell, self.number, position as u32, fault.outcome()));
+                    continue;
+                }
+            };
+            let Some(measured) = trial::measure(&mut cast, &setup, stop, &mut watch) else { break };
+            if !measured.ends_are_sound {
+                cast = self.cast(link);
+            }
+            let (bytes, wall_ns) = measured.throughput();
+            trials.push(Trial {
+                started_unix_ns,
+                bytes,
+                calls: measured.calls(),
+                wall_ns,
+                warmup_ns: setup.warmup_ns,
+                cpus: trial::cpus(&setup),
+                machine: measured.machine,
+                ends: measured.ends,
+                ..unmeasured(cell, self.number, position as u32, measured.outcome)
+            });
+        }
+        trials
+    }
+
+    fn cast(&self, link: &Arc<Link>) -> Cast {
+        Cast::new(self.ends, &self.program).with_links(vec![Arc::clone(link)])
+    }
+
+    fn setup(&self, cell: &Cell, link: &Link) -> Result<Setup, Fault> {
+        let factors = at(&cell.factors, link);
+        let mut setup = Setup::of(&factors)?;
+        if let Some(far) = setup.far.as_mut() {
+            far.ticket = Ticket::fresh()?;
+        }
+        let window_ns = factors.duration().unwrap_or(self.window_ns);
+        let seed = self.seed ^ self.number;
+        Ok(Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup })
+    }
+}
+
+/// The levels of a cell with its far end at the agent of a link.
+fn at(factors: &Spec, link: &Link) -> Spec {
+    let mut factors = factors.clone();
+    factors.set("host", Level::Name(Place::Ip(link.agent()).to_string()));
+    factors
+}
+
+/// A trial of a cell without numbers.
+fn unmeasured(cell: &Cell, block: u64, position: u32, outcome: Outcome) -> Trial {
+    Trial {
+        cell: cell.id.clone(),
+        workload: cell.factors.workload(),
+        stage: Stage::Confirm,
+        block,
+        position,
+        started_unix_ns: unix_ns(),
+        outcome,
+        bytes: 0,
+        calls: 0,
+        wall_ns: 0,
+        warmup_ns: 0,
+        cpus: BTreeMap::new(),
+        ends: EndReports::default(),
+        machine: None,
+    }
+}
