@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command, value_parser};
-use xtask::steps::{self, Done, Step};
+use xtask::steps::{self, Step, StepDone};
 
 use crate::binaries::{self, TestBinary, TestFilter};
 use crate::busy::BusyLoops;
@@ -132,7 +132,7 @@ impl Options {
     }
 
     /// A step that runs `work` with these options.
-    fn step(&self, name: &'static str, work: fn(u32, Option<&str>) -> Result<Done>) -> Step<'static> {
+    fn step(&self, name: &'static str, work: fn(u32, Option<&str>) -> Result<StepDone>) -> Step<'static> {
         let (times, only) = (self.times, self.only.clone());
         let filter = only.as_ref().map_or_else(String::new, |only| format!(" {only}"));
         Step {
@@ -160,28 +160,33 @@ fn smoke_step() -> Step<'static> {
 }
 
 /// Checks that the comparisons still work. Figures of such short runs mean nothing.
-fn smoke() -> Result<Done> {
+fn smoke() -> Result<StepDone> {
     let reasons = peers::smoke()?;
-    Ok(if reasons.is_empty() { Done::Passed } else { Done::Skipped(reasons.join("; ")) })
+    Ok(if reasons.is_empty() { StepDone::Passed } else { StepDone::Skipped(reasons.join("; ")) })
 }
 
-fn busy(times: u32, only: Option<&str>) -> Result<Done> {
+fn busy(times: u32, only: Option<&str>) -> Result<StepDone> {
     let binaries = binaries::build()?;
     let cpus = available_parallelism().context("counting the CPUs")?.get();
     let _loops = BusyLoops::start(LOOPS_PER_CPU * cpus)?;
     all_pass(&binaries, times, &TestFilter { only, ignored: false }, None)
 }
 
-fn quota(times: u32, only: Option<&str>) -> Result<Done> {
+fn quota(times: u32, only: Option<&str>) -> Result<StepDone> {
     let binaries = binaries::build()?;
     let group = match QuotaGroup::with_cpus(HALF_A_CPU) {
         Ok(group) => group,
-        Err(reason) => return Ok(Done::Skipped(format!("cannot limit a control group: {reason:#}"))),
+        Err(reason) => return Ok(StepDone::Skipped(format!("cannot limit a control group: {reason:#}"))),
     };
     all_pass(&binaries, times, &TestFilter { only, ignored: false }, Some(&group))
 }
 
-fn all_pass(binaries: &[TestBinary], times: u32, tests: &TestFilter<'_>, group: Option<&QuotaGroup>) -> Result<Done> {
+fn all_pass(
+    binaries: &[TestBinary],
+    times: u32,
+    tests: &TestFilter<'_>,
+    group: Option<&QuotaGroup>,
+) -> Result<StepDone> {
     let mut failures = Vec::new();
     for round in 1..=times {
         for binary in binaries {
@@ -191,14 +196,14 @@ fn all_pass(binaries: &[TestBinary], times: u32, tests: &TestFilter<'_>, group: 
         }
     }
     ensure!(failures.is_empty(), "{} failures in {times} rounds:\n  {}", failures.len(), failures.join("\n  "));
-    Ok(Done::Passed)
+    Ok(StepDone::Passed)
 }
 
 fn shown(failed: &[String]) -> String {
     if failed.is_empty() { "passed".into() } else { format!("FAILED {}", failed.join(", ")) }
 }
 
-fn quiet(times: u32, only: Option<&str>) -> Result<Done> {
+fn quiet(times: u32, only: Option<&str>) -> Result<StepDone> {
     let binaries = binaries::build()?;
     let (mut passed, mut failures) = (0, Vec::new());
     for round in 1..=times {
@@ -213,5 +218,5 @@ fn quiet(times: u32, only: Option<&str>) -> Result<Done> {
     if f64::from(passed) < QUIET_SHARE * f64::from(times) {
         bail!("{passed} of {times} rounds passed. Check that the machine is idle. Failed: {}", failures.join(", "));
     }
-    Ok(Done::Passed)
+    Ok(StepDone::Passed)
 }

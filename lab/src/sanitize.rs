@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches};
 use xtask::cargo;
-use xtask::steps::{Done, Step, visible};
+use xtask::steps::{Step, StepDone, visible};
 
 /// A tool that checks memory accesses or threads.
 struct Tool {
@@ -96,9 +96,9 @@ pub fn steps(only: Option<&str>, tests: Option<&str>) -> Vec<Step<'static>> {
 }
 
 /// Runs the tests under one tool, or those with `only` in their names.
-fn run_under(tool: &Tool, only: Option<&str>) -> Result<Done> {
+fn run_under(tool: &Tool, only: Option<&str>) -> Result<StepDone> {
     if let Err(reason) = is_ready(tool) {
-        return Ok(Done::Skipped(reason));
+        return Ok(StepDone::Skipped(reason));
     }
     let is_miri = tool.name == "miri";
     let mut command = nightly();

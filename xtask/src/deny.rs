@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use clap::{ArgMatches, Command};
 
 use xtask::cargo;
-use xtask::steps::{self, Done};
+use xtask::steps::{self, StepDone};
 
 /// The release whose configuration `deny.toml` follows.
 const RELEASE: &str = "cargo-deny@^0.20";
@@ -25,7 +25,7 @@ pub fn command() -> Command {
 /// # Errors
 /// When one fails, or cargo-deny is missing and cannot be installed.
 pub fn run(_: &ArgMatches) -> Result<()> {
-    if let Done::Partly(reasons) = check()? {
+    if let StepDone::Partly(reasons) = check()? {
         println!("skipped: {}", reasons.join(", "));
     }
     Ok(())
@@ -35,12 +35,12 @@ pub fn run(_: &ArgMatches) -> Result<()> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn check() -> Result<Done> {
+pub fn check() -> Result<StepDone> {
     install()?;
     steps::visible(&mut cargo::command(&LOCAL))?;
     let fetched = cargo::command(&["deny", "fetch", "db"]).output()?;
     if !fetched.status.success() {
-        return Ok(Done::Partly(vec!["advisories: their database cannot be fetched from github.com".into()]));
+        return Ok(StepDone::Partly(vec!["advisories: their database cannot be fetched from github.com".into()]));
     }
     steps::visible(&mut cargo::command(&["deny", "check", "--disable-fetch", "advisories"]))
 }

@@ -10,7 +10,7 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use xtask::steps::{self, Done};
+use xtask::steps::{self, StepDone};
 use xtask::{cargo, setup};
 
 /// The page that the program embeds.
@@ -35,9 +35,9 @@ pub fn command() -> Command {
 /// When npm is missing, a test fails, or the committed page is stale.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     match work(matches.get_flag("check"))? {
-        Done::Passed => Ok(()),
-        Done::Skipped(reason) => bail!("{reason}"),
-        Done::Partly(reasons) => {
+        StepDone::Passed => Ok(()),
+        StepDone::Skipped(reason) => bail!("{reason}"),
+        StepDone::Partly(reasons) => {
             reasons.iter().for_each(|reason| println!("skipped: {reason}"));
             Ok(())
         }
@@ -48,19 +48,19 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 ///
 /// # Errors
 /// As [`run`]. A tool that the machine lacks is a reason to skip, not an error.
-pub fn check() -> Result<Done> {
+pub fn check() -> Result<StepDone> {
     work(true)
 }
 
-fn work(check: bool) -> Result<Done> {
+fn work(check: bool) -> Result<StepDone> {
     if let Some(reason) = no_npm() {
-        return Ok(Done::Skipped(format!("{reason}, so the page cannot be built again")));
+        return Ok(StepDone::Skipped(format!("{reason}, so the page cannot be built again")));
     }
     let folder = cargo::root().join("page");
     if let Err(error) = npm(&folder, &["ci", "--no-audit", "--no-fund"]) {
         // Without a network the step is skipped. A lock file that does not fit its manifest is an error.
         ensure!(!silent(Process::new("npm").current_dir(&folder).arg("ping")), error);
-        return Ok(Done::Skipped("npm's registry cannot be reached, so the page cannot be built again".into()));
+        return Ok(StepDone::Skipped("npm's registry cannot be reached, so the page cannot be built again".into()));
     }
     npm(&folder, &["run", "build"])?;
     let built = folder.join("dist/page.html");
@@ -80,8 +80,8 @@ fn work(check: bool) -> Result<Done> {
     }
     steps::visible(&mut tests)?;
     match browser {
-        Ok(_) => Ok(Done::Passed),
-        Err(reason) => Ok(Done::Partly(vec![format!("tests in a browser: {reason}")])),
+        Ok(_) => Ok(StepDone::Passed),
+        Err(reason) => Ok(StepDone::Partly(vec![format!("tests in a browser: {reason}")])),
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use xtask::steps::Done;
+use xtask::steps::StepDone;
 
 /// Start of the line that a skipped test prints.
 const MARK: &str = "SKIPPED: ";
@@ -17,7 +17,7 @@ const MARK: &str = "SKIPPED: ";
 ///
 /// # Errors
 /// When it cannot be started or does not succeed.
-pub fn run(command: &mut Command) -> Result<Done> {
+pub fn run(command: &mut Command) -> Result<StepDone> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
     let mut output = Output::default();
@@ -32,7 +32,7 @@ pub fn run(command: &mut Command) -> Result<Done> {
     }
     let status = child.wait().with_context(|| format!("waiting for {name}"))?;
     ensure!(status.success(), "{status}");
-    Ok(if output.skips.is_empty() { Done::Passed } else { Done::Partly(output.skips) })
+    Ok(if output.skips.is_empty() { StepDone::Passed } else { StepDone::Partly(output.skips) })
 }
 
 /// The output read so far.
@@ -118,6 +118,6 @@ test result: FAILED. 2 passed; 1 failed";
     #[test]
     fn a_command_that_fails_is_an_error() {
         assert!(run(&mut Command::new("false")).is_err());
-        assert!(matches!(run(&mut Command::new("true")), Ok(Done::Passed)));
+        assert!(matches!(run(&mut Command::new("true")), Ok(StepDone::Passed)));
     }
 }

@@ -10,7 +10,7 @@ use bytegauge_sys::cpu_time;
 use crate::duration;
 
 /// How a step ended, if it did not fail.
-pub enum Done {
+pub enum StepDone {
     /// All is well.
     Passed,
     /// It could not be tried, and why.
@@ -26,7 +26,7 @@ pub struct Step<'a> {
     /// The command that repeats this step alone.
     pub repeat: String,
     /// Its work. Output appears as it is printed.
-    pub work: Box<dyn FnOnce() -> Result<Done> + 'a>,
+    pub work: Box<dyn FnOnce() -> Result<StepDone> + 'a>,
 }
 
 /// Time that a step took.
@@ -77,12 +77,12 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
         let done = (step.work)();
         let took = step_began.took();
         match done {
-            Ok(Done::Passed) => println!("   passed in {}", took.show()),
-            Ok(Done::Skipped(reason)) => {
+            Ok(StepDone::Passed) => println!("   passed in {}", took.show()),
+            Ok(StepDone::Skipped(reason)) => {
                 println!("   skipped: {reason}");
                 skipped.push(format!("{} ({reason})", step.name));
             }
-            Ok(Done::Partly(reasons)) => {
+            Ok(StepDone::Partly(reasons)) => {
                 println!("   passed in {}, except {} skipped:", took.show(), reasons.len());
                 for reason in &reasons {
                     println!("      {reason}");
@@ -104,11 +104,11 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot be started or does not succeed.
-pub fn visible(command: &mut Command) -> Result<Done> {
+pub fn visible(command: &mut Command) -> Result<StepDone> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("starting {name}"))?;
     ensure!(status.success(), "{status}");
-    Ok(Done::Passed)
+    Ok(StepDone::Passed)
 }
 
 fn summary(times: &[(&str, Took)], skipped: &[String], parts: usize, total: Took) -> String {
@@ -133,14 +133,14 @@ fn summary(times: &[(&str, Took)], skipped: &[String], parts: usize, total: Took
 mod tests {
     use super::*;
 
-    fn step(name: &str, done: Result<Done>) -> Step<'_> {
+    fn step(name: &str, done: Result<StepDone>) -> Step<'_> {
         Step { name, repeat: format!("cargo {name}"), work: Box::new(move || done) }
     }
 
     #[test]
     fn a_failure_names_the_command_that_repeats_it() {
         let after = Step { name: "after", repeat: String::new(), work: Box::new(|| panic!("must not run")) };
-        let steps = vec![step("fmt", Ok(Done::Passed)), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
+        let steps = vec![step("fmt", Ok(StepDone::Passed)), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
         let error = run(steps).unwrap_err().to_string();
         assert_eq!(error, "clippy failed: exit code 1\nrepeat this step with: cargo clippy");
     }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::{deny, generate, hot_loops, page, rules, skips};
-use xtask::steps::{self, Done, Step};
+use xtask::steps::{self, Step, StepDone};
 use xtask::{cargo, product, setup};
 
 /// All tests of all crates.
@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Step {
             name: "components",
             repeat: "rustup component add rustfmt clippy".into(),
-            work: Box::new(|| setup::components().map(|()| Done::Passed)),
+            work: Box::new(|| setup::components().map(|()| StepDone::Passed)),
         },
         // First, because the build decides whether to use liburing.
         Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
@@ -55,12 +55,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Step {
             name: "rules",
             repeat: "cargo xtask rules".into(),
-            work: Box::new(|| rules::check().map(|()| Done::Passed)),
+            work: Box::new(|| rules::check().map(|()| StepDone::Passed)),
         },
         Step {
             name: "generated files",
             repeat: "cargo xtask generate --check".into(),
-            work: Box::new(|| generate::check().map(|()| Done::Passed)),
+            work: Box::new(|| generate::check().map(|()| StepDone::Passed)),
         },
         cargo_step("clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[]),
         Step {
@@ -82,7 +82,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             Step {
                 name: "hot loops",
                 repeat: "cargo xtask hot-loops".into(),
-                work: Box::new(|| hot_loops::check(&product::built()?).map(|()| Done::Passed)),
+                work: Box::new(|| hot_loops::check(&product::built()?).map(|()| StepDone::Passed)),
             },
             Step {
                 name: "release run",
@@ -104,23 +104,23 @@ fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, 
 }
 
 /// Installs liburing. Without it the ring over liburing is not built, and its tests are skipped.
-fn liburing() -> Result<Done> {
+fn liburing() -> Result<StepDone> {
     match setup::library("liburing", "liburing-dev") {
-        Ok(()) => Ok(Done::Passed),
-        Err(reason) => Ok(Done::Skipped(reason)),
+        Ok(()) => Ok(StepDone::Passed),
+        Err(reason) => Ok(StepDone::Skipped(reason)),
     }
 }
 
 /// Installs iperf3, the peer of the tests of interoperation, which skip themselves without it.
-fn iperf3() -> Result<Done> {
+fn iperf3() -> Result<StepDone> {
     match setup::package("iperf3", "iperf3") {
-        Ok(()) => Ok(Done::Passed),
-        Err(reason) => Ok(Done::Skipped(reason)),
+        Ok(()) => Ok(StepDone::Passed),
+        Err(reason) => Ok(StepDone::Skipped(reason)),
     }
 }
 
 /// The program as users build it carries bytes over every kind of path, and looks at each of them.
-fn release_run() -> Result<Done> {
+fn release_run() -> Result<StepDone> {
     let folder = tempfile::tempdir().context("a folder for the store")?;
     let mut run = Process::new(cargo::workspace()?.target_directory.join("release/bytegauge"));
     steps::visible(run.args(RELEASE_RUN.split(' ')).args(["--quiet", "--store"]).arg(folder.path().join("results.db")))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
-use bytegauge_traffic::serve::{Role, Served, Server};
+use bytegauge_traffic::serve::{ServeRole, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit::{DONE, Failure};
@@ -108,8 +108,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Where datagrams are echoed, if no other flag speaks of connections.
-fn datagram_place(matches: &ArgMatches, role: Role, place: &str) -> Result<Place, Failure> {
-    if role != Role::Echo {
+fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<Place, Failure> {
+    if role != ServeRole::Echo {
         return Err(Failure::usage("--listen: udp: is for serve echo without --request and --response"));
     }
     if matches.value_source("engine") == Some(clap::parser::ValueSource::CommandLine) {
@@ -126,7 +126,7 @@ fn datagram_place(matches: &ArgMatches, role: Role, place: &str) -> Result<Place
     }
 }
 
-fn role(name: &str, matches: &ArgMatches) -> Result<Role, Failure> {
+fn role(name: &str, matches: &ArgMatches) -> Result<ServeRole, Failure> {
     let message = |flag: &str| -> Result<Option<usize>, Failure> {
         let Some(Bytes(bytes)) = args::parsed(matches, flag)? else { return Ok(None) };
         match (1..=MESSAGE_MAX).contains(&bytes) {
@@ -135,11 +135,11 @@ fn role(name: &str, matches: &ArgMatches) -> Result<Role, Failure> {
         }
     };
     Ok(match name {
-        "sink" => Role::Sink,
-        "source" => Role::Source,
+        "sink" => ServeRole::Sink,
+        "source" => ServeRole::Source,
         _ => match (message("request")?, message("response")?) {
-            (Some(request), Some(response)) => Role::Answer { request, response },
-            _ => Role::Echo,
+            (Some(request), Some(response)) => ServeRole::Answer { request, response },
+            _ => ServeRole::Echo,
         },
     })
 }

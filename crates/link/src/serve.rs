@@ -19,8 +19,8 @@ use bytegauge_sys::timer::wake_precisely;
 use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable};
 use serde::{Deserialize, Serialize};
 
-use crate::train::Taken;
-use crate::way::Way;
+use crate::train::TakenMessage;
+use crate::way::LinkWay;
 use crate::{FAR, NEAR};
 
 /// Packets or trains that are taken from one device before the other one is served.
@@ -71,7 +71,7 @@ pub fn serve_stdio() -> io::Result<()> {
     let _ = wake_precisely();
     let mut input = io::stdin().lock();
     let mut line = String::new();
-    let mut carried: Option<Carried> = None;
+    let mut carried: Option<CarriedTraffic> = None;
     let mut devices = Devices { near: near.device, far: far.device };
     loop {
         let asked = match &mut carried {
@@ -88,7 +88,7 @@ pub fn serve_stdio() -> io::Result<()> {
         match serde_json::from_str(&line)? {
             LinkCommand::Be(link, seed) => {
                 devices.empty();
-                carried = Some(Carried::new(link, seed, devices.missed()?));
+                carried = Some(CarriedTraffic::new(link, seed, devices.missed()?));
                 send(&LinkReply::Is)?;
             }
             LinkCommand::Tell => {
@@ -171,7 +171,7 @@ impl Devices {
 }
 
 /// The traffic of one setting.
-struct Carried {
+struct CarriedTraffic {
     there: Lane,
     back: Lane,
     /// Packets that the kernel had dropped before.
@@ -180,10 +180,10 @@ struct Carried {
     cpu_ns: u64,
 }
 
-impl Carried {
-    fn new(link: EmulatedLink, seed: u64, missed: [u64; 2]) -> Carried {
+impl CarriedTraffic {
+    fn new(link: EmulatedLink, seed: u64, missed: [u64; 2]) -> CarriedTraffic {
         let cpu_ns = process_usage().total_ns;
-        Carried { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
+        CarriedTraffic { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
     }
 
     /// Carries packets until a command arrives. `false` after a signal.
@@ -237,7 +237,7 @@ impl Carried {
 
 /// One direction and the device of its packets.
 struct Lane {
-    way: Way<Vec<u8>>,
+    way: LinkWay<Vec<u8>>,
     /// The last moment when nothing waited in that device. A packet taken now arrived after it.
     empty_ns: u64,
     taken: Vec<u8>,
@@ -245,7 +245,7 @@ struct Lane {
 
 impl Lane {
     fn new(link: EmulatedLink, seed: u64) -> Lane {
-        Lane { way: Way::new(link, seed), empty_ns: monotonic_ns(), taken: vec![0; TAKEN_MAX] }
+        Lane { way: LinkWay::new(link, seed), empty_ns: monotonic_ns(), taken: vec![0; TAKEN_MAX] }
     }
 
     /// Takes packets from a device.
@@ -254,7 +254,7 @@ impl Lane {
             match device.take(&mut self.taken) {
                 Ok(length) => {
                     let now_ns = monotonic_ns();
-                    self.way.offer(now_ns, now_ns - self.empty_ns, &Taken::of(&self.taken[..length])?);
+                    self.way.offer(now_ns, now_ns - self.empty_ns, &TakenMessage::of(&self.taken[..length])?);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.empty_ns = monotonic_ns();

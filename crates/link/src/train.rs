@@ -29,18 +29,18 @@ const OF_THE_FIRST: u8 = 0x80;
 
 /// A message of a device, with the prefix that describes it.
 #[derive(Debug)]
-pub(super) struct Taken<'a> {
+pub(super) struct TakenMessage<'a> {
     message: &'a [u8],
     /// For a train: bytes of the IP header, of both headers, and of the payload of each packet but the last.
     cut: Option<(usize, usize, usize)>,
 }
 
-impl Taken<'_> {
+impl TakenMessage<'_> {
     /// A message from a device.
     ///
     /// # Errors
     /// For a message that is neither one packet nor a train of TCP over IPv4: the device accepts no other train.
-    pub(super) fn of(message: &[u8]) -> io::Result<Taken<'_>> {
+    pub(super) fn of(message: &[u8]) -> io::Result<TakenMessage<'_>> {
         let odd = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let packet = message.get(PREFIX..).ok_or_else(|| odd("a packet without its prefix"))?;
         let cut = match Offload::of(message).segment_bytes() {
@@ -54,7 +54,7 @@ impl Taken<'_> {
                 Some((ip, ip + tcp, segment))
             }
         };
-        Ok(Taken { message, cut })
+        Ok(TakenMessage { message, cut })
     }
 
     fn packet(&self) -> &[u8] {
@@ -62,7 +62,7 @@ impl Taken<'_> {
     }
 }
 
-impl Train for Taken<'_> {
+impl Train for TakenMessage<'_> {
     type Piece = Vec<u8>;
 
     fn packets(&self) -> usize {
@@ -143,7 +143,7 @@ mod tests {
 
     fn check(packets: Range<usize>, segment: Option<usize>, id: u16, sequence: u32, flags: u8, payload: Range<u8>) {
         let message = train(0x99);
-        let piece = Taken::of(&message).unwrap().cut(packets);
+        let piece = TakenMessage::of(&message).unwrap().cut(packets);
         assert_eq!(Offload::of(&piece).segment_bytes(), segment);
         let (ip, tcp) = (&piece[PREFIX..PREFIX + 20], &piece[PREFIX + 20..]);
         assert_eq!(u16::from_be_bytes([ip[2], ip[3]]) as usize, ip.len() + tcp.len());
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_train_is_cut_between_its_packets() {
         let message = train(0x99);
-        let taken = Taken::of(&message).unwrap();
+        let taken = TakenMessage::of(&message).unwrap();
         assert_eq!((taken.packets(), [0, 1, 2].map(|at| taken.bytes(at))), (3, [152, 152, 102]));
         assert_eq!(taken.cut(0..3), message);
         // Sequence numbers and packet numbers wrap around.
@@ -175,11 +175,11 @@ mod tests {
         let mut message = train(0x10);
         let one_packet = Offload::of(&message).of_piece(52, None);
         message[..PREFIX].copy_from_slice(one_packet.bytes());
-        let taken = Taken::of(&message).unwrap();
+        let taken = TakenMessage::of(&message).unwrap();
         assert_eq!((taken.packets(), taken.bytes(0), taken.cut(0..1)), (1, 302, message.clone()));
         for length in [0, PREFIX - 1, PREFIX, PREFIX + 25, PREFIX + 51] {
             let message = train(0x10);
-            assert!(Taken::of(&message[..length]).is_err(), "{length}");
+            assert!(TakenMessage::of(&message[..length]).is_err(), "{length}");
         }
     }
 }

@@ -28,18 +28,18 @@ pub(super) trait Train {
 
 /// One direction, for any type of packet.
 #[derive(Debug)]
-pub(super) struct Way<P> {
+pub(super) struct LinkWay<P> {
     link: EmulatedLink,
-    random: Random,
+    random: LossRandom,
     /// The moment when the link will have sent all waiting packets: the next packet follows then.
     free_ns: u64,
-    on_its_way: VecDeque<Due<P>>,
+    on_its_way: VecDeque<DuePackets<P>>,
     used: WayUse,
 }
 
 /// Packets that are given together.
 #[derive(Debug)]
-struct Due<P> {
+struct DuePackets<P> {
     /// The moment when the last of its packets is due.
     due_ns: u64,
     packets: u64,
@@ -49,10 +49,10 @@ struct Due<P> {
     piece: P,
 }
 
-impl<P> Way<P> {
+impl<P> LinkWay<P> {
     /// An empty direction. The seed determines the lost packets.
-    pub(super) fn new(link: EmulatedLink, seed: u64) -> Way<P> {
-        Way { link, random: Random(seed), free_ns: 0, on_its_way: VecDeque::new(), used: WayUse::default() }
+    pub(super) fn new(link: EmulatedLink, seed: u64) -> LinkWay<P> {
+        LinkWay { link, random: LossRandom(seed), free_ns: 0, on_its_way: VecDeque::new(), used: WayUse::default() }
     }
 
     /// Adds packets that came, and were taken at most this much later, nanoseconds. A packet is dropped if the queue is full, or
@@ -100,7 +100,7 @@ impl<P> Way<P> {
         let waits_ns = dues.iter().map(|ns| due_ns - ns).sum();
         let bytes = packets.clone().map(|packet| train.bytes(packet)).sum();
         let piece = train.cut(packets);
-        self.on_its_way.push_back(Due { due_ns, packets: dues.len() as u64, bytes, waits_ns, piece });
+        self.on_its_way.push_back(DuePackets { due_ns, packets: dues.len() as u64, bytes, waits_ns, piece });
     }
 
     /// The moment when the next packets arrive.
@@ -111,7 +111,7 @@ impl<P> Way<P> {
     /// The next packets that have arrived by now.
     pub(super) fn arrived(&mut self, now_ns: u64) -> Option<P> {
         self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        let Due { due_ns, packets, bytes, waits_ns, piece } = self.on_its_way.pop_front()?;
+        let DuePackets { due_ns, packets, bytes, waits_ns, piece } = self.on_its_way.pop_front()?;
         let late_ns = now_ns - due_ns;
         self.used.passed += packets;
         self.used.passed_bytes += bytes;
@@ -128,9 +128,9 @@ impl<P> Way<P> {
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): good enough for packet loss, and the same for one seed on every machine.
 #[derive(Debug)]
-struct Random(u64);
+struct LossRandom(u64);
 
-impl Random {
+impl LossRandom {
     /// A number below a million.
     fn next_millionth(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// All packets that arrive, with the moments at which they were due.
-    fn arrivals(way: &mut Way<Vec<u64>>) -> Vec<(u64, Vec<u64>)> {
+    fn arrivals(way: &mut LinkWay<Vec<u64>>) -> Vec<(u64, Vec<u64>)> {
         std::iter::from_fn(|| {
             let due_ns = way.next_ns()?;
             Some((due_ns, way.arrived(due_ns)?))
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn packets_keep_order_distance_and_delay() {
         // A packet needs 12 µs at 1 Gbit/s, and half of 20 ms to arrive.
-        let mut way = Way::new(link(20_000_000, 0, 1_000_000_000), 1);
+        let mut way = LinkWay::new(link(20_000_000, 0, 1_000_000_000), 1);
         for number in 0..3 {
             way.offer(1000, 0, &train(number..number + 1));
         }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_train_arrives_in_parts_at_the_rate() {
-        let mut way = Way::new(link(0, 0, 1_000_000_000), 1);
+        let mut way = LinkWay::new(link(0, 0, 1_000_000_000), 1);
         way.offer(0, 0, &train(0..20));
         let pieces = [(108_000, (0..9).collect()), (216_000, (9..18).collect()), (240_000, vec![18, 19])];
         assert_eq!(arrivals(&mut way), pieces);
@@ -212,14 +212,14 @@ mod tests {
         let of_nine_ns: u64 = (0..9).map(|number| number * 12_000).sum();
         assert_eq!((way.used().passed, way.used().late_ns), (20, 2 * of_nine_ns + 12_000));
         // If a packet takes longer, each arrives alone.
-        let mut slow = Way::new(link(0, 0, 100_000_000), 1);
+        let mut slow = LinkWay::new(link(0, 0, 100_000_000), 1);
         slow.offer(0, 0, &train(0..3));
         assert_eq!(arrivals(&mut slow), [(120_000, vec![0]), (240_000, vec![1]), (360_000, vec![2])]);
     }
 
     #[test]
     fn what_is_taken_late_is_counted_as_late() {
-        let mut way = Way::new(link(0, 0, 1_000_000_000), 1);
+        let mut way = LinkWay::new(link(0, 0, 1_000_000_000), 1);
         way.offer(0, 7, &train(0..1));
         way.offer(0, 7, &train(1..2));
         assert_eq!(
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_and_recovers() {
         let short = link(0, 0, 1_000_000_000);
-        let mut way = Way::new(short, 1);
+        let mut way = LinkWay::new(short, 1);
         let fits = short.queue_bytes() / 1500;
         way.offer(0, 0, &train(0..2 * fits));
         // One packet more than those that wait is on the link itself.
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn losses_follow_the_share_and_the_seed() {
         let survivors = |loss, seed| {
-            let mut way = Way::new(link(1_000_000, loss, 10_000_000_000), seed);
+            let mut way = LinkWay::new(link(1_000_000, loss, 10_000_000_000), seed);
             for first in (0..100_000).step_by(10) {
                 way.offer(first * 2000, 0, &train(first..first + 10));
             }
@@ -277,7 +277,7 @@ mod tests {
             ),
         ) {
             let asked = link(delay_us * 1000, loss, bits);
-            let mut way = Way::new(asked, seed);
+            let mut way = LinkWay::new(asked, seed);
             let (mut now_ns, mut came) = (0, Vec::new());
             for (later_ns, sizes) in &comes {
                 now_ns += later_ns;

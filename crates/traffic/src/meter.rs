@@ -182,7 +182,7 @@ pub struct Meter {
     /// Until the loop is told when its schedule began: that moment, 0 before it is known.
     held: Option<(Arc<AtomicU64>, Schedule)>,
     /// If other flows are counted over the same window ([`Meter::share_window`]).
-    shared: Option<Shared>,
+    shared: Option<MeterShared>,
     /// How far the end may go, and what it was told of this meter's bytes.
     tied: Option<(Arc<Leash>, u64)>,
     /// Where the bytes are shown while the trial runs, if a listing was asked for.
@@ -191,7 +191,7 @@ pub struct Meter {
 
 /// What the edges of a window that flows share are worked out from.
 #[derive(Clone, Copy, Debug)]
-struct Shared {
+struct MeterShared {
     /// Before the first lap.
     begin: Mark,
     /// What had been counted when the present lap began.
@@ -274,7 +274,7 @@ impl Meter {
         // Who is so late that the window is open already is in it from its first lap on.
         let now_ns = monotonic_ns();
         let begin = self.mark(now_ns);
-        self.shared = Some(Shared { begin, lap: begin.read });
+        self.shared = Some(MeterShared { begin, lap: begin.read });
         self.lap_began_ns = now_ns;
         self.lap_aim_ns = self.lap_aim_ns.min(LAP_SHARED_NS);
         self.opened = (now_ns >= self.open_at_ns).then(|| self.mark(now_ns));
@@ -397,7 +397,7 @@ impl Meter {
             self.closed = Some(self.mark_of_edge(self.close_at_ns, now_ns));
         }
         if let Some(shared) = self.shared {
-            self.shared = Some(Shared { lap: self.counts(now_ns), ..shared });
+            self.shared = Some(MeterShared { lap: self.counts(now_ns), ..shared });
         }
         if phase != self.phase() {
             self.tell_phase();

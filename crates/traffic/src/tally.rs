@@ -57,12 +57,12 @@ struct PhaseLine(AtomicU8);
 pub struct Tally {
     phase: PhaseLine,
     moved: Arc<Total<3>>,
-    spent: Mutex<Spent>,
+    spent: Mutex<TallySpent>,
 }
 
 /// What the threads have used.
 #[derive(Debug, Default)]
-struct Spent {
+struct TallySpent {
     /// Within the window, by their own notes.
     noted: ThreadUsage,
     /// Shares made so far.
@@ -76,7 +76,7 @@ struct Spent {
     closed_ns: Option<u64>,
 }
 
-impl Spent {
+impl TallySpent {
     /// CPU time of all threads so far, ns.
     fn total_ns(&self) -> u64 {
         // A thread takes its clock away before it ends, under the same lock.
@@ -142,7 +142,7 @@ impl Tally {
         ThreadUsage { total_ns, ..spent.noted }
     }
 
-    fn spent(&self) -> MutexGuard<'_, Spent> {
+    fn spent(&self) -> MutexGuard<'_, TallySpent> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

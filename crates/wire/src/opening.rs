@@ -91,13 +91,13 @@ pub fn may_open(first: &[u8]) -> bool {
 pub struct Responder {
     key: Key,
     version: u16,
-    state: State,
+    state: OpeningState,
     /// Bytes of the present state.
     have: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum State {
+enum OpeningState {
     Opening,
     Handshake,
     FrameHeader(Box<(Sealer, Opener)>),
@@ -144,7 +144,7 @@ impl From<LineError> for Refusal {
 impl Responder {
     /// Waits for the first byte of a caller.
     pub fn new(key: &Key, version: u16) -> Responder {
-        Responder { key: key.clone(), version, state: State::Opening, have: Vec::new() }
+        Responder { key: key.clone(), version, state: OpeningState::Opening, have: Vec::new() }
     }
 
     /// How many bytes it can take now; 0 once it is over.
@@ -154,11 +154,11 @@ impl Responder {
 
     fn needed(&self) -> usize {
         match self.state {
-            State::Opening => OPENING,
-            State::Handshake => HANDSHAKE,
-            State::FrameHeader(_) => HEADER,
-            State::Frame(_, len) => len,
-            State::Over => 0,
+            OpeningState::Opening => OPENING,
+            OpeningState::Handshake => HANDSHAKE,
+            OpeningState::FrameHeader(_) => HEADER,
+            OpeningState::Frame(_, len) => len,
+            OpeningState::Over => 0,
         }
     }
 
@@ -168,27 +168,27 @@ impl Responder {
     /// [`Refusal`]: the connection is to be closed, after its answer was sent.
     pub fn take(&mut self, bytes: &[u8]) -> Result<OpeningStep, Refusal> {
         self.have.extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
-        if matches!(self.state, State::Opening) && !may_open(&self.have) {
+        if matches!(self.state, OpeningState::Opening) && !may_open(&self.have) {
             return Err(LineError::OtherProtocol.into());
         }
         if self.wants() > 0 {
             return Ok(OpeningStep::Wants);
         }
         let have = std::mem::take(&mut self.have);
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Opening => self.opened(&have),
-            State::Handshake => self.answered(&have),
-            State::FrameHeader(directions) => {
+        match std::mem::replace(&mut self.state, OpeningState::Over) {
+            OpeningState::Opening => self.opened(&have),
+            OpeningState::Handshake => self.answered(&have),
+            OpeningState::FrameHeader(directions) => {
                 let len = announced([have[0], have[1]], FIRST_FRAME_MAX - SEAL - 1)?;
-                self.state = State::Frame(directions, len);
+                self.state = OpeningState::Frame(directions, len);
                 Ok(OpeningStep::Wants)
             }
-            State::Frame(directions, _) => {
+            OpeningState::Frame(directions, _) => {
                 let (sealer, mut opener) = *directions;
                 let message = opener.open(&have, FIRST_FRAME_MAX).map_err(|_| LineError::Unproven)?;
                 Ok(OpeningStep::Proven(Box::new(Proven { sealer, opener, message })))
             }
-            State::Over => Err(LineError::Garbled("bytes after the end").into()),
+            OpeningState::Over => Err(LineError::Garbled("bytes after the end").into()),
         }
     }
 
@@ -196,7 +196,7 @@ impl Responder {
         let mut theirs = [0; OPENING];
         theirs.copy_from_slice(have);
         same_version(theirs, self.version).map_err(|error| self.named(error))?;
-        self.state = State::Handshake;
+        self.state = OpeningState::Handshake;
         Ok(OpeningStep::Wants)
     }
 
@@ -207,7 +207,7 @@ impl Responder {
         let mut answer = [0; FIRST_WORDS];
         answer[..OPENING].copy_from_slice(&ours);
         noise.write_message(&[], &mut answer[OPENING..]).map_err(|_| LineError::OtherKey)?;
-        self.state = State::FrameHeader(Box::new(directions(noise)?));
+        self.state = OpeningState::FrameHeader(Box::new(directions(noise)?));
         Ok(OpeningStep::Answer(answer))
     }
 

@@ -34,7 +34,7 @@ pub struct Found {
 
 /// Where the two ends run: one CPU each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpus {
+pub struct ArmCpus {
     /// CPU of the server.
     pub server: usize,
     /// CPU of the client.
@@ -56,12 +56,12 @@ impl Place {
     ///
     /// # Errors
     /// When this process may use only one.
-    pub fn cpus(&mut self) -> Result<Cpus> {
+    pub fn cpus(&mut self) -> Result<ArmCpus> {
         let pairs = self.topology.pairs(Relation::CrossCore);
         let (one, other) =
             *pairs.first().context("the two ends need a core each, and this process may use only one")?;
         let swapped = self.random.below(2) == 1;
-        Ok(if swapped { Cpus { server: other, client: one } } else { Cpus { server: one, client: other } })
+        Ok(if swapped { ArmCpus { server: other, client: one } } else { ArmCpus { server: one, client: other } })
     }
 }
 

@@ -11,7 +11,7 @@ use xtask::product;
 
 /// How much to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub struct BenchEffort {
     /// Blocks of a session.
     pub blocks: u64,
     /// Length of a run, seconds.
@@ -20,9 +20,9 @@ pub struct Effort {
     pub quick: bool,
 }
 
-impl Effort {
+impl BenchEffort {
     /// The smoke test.
-    pub const QUICK: Effort = Effort { blocks: 1, seconds: 1, quick: true };
+    pub const QUICK: BenchEffort = BenchEffort { blocks: 1, seconds: 1, quick: true };
 }
 
 /// The place of all comparisons.
@@ -40,7 +40,7 @@ pub struct Bench {
     /// The CPUs to pin to.
     pub topology: Topology,
     /// How much to run.
-    pub effort: Effort,
+    pub effort: BenchEffort,
     /// Seed of the order.
     pub seed: u64,
     /// The day, UTC.
@@ -52,7 +52,7 @@ impl Bench {
     ///
     /// # Errors
     /// When it does not build.
-    pub fn new(program: Option<PathBuf>, effort: Effort, seed: u64) -> Result<Bench> {
+    pub fn new(program: Option<PathBuf>, effort: BenchEffort, seed: u64) -> Result<Bench> {
         let program = program.map_or_else(product::built, Ok)?;
         Ok(Bench {
             ours: Ours::new(program)?,
@@ -69,7 +69,7 @@ impl Bench {
 
     /// The flags that repeat it.
     pub fn flags(&self) -> String {
-        let Effort { blocks, seconds, quick } = self.effort;
+        let BenchEffort { blocks, seconds, quick } = self.effort;
         if quick { "--quick".into() } else { format!("--blocks {blocks} --seconds {seconds} --seed {}", self.seed) }
     }
 }

@@ -86,7 +86,7 @@ impl Iperf3 {
     ///
     /// # Errors
     /// iperf3's own error output.
-    pub fn datagrams(job: &Job) -> Result<Sum> {
+    pub fn datagrams(job: &Job) -> Result<Iperf3Sum> {
         received(&run(job, &["--udp", "--bitrate", "0"])?)
     }
 }
@@ -173,19 +173,19 @@ impl Drop for Server {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct Iperf3Document {
     error: Option<String>,
     end: Option<End>,
 }
 
 #[derive(Deserialize)]
 struct End {
-    sum_received: Option<Sum>,
+    sum_received: Option<Iperf3Sum>,
 }
 
 /// The receiver's counts.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Sum {
+pub struct Iperf3Sum {
     bits_per_second: f64,
     /// How long it received, seconds.
     #[serde(default)]
@@ -198,7 +198,7 @@ pub struct Sum {
     lost_packets: f64,
 }
 
-impl Sum {
+impl Iperf3Sum {
     /// Datagrams that arrived.
     pub fn arrived(&self) -> f64 {
         self.packets - self.lost_packets
@@ -209,8 +209,8 @@ fn rate(json: &[u8]) -> Result<f64> {
     Ok(received(json)?.bits_per_second / 8.0)
 }
 
-fn received(json: &[u8]) -> Result<Sum> {
-    let document: Document = serde_json::from_slice(json)
+fn received(json: &[u8]) -> Result<Iperf3Sum> {
+    let document: Iperf3Document = serde_json::from_slice(json)
         .with_context(|| format!("its output is not JSON: {}", String::from_utf8_lossy(json).trim()))?;
     if let Some(error) = document.error {
         bail!("{error}");

@@ -30,7 +30,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::section;
-use bench::{Bench, Effort};
+use bench::{Bench, BenchEffort};
 use pairs::Rivalry;
 use xtask::{cargo, setup};
 
@@ -173,9 +173,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let number = |name: &str| matches.get_one::<u64>(name).copied().with_context(|| format!("--{name} has a default"));
     let effort = if matches.get_flag("quick") {
-        Effort::QUICK
+        BenchEffort::QUICK
     } else {
-        Effort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
+        BenchEffort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
     };
     let mut bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
     bench.rounds = number("rounds")?;
@@ -206,7 +206,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn smoke() -> Result<Vec<String>> {
-    let bench = Bench::new(None, Effort::QUICK, 1)?;
+    let bench = Bench::new(None, BenchEffort::QUICK, 1)?;
     let mut reasons = Vec::new();
     for section in SECTIONS {
         match (section.prepare)(&bench) {

@@ -24,12 +24,12 @@ struct Tried {
 }
 
 /// How much slower the recommended size is than the program's best.
-struct Loss {
+struct LossRow {
     by_median: f64,
     bounds: Option<(f64, f64)>,
 }
 
-impl Loss {
+impl LossRow {
     fn is_shown_good(&self) -> bool {
         self.bounds.is_some_and(|(_, upper)| upper <= GOOD)
     }
@@ -56,9 +56,9 @@ struct Story<'a> {
 /// The section.
 pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> String {
     let stories: Vec<Story<'_>> = measured.iter().map(|(case, documents)| Story::of(case, documents)).collect();
-    let losses: Vec<Loss> = stories.iter().filter_map(Story::loss).collect();
+    let losses: Vec<LossRow> = stories.iter().filter_map(Story::loss).collect();
     let defaults: Vec<f64> = stories.iter().filter_map(|story| story.above_best(story.default()?)).collect();
-    let count = |holds: &dyn Fn(&Loss) -> bool| losses.iter().filter(|loss| holds(loss)).count();
+    let count = |holds: &dyn Fn(&LossRow) -> bool| losses.iter().filter(|loss| holds(loss)).count();
     let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
     let mut text = format!(
         "Made by `cargo lab real-programs` on {date}: for each program the matching test by `bytegauge stream`, then \
@@ -68,9 +68,9 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
          interval reaches there in {}; the worst median is {} slower. Defaults of the programs, or common choices: within 5 % in {}, \
          the worst {} slower.\n\n",
         losses.len(),
-        count(&Loss::is_shown_good),
+        count(&LossRow::is_shown_good),
         count(&|loss| loss.by_median <= GOOD),
-        count(&Loss::may_be_good),
+        count(&LossRow::may_be_good),
         share(worst(&mut losses.iter().map(|loss| loss.by_median))),
         defaults.iter().filter(|loss| **loss <= GOOD).count(),
         share(worst(&mut defaults.iter().copied())),
@@ -165,15 +165,15 @@ impl<'a> Story<'a> {
     }
 
     /// The cost of the recommendation compared with the best here, and its bounds.
-    fn loss(&self) -> Option<Loss> {
+    fn loss(&self) -> Option<LossRow> {
         let advised = self.advised?;
-        Some(Loss { by_median: self.above_best(advised)?, bounds: self.at(advised)?.bounds })
+        Some(LossRow { by_median: self.above_best(advised)?, bounds: self.at(advised)?.bounds })
     }
 
     fn row(&self) -> Vec<String> {
         let best: Vec<String> =
             self.tried.iter().filter(|tried| tried.is_best).map(|tried| Bytes(tried.size).to_string()).collect();
-        let loss = self.loss().map_or("–".to_owned(), |Loss { by_median, bounds }| {
+        let loss = self.loss().map_or("–".to_owned(), |LossRow { by_median, bounds }| {
             let bounds =
                 bounds.map_or(String::new(), |(lower, upper)| format!(" ({} to {})", share(lower), share(upper)));
             format!("{}{bounds}", share(by_median))

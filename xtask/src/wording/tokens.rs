@@ -54,15 +54,15 @@ pub enum Syntax {
 }
 
 /// Text that is read as a whole: a comment, a string or a paragraph.
-pub struct Passage {
+pub struct TextPassage {
     pub text: String,
     /// The line of each byte that starts a line, with its offset in the text.
     lines: Vec<(usize, usize)>,
 }
 
-impl Passage {
-    fn new() -> Passage {
-        Passage { text: String::new(), lines: Vec::new() }
+impl TextPassage {
+    fn new() -> TextPassage {
+        TextPassage { text: String::new(), lines: Vec::new() }
     }
 
     fn push(&mut self, line: usize, text: &str) {
@@ -78,8 +78,8 @@ impl Passage {
 }
 
 /// The passages of a file: neighbouring comment lines or lines of prose are one.
-pub fn passages(text: &str, syntax: Syntax) -> Vec<Passage> {
-    let (mut passages, mut present) = (Vec::new(), Passage::new());
+pub fn passages(text: &str, syntax: Syntax) -> Vec<TextPassage> {
+    let (mut passages, mut present) = (Vec::new(), TextPassage::new());
     let mut in_code_block = false;
     for (index, line) in text.lines().enumerate() {
         let prose = prose_of(line.trim(), syntax, &mut in_code_block);
@@ -88,11 +88,11 @@ pub fn passages(text: &str, syntax: Syntax) -> Vec<Passage> {
             continue;
         }
         if !present.text.is_empty() {
-            passages.push(std::mem::replace(&mut present, Passage::new()));
+            passages.push(std::mem::replace(&mut present, TextPassage::new()));
         }
         if syntax != Syntax::Prose {
             passages.extend(strings(line).map(|string| {
-                let mut passage = Passage::new();
+                let mut passage = TextPassage::new();
                 passage.push(index + 1, string);
                 passage
             }));

@@ -22,7 +22,7 @@ pub struct World {
 
 /// How a session spends its trials.
 #[derive(Clone, Copy, Debug)]
-pub struct Design {
+pub struct WorldDesign {
     /// Most finalists.
     pub finalists: usize,
     /// Confirmation blocks of every profile.
@@ -40,7 +40,7 @@ pub struct Design {
     pub leaders: bool,
 }
 
-impl Design {
+impl WorldDesign {
     /// The usual design with paired differences of the given spread.
     #[must_use]
     pub fn paired(finalists: usize, blocks: usize, paired_spread: f64) -> Self {
@@ -58,7 +58,7 @@ impl Design {
 
 /// The result of a session.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct SimulatedSession {
     /// The finalists, first the first profile's screening leader.
     pub finalists: Vec<usize>,
     /// Screening costs by profile, block and cell.
@@ -116,7 +116,7 @@ impl World {
     /// Costs of the first screening of the first profile, in which every cell is visited, and the cell that leads after
     /// all screening.
     #[must_use]
-    pub fn screened(&self, design: &Design, seed: u64) -> (Vec<Vec<Option<f64>>>, usize) {
+    pub fn screened(&self, design: &WorldDesign, seed: u64) -> (Vec<Vec<Option<f64>>>, usize) {
         let mut blocks = screen(&self.effects[..1], design, &mut seeded(seed, 0x5e55)).swap_remove(0);
         let scores = score(&blocks);
         let leader = (0..scores.len())
@@ -127,7 +127,7 @@ impl World {
 
     /// Runs a session in this world.
     #[must_use]
-    pub fn session(&self, design: &Design, method: &Method, seed: u64) -> Session {
+    pub fn session(&self, design: &WorldDesign, method: &Method, seed: u64) -> SimulatedSession {
         let mut random = seeded(seed, 0x5e55);
         let screening = screen(&self.effects, design, &mut random);
         let scores: Vec<Vec<Option<f64>>> = screening.iter().map(|blocks| score(blocks)).collect();
@@ -149,10 +149,16 @@ impl World {
             .collect();
         let profiles: Vec<(&GroupInput, &GroupVerdict)> = groups.iter().map(|(i, v)| (i, v)).collect();
         let recommendation = over_profiles(&profiles, method);
-        Session { finalists, screening, groups, recommendation }
+        SimulatedSession { finalists, screening, groups, recommendation }
     }
 
-    fn confirm(&self, effects: &[f64], finalists: &[usize], design: &Design, random: &mut RandomStream) -> GroupInput {
+    fn confirm(
+        &self,
+        effects: &[f64],
+        finalists: &[usize],
+        design: &WorldDesign,
+        random: &mut RandomStream,
+    ) -> GroupInput {
         let mut scenario = scenario(finalists.iter().map(|&i| effects[i]).collect(), design, 1.0);
         scenario.twin_of = Some(0);
         let rows = scenario.rows(design.blocks, random);
@@ -176,7 +182,7 @@ const NARROWED: usize = 20;
 
 /// Costs by profile, block and cell: all cells in two blocks of every profile, then in two more the cells that are
 /// least bad in their worst profile.
-fn screen(effects: &[Vec<f64>], design: &Design, random: &mut RandomStream) -> Vec<Vec<Vec<Option<f64>>>> {
+fn screen(effects: &[Vec<f64>], design: &WorldDesign, random: &mut RandomStream) -> Vec<Vec<Vec<Option<f64>>>> {
     let cells = effects.first().map_or(0, Vec::len);
     let mut visit = |effects: &[f64], visited: &[usize]| -> Vec<Vec<Option<f64>>> {
         let few = visited.iter().map(|&i| effects[i]).collect();
@@ -200,7 +206,7 @@ fn screen(effects: &[Vec<f64>], design: &Design, random: &mut RandomStream) -> V
     screening
 }
 
-fn scenario(effects: Vec<f64>, design: &Design, factor: f64) -> Scenario {
+fn scenario(effects: Vec<f64>, design: &WorldDesign, factor: f64) -> Scenario {
     Scenario {
         effects,
         noise: vec![design.noise],

@@ -1,6 +1,6 @@
 //! Does the long-trial check withdraw false results, and seldom true ones?
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use crate::sim::{Environment, Noise, Scenario};
 use bytegauge_stats::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -41,9 +41,9 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 
 #[derive(Default)]
 struct Found {
-    contradicted: Tally,
-    covered: Tally,
-    by_mean: Tally,
+    contradicted: RunTally,
+    covered: RunTally,
+    by_mean: RunTally,
 }
 
 /// Checks of an option that costs `excess` more than its two rivals, in ln.
@@ -63,7 +63,7 @@ fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
 /// Sessions whose tests have too few blocks each for a result of their own.
 fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
     let check = |excess: f64| {
-        let mut tally = Tally::default();
+        let mut tally = RunTally::default();
         for run in 0..scale.at_least(200, 4000) as u64 {
             let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
             let mean = |random: &mut RandomStream| {

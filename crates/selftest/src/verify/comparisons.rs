@@ -1,6 +1,6 @@
 //! Two subjects: are equal subjects called equal, and is a slowdown found and measured?
 
-use super::{Demand, Row, Scale, Tally, number};
+use super::{Demand, Row, RunTally, Scale, number};
 use crate::sim::{Environment, Noise, Scenario, Steal};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -23,7 +23,7 @@ fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(8000);
     let row = |noise: Noise, demand: Demand| {
         let mut random = seeded(seed, 700);
-        let mut tally = Tally::default();
+        let mut tally = RunTally::default();
         for _ in 0..repetitions {
             tally.count(paired(&differences(0.0, noise, &mut random), &TERMS).p_any < 0.05);
         }
@@ -42,7 +42,7 @@ fn stolen_arms(scale: Scale, seed: u64) -> Row {
     let mut scenario = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
     scenario.steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
     let mut random = seeded(seed, 701);
-    let mut tally = Tally::default();
+    let mut tally = RunTally::default();
     for _ in 0..scale.repetitions(8000) {
         let rows = scenario.rows(BLOCKS, &mut random);
         let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
@@ -64,7 +64,7 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
         (5.0, Demand::AtLeast(95.0)),
         (10.0, Demand::AtLeast(95.0)),
     ] {
-        let mut tally = Tally::default();
+        let mut tally = RunTally::default();
         for _ in 0..repetitions {
             let got = paired(&differences(percent / 100.0, Noise::Normal, &mut random), &TERMS);
             tally.count(got.p_any < 0.05);
@@ -83,7 +83,7 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
 fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(8000);
     let mut random = seeded(seed, 900);
-    let (mut within, mut beyond) = (Tally::default(), Tally::default());
+    let (mut within, mut beyond) = (RunTally::default(), RunTally::default());
     for _ in 0..repetitions {
         let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
         within.count(verdict == ComparisonResult::Equivalent);
@@ -99,7 +99,7 @@ fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
 fn false_discoveries(scale: Scale, seed: u64) -> Row {
     let repetitions = scale.repetitions(1000);
     let mut random = seeded(seed, 1000);
-    let (mut false_share, mut found) = (0.0, Tally::default());
+    let (mut false_share, mut found) = (0.0, RunTally::default());
     for _ in 0..repetitions {
         let slower = |cell: usize| cell < 10;
         let cells: Vec<_> = (0..40)

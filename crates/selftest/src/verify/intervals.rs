@@ -1,6 +1,6 @@
 //! Do intervals cover: for medians, paired differences, under drift, and after a selection?
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
 use bytegauge_stats::compare::{ComparisonTerms, paired};
 use bytegauge_stats::interval::{MedianEstimate, sign_interval};
@@ -33,9 +33,9 @@ pub(super) fn sign_coverage(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-fn median_covered(noise: Noise, trials: usize, pool: bool, repetitions: usize, seed: u64) -> Tally {
+fn median_covered(noise: Noise, trials: usize, pool: bool, repetitions: usize, seed: u64) -> RunTally {
     let mut random = seeded(seed, 100 + noise as u64);
-    let mut tally = Tally::default();
+    let mut tally = RunTally::default();
     for _ in 0..repetitions {
         let samples: Vec<Vec<f64>> = (0..trials).map(|_| noise.samples(&mut random)).collect();
         let values: Vec<f64> = if pool {
@@ -83,11 +83,11 @@ fn scenario(environment: Environment, order: Order) -> Scenario {
 }
 
 /// Coverage of the difference of the first two cells: sign interval and interval of the mean.
-fn paired_covered(environment: Environment, order: Order, repetitions: usize, seed: u64) -> (Tally, Tally) {
+fn paired_covered(environment: Environment, order: Order, repetitions: usize, seed: u64) -> (RunTally, RunTally) {
     let scenario = scenario(environment, order);
     let truth = scenario.effects[1] - scenario.effects[0];
     let mut random = seeded(seed, 200);
-    let (mut sign, mut student) = (Tally::default(), Tally::default());
+    let (mut sign, mut student) = (RunTally::default(), RunTally::default());
     for _ in 0..repetitions {
         let rows = scenario.rows(TRIALS, &mut random);
         let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
@@ -107,7 +107,7 @@ pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<Row> {
     for (name, environment) in environments() {
         let scenario = scenario(environment, randomised_blocks);
         let mut random = seeded(seed, 300);
-        let (mut flagged, mut covered) = (Tally::default(), Tally::default());
+        let (mut flagged, mut covered) = (RunTally::default(), RunTally::default());
         for run in 0..repetitions {
             let cell: Vec<f64> = scenario.rows(blocks, &mut random).iter().map(|row| row[0]).collect();
             flagged.count(dependent(std::slice::from_ref(&cell), seed ^ run as u64));
@@ -124,7 +124,7 @@ pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<Row> {
 pub(super) fn winners_curse(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(4000);
     let mut random = seeded(seed, 400);
-    let (mut confirmed, mut screened, mut flattery) = (Tally::default(), Tally::default(), 0.0);
+    let (mut confirmed, mut screened, mut flattery) = (RunTally::default(), RunTally::default(), 0.0);
     let scenario = Scenario::new(vec![0.0; 64], Noise::Normal, 0.03);
     for _ in 0..repetitions {
         let column = |rows: &[Vec<f64>], cell: usize| rows.iter().map(|row| row[cell]).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use bytegauge_stats::lifetimes::Lifetimes;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
@@ -20,7 +20,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for share in [0.5, 0.75] {
         let truth = truth(share);
-        let mut tallies = [Tally::default(); 2];
+        let mut tallies = [RunTally::default(); 2];
         for run in 0..scale.repetitions(1000) as u64 {
             let seen = watched(&mut seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0x11fe));
             let whole = Lifetimes { ended: seen.ended.clone(), ..Lifetimes::default() };

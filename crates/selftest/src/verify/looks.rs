@@ -1,6 +1,6 @@
 //! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
-use super::{Demand, Row, Scale, Tally, number};
+use super::{Demand, Row, RunTally, Scale, number};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::looks::{LOOKS, level, schedule};
@@ -23,7 +23,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     scenario.twin_of = Some(1);
     let looks = schedule(FIRST, LOOKS, 0.95);
     let most = looks.last().map_or(FIRST, |look| look.blocks);
-    let [mut shared, mut whole, mut peeked] = [Tally::default(); 3];
+    let [mut shared, mut whole, mut peeked] = [RunTally::default(); 3];
     for run in 0..repetitions as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let input = scenario.group(most, seed);
@@ -49,7 +49,7 @@ fn spent(scale: Scale, seed: u64) -> Vec<Row> {
     let scenario = Scenario::new(vec![0.06, 0.02, 0.0, 0.01], Noise::Normal, 0.1);
     let looks = schedule(FIRST, LOOKS, 0.95);
     let most = looks.last().map_or(FIRST, |look| look.blocks);
-    let [mut by_looks, mut by_most] = [Tally::default(); 2];
+    let [mut by_looks, mut by_most] = [RunTally::default(); 2];
     let mut blocks = 0;
     for run in 0..repetitions as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);

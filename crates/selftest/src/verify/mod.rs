@@ -164,12 +164,12 @@ fn slack(edge: f64, of: usize, scale: Scale) -> f64 {
 
 /// Counts how often something held.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct RunTally {
     held: usize,
     of: usize,
 }
 
-impl Tally {
+impl RunTally {
     fn count(&mut self, held: bool) {
         self.held += usize::from(held);
         self.of += 1;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_target_shows_the_tolerance() {
-        let row = |scale, held, of| Tally { held, of }.row("coverage", Demand::AtLeast(95.0), scale, "");
+        let row = |scale, held, of| RunTally { held, of }.row("coverage", Demand::AtLeast(95.0), scale, "");
         let short = row(Scale::Minute, 1893, 2000);
         assert!(short.passed, "{short:?}");
         assert_eq!(short.target, "at least 95 % (give or take 1.46 % by chance, with 2000 repetitions)");

@@ -1,6 +1,6 @@
 //! The cost model, the warm-up, the dip test, and whether the same data give the same bits.
 
-use super::{Demand, Row, Scale, Tally, number};
+use super::{Demand, Row, RunTally, Scale, number};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::cost::{CostSearch, DEV_ZERO, Point, analyse, plain_fit};
 use bytegauge_stats::group::{self, Method};
@@ -32,7 +32,7 @@ fn breaks(scale: Scale, seed: u64) -> Vec<Row> {
     let repetitions = scale.repetitions(4000);
     let search = CostSearch { max_breaks: 1, bootstrap: 199, ..CostSearch::default() };
     let mut random = seeded(seed, 1100);
-    let (mut covered, mut found, mut false_break) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut covered, mut found, mut false_break) = (RunTally::default(), RunTally::default(), RunTally::default());
     for _ in 0..repetitions {
         let at = 30_000.0 * 2.0_f64.powf(3.0 * random.uniform());
         let curve = |s: f64| 200.0 + 0.022 * s + 0.022 * (s - at).max(0.0);
@@ -72,7 +72,7 @@ pub(super) fn other_rows(scale: Scale, seed: u64) -> Vec<Row> {
 
 fn warmup(scale: Scale, seed: u64) -> Row {
     let mut random = seeded(seed, 1200);
-    let mut tally = Tally::default();
+    let mut tally = RunTally::default();
     for _ in 0..scale.repetitions(4000) {
         let series = |random: &mut RandomStream| -> Vec<f64> {
             (0..300).map(|bin| if bin < 40 { 60.0 } else { 100.0 } + 8.0 * random.normal()).collect()
@@ -86,7 +86,7 @@ fn warmup(scale: Scale, seed: u64) -> Row {
 
 fn split(name: &str, parts: &[(usize, f64)], demand: Demand, scale: Scale, seed: u64) -> Row {
     let mut random = seeded(seed, 1300);
-    let mut tally = Tally::default();
+    let mut tally = RunTally::default();
     for _ in 0..scale.repetitions(4000) {
         let centres = parts.iter().flat_map(|&(n, centre)| std::iter::repeat_n(centre, n));
         let values: Vec<f64> = centres.map(|centre| centre + random.normal()).collect();

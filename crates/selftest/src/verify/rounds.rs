@@ -1,6 +1,6 @@
 //! Does the interval of two groups' difference, which have no blocks in common, cover although rounds resemble each other?
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use bytegauge_stats::interval::{ROUND_MEANS, batched_interval, student_interval};
 use bytegauge_stats::outlier::limit;
 use bytegauge_stats::rng::seeded;
@@ -35,8 +35,8 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-fn covered(rounds: usize, rho: f64, scale: Scale, seed: u64) -> [Tally; 2] {
-    let mut tallies = [Tally::default(); 2];
+fn covered(rounds: usize, rho: f64, scale: Scale, seed: u64) -> [RunTally; 2] {
+    let mut tallies = [RunTally::default(); 2];
     for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0x20d5);
         let mut wave = random.normal();

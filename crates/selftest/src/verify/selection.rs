@@ -1,7 +1,7 @@
 //! Is the best kept, and are significant results true?
 
-use super::{Demand, Row, Scale, Tally, number};
-use crate::sim::stages::{Design, World};
+use super::{Demand, Row, RunTally, Scale, number};
+use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario};
 use bytegauge_stats::group::{Method, analyse};
 use bytegauge_stats::rng::seeded;
@@ -83,14 +83,14 @@ pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// How often the first of seven equal cells is kept, and the mean size of the best set.
-fn kept(kinds: &[Noise], blocks: usize, repetitions: usize, method: &Method) -> (Tally, f64) {
+fn kept(kinds: &[Noise], blocks: usize, repetitions: usize, method: &Method) -> (RunTally, f64) {
     let mut scenario = Scenario::new(vec![0.0; 7], Noise::Normal, 0.03);
     scenario.noise = kinds.to_vec();
     kept_in(&scenario, blocks, repetitions, method)
 }
 
-fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (Tally, f64) {
-    let (mut tally, mut size) = (Tally::default(), 0);
+fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (RunTally, f64) {
+    let (mut tally, mut size) = (RunTally::default(), 0);
     for run in 0..repetitions as u64 {
         let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
         let verdict = analyse(&input, method);
@@ -107,11 +107,11 @@ fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Meth
 pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for percent in [3.0, 6.0, 10.0, 14.0] {
-        let design = Design::paired(6, 48, percent / 100.0);
+        let design = WorldDesign::paired(6, 48, percent / 100.0);
         rows.extend(session_rows(&format!("noise {percent} %"), 1, &design, &method(), scale, seed));
     }
     for noise in [Noise::Spikes, Noise::LogNormal] {
-        let design = Design { noise, ..Design::paired(6, 48, 0.06) };
+        let design = WorldDesign { noise, ..WorldDesign::paired(6, 48, 0.06) };
         rows.extend(session_rows(&format!("noise 6 %, {}", noise.name()), 1, &design, &method(), scale, seed));
     }
     rows.extend(bursts(scale, seed));
@@ -120,7 +120,7 @@ pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// Noise as on a shared machine, and the same sessions judged by plain means: the gain by limiting.
 fn bursts(scale: Scale, seed: u64) -> Vec<Row> {
-    let design = Design { noise: Noise::Bursts, ..Design::paired(4, 80, BURSTS_PAIRED) };
+    let design = WorldDesign { noise: Noise::Bursts, ..WorldDesign::paired(4, 80, BURSTS_PAIRED) };
     let mut rows = session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed);
     let plain = Method { limit_outliers: false, ..method() };
     let proven = sessions(1, &design, &plain, scale, seed).proven;
@@ -133,7 +133,7 @@ fn bursts(scale: Scale, seed: u64) -> Vec<Row> {
 pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (profiles, blocks, percent) in [(3, 24, 2.7), (4, 24, 2.7), (4, 24, 6.0), (4, 48, 6.0)] {
-        let design = Design::paired(6, blocks, percent / 100.0);
+        let design = WorldDesign::paired(6, blocks, percent / 100.0);
         let name = format!("{profiles} profiles, {blocks} blocks, noise {percent} %");
         rows.extend(session_rows(&name, profiles, &design, &method(), scale, seed));
     }
@@ -144,7 +144,7 @@ pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<Row> {
 /// Without each profile's own leader among the finalists, a compromise is compared with compromises.
 /// The error is rare enough that only the full scale can show it.
 fn without_leaders(scale: Scale, seed: u64) -> Row {
-    let design = Design { leaders: false, ..Design::paired(6, 24, 0.027) };
+    let design = WorldDesign { leaders: false, ..WorldDesign::paired(6, 24, 0.027) };
     let all = sessions(4, &design, &method(), scale, seed).all;
     let name = "finalists without the profiles' leaders, 4 profiles";
     let note = "the same sessions; proven is true of all cells";
@@ -155,7 +155,14 @@ fn without_leaders(scale: Scale, seed: u64) -> Row {
     }
 }
 
-fn session_rows(name: &str, profiles: usize, design: &Design, method: &Method, scale: Scale, seed: u64) -> Vec<Row> {
+fn session_rows(
+    name: &str,
+    profiles: usize,
+    design: &WorldDesign,
+    method: &Method,
+    scale: Scale,
+    seed: u64,
+) -> Vec<Row> {
     let Sessions { held, within, all, proven, mean_size } = sessions(profiles, design, method, scale, seed);
     let shape = format!("64 cells, {} finalists, {} blocks", design.finalists, design.blocks);
     let note = format!("{shape}; mean size of the best set {mean_size:.2}");
@@ -170,20 +177,20 @@ fn session_rows(name: &str, profiles: usize, design: &Design, method: &Method, s
 /// Counts over sessions.
 struct Sessions {
     /// Best set or undecided hold the best in every profile.
-    held: Tally,
+    held: RunTally,
     /// The result is true of the finalists, which is the claim.
-    within: Tally,
+    within: RunTally,
     /// The result is true of all cells; this depends on the screening.
-    all: Tally,
+    all: RunTally,
     /// There is a significant result.
-    proven: Tally,
+    proven: RunTally,
     /// Mean size of the best set.
     mean_size: f64,
 }
 
-fn sessions(profiles: usize, design: &Design, method: &Method, scale: Scale, seed: u64) -> Sessions {
+fn sessions(profiles: usize, design: &WorldDesign, method: &Method, scale: Scale, seed: u64) -> Sessions {
     let repetitions = scale.repetitions(2000) as u64;
-    let [mut held, mut within, mut all, mut proven] = [Tally::default(); 4];
+    let [mut held, mut within, mut all, mut proven] = [RunTally::default(); 4];
     let mut size = 0;
     for run in 0..repetitions {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
@@ -239,13 +246,13 @@ pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// How often the A/A control of a group alarms, and its mean interval in ln.
-fn alarms(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (Tally, f64) {
+fn alarms(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (RunTally, f64) {
     // The whole path is slow: a self-test has a minute for everything.
     let repetitions = scale.repetitions(if scale == Scale::Full { 8000 } else { 2400 });
     let mut scenario = Scenario::new(vec![0.0, 0.02, 0.05], noise, spread);
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.twin_of = Some(0);
-    let (mut tally, mut reach) = (Tally::default(), 0.0);
+    let (mut tally, mut reach) = (RunTally::default(), 0.0);
     for run in 0..repetitions as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut input = scenario.group(48, seed);

@@ -1,6 +1,6 @@
 //! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use bytegauge_stats::across::{Replicate, across};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -40,7 +40,7 @@ const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.05 };
 /// Two subjects in sessions of their own: six and three of them, and two runs alone.
 fn compared(scale: Scale, seed: u64) -> Vec<Row> {
     let mut random = seeded(seed, 0xac06);
-    let [mut same, mut wild, mut called, mut alike] = [Tally::default(); 4];
+    let [mut same, mut wild, mut called, mut alike] = [RunTally::default(); 4];
     for _ in 0..scale.repetitions(4000) {
         let mut run = |between: f64| {
             let middle = between * random.normal();
@@ -83,8 +83,8 @@ fn compared(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (Tally, Tally) {
-    let (mut bounded, mut heap) = (Tally::default(), Tally::default());
+fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (RunTally, RunTally) {
+    let (mut bounded, mut heap) = (RunTally::default(), RunTally::default());
     for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xac05);
         let effects: Vec<f64> = (0..CELLS).map(|_| 0.03 * random.normal()).collect();

@@ -1,8 +1,8 @@
 //! A shared machine: heavy noise, steal that hits all cells equally or some more than others, A/A controls that differ,
 //! trials that end before the start is over.
 
-use super::{Demand, Row, Scale, Tally};
-use crate::sim::stages::{Design, World};
+use super::{Demand, Row, RunTally, Scale};
+use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
 use bytegauge_stats::avoid::{GridPlace, against};
 use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
@@ -43,10 +43,10 @@ const USUAL: Kind = Kind { paired: 0.3, hit: Hit::None, blocks: 128, profiles: 1
 /// Counts over groups.
 #[derive(Default)]
 struct Groups {
-    proven: Tally,
-    is_true: Tally,
-    covered: Tally,
-    survive: Tally,
+    proven: RunTally,
+    is_true: RunTally,
+    covered: RunTally,
+    survive: RunTally,
 }
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
@@ -149,7 +149,7 @@ fn confirmed(scenario: &Scenario, kind: Kind, random: &mut RandomStream) -> Grou
 fn unequal_controls(scale: Scale, seed: u64) -> Vec<Row> {
     let mut scenario = Scenario::new(vec![0.0, 0.3, 0.3], Noise::Normal, 0.4 / 2.0_f64.sqrt());
     (scenario.twin_of, scenario.twin_off) = (Some(0), 0.29);
-    let [mut alarmed, mut rejected] = [Tally::default(); 2];
+    let [mut alarmed, mut rejected] = [RunTally::default(); 2];
     for run in 0..scale.repetitions(2000) as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let method = Method { seed, random_flips: 199, groups: 14, ..Method::default() };
@@ -190,8 +190,8 @@ pub(super) fn levels_and_steal(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-fn steal_seen(shares: &[f64], scale: Scale, seed: u64) -> Tally {
-    let mut tally = Tally::default();
+fn steal_seen(shares: &[f64], scale: Scale, seed: u64) -> RunTally {
+    let mut tally = RunTally::default();
     let mut random = seeded(seed, 0x57ea);
     for run in 0..scale.repetitions(4000) as u64 {
         let hits: Vec<Vec<bool>> =
@@ -205,10 +205,10 @@ const SIDE: usize = 8;
 
 /// Whether a level whose median column is within the margin is called to be avoided; whether every shown bound covers; how
 /// many of the levels of twice the cost are found.
-fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (Tally, Tally, Tally) {
-    let [mut falsely, mut covered, mut found] = [Tally::default(); 3];
+fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (RunTally, RunTally, RunTally) {
+    let [mut falsely, mut covered, mut found] = [RunTally::default(); 3];
     let margin = Method::default().ln_margin();
-    let design = Design::paired(CELLS, 0, paired);
+    let design = WorldDesign::paired(CELLS, 0, paired);
     for run in 0..scale.repetitions(2000) as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut world = World::draw(1, SIDE, &mut seeded(seed, 500));

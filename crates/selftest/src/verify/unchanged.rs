@@ -4,7 +4,7 @@
 //! nothing contradicts it, although another option has the smallest bound, and sometimes although it is slower. Its own
 //! bound must then cover its excess cost.
 
-use super::{Demand, Row, Scale, Tally};
+use super::{Demand, Row, RunTally, Scale};
 use crate::sim::{Environment, Noise, Scenario, group_input};
 use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::over_profiles;
@@ -41,26 +41,26 @@ const PROFILES: Kind = Kind { profiles: 3, name: "3 profiles, noise 30 %", ..NOI
 /// Counts over groups.
 #[derive(Default)]
 struct Found {
-    proven: Tally,
+    proven: RunTally,
     /// The significant result is true.
-    is_true: Tally,
+    is_true: RunTally,
     /// The bound of the recommended cell covers.
-    covered: Tally,
+    covered: RunTally,
     /// `AUTO` is recommended.
-    auto: Tally,
+    auto: RunTally,
     /// It is recommended, and its excess is beyond the margin and beyond its bound.
-    beyond_bound: Tally,
+    beyond_bound: RunTally,
     /// The same with its estimate, or the smallest bound of the group, in place of its bound.
-    by_estimate: Tally,
-    by_least: Tally,
+    by_estimate: RunTally,
+    by_least: RunTally,
     /// The same with the smallest bound, even where results contradict `AUTO`.
-    anyway: Tally,
+    anyway: RunTally,
 }
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for kind in [USUAL, NOISY, BURSTS, ONE_RIVAL, NO_ANSWER, PROFILES] {
-        let [mut proven, mut is_true] = [Tally::default(); 2];
+        let [mut proven, mut is_true] = [RunTally::default(); 2];
         let name = kind.name;
         let shape = format!("{} cells, {} blocks", 1 + kind.others, kind.blocks);
         for excess in EXCESS {

@@ -75,7 +75,7 @@ pub struct ClientFlow {
     recorder: Recorder,
     arrival: Arrival,
     flow: usize,
-    state: State,
+    state: ClientState,
     /// Bytes of what a new connection shows that were not taken yet.
     to_show: usize,
     /// Where it showed something, and not a request.
@@ -83,7 +83,7 @@ pub struct ClientFlow {
     /// Bytes of the last request begun that were taken.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may still be in sending.
-    calls: VecDeque<Call>,
+    calls: VecDeque<PendingCall>,
     /// Bytes of the oldest call's reply that arrived.
     got: usize,
     connect_ns: Option<u64>,
@@ -96,7 +96,7 @@ pub struct ClientFlow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClientState {
     /// No connection, and none before this moment.
     Apart { until_ns: u64 },
     /// A connection is being opened.
@@ -110,7 +110,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct PendingCall {
     number: u64,
     /// When it was meant to begin.
     began_ns: u64,
@@ -128,7 +128,7 @@ impl ClientFlow {
             recorder,
             arrival,
             flow,
-            state: if joined { State::Joined } else { State::Apart { until_ns: 0 } },
+            state: if joined { ClientState::Joined } else { ClientState::Apart { until_ns: 0 } },
             // Whoever joined it showed what was to be shown.
             to_show: 0,
             overwritten: Overwritten::default(),
@@ -166,7 +166,14 @@ impl ClientFlow {
         let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
         let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns));
         self.arrival.begun();
-        self.calls.push_back(Call { number, began_ns, write_began_ns: now_ns, write_ns: 0, first_byte_ns: 0, late_ns });
+        self.calls.push_back(PendingCall {
+            number,
+            began_ns,
+            write_began_ns: now_ns,
+            write_ns: 0,
+            first_byte_ns: 0,
+            late_ns,
+        });
         self.counts.begun += 1;
     }
 
@@ -181,7 +188,7 @@ impl ClientFlow {
         if self.client.connect_per_call {
             self.begin(now_ns);
         }
-        self.state = State::Joining { since_ns: now_ns };
+        self.state = ClientState::Joining { since_ns: now_ns };
         Want::Connect
     }
 
@@ -221,13 +228,13 @@ impl ClientFlow {
         let late = self.calls.front().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
         if late {
             self.fail(ErrorClass::TimedOut, self.phase(), now_ns);
-            self.state = State::Leaving { until_ns: now_ns };
+            self.state = ClientState::Leaving { until_ns: now_ns };
         }
         late
     }
 
     fn leave(&mut self) -> Want {
-        self.state = State::Over;
+        self.state = ClientState::Over;
         Want::Done
     }
 
@@ -268,15 +275,15 @@ impl ClientFlow {
     /// A connection did not come about: when to try again, or not at all.
     #[cold]
     #[inline(never)]
-    fn rest(&mut self, now_ns: u64) -> State {
+    fn rest(&mut self, now_ns: u64) -> ClientState {
         self.failures += 1;
         if self.failures > RETRIES {
             self.client.gave_up.fetch_add(1, Ordering::Relaxed);
-            return State::Over;
+            return ClientState::Over;
         }
         let pause_ns = (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
         self.free_ns = now_ns + pause_ns;
-        State::Apart { until_ns: now_ns + pause_ns }
+        ClientState::Apart { until_ns: now_ns + pause_ns }
     }
 
     /// Takes a part of the oldest call's reply. What is left over, or the error that it shows.
@@ -327,26 +334,26 @@ impl Flow for ClientFlow {
 
     fn want(&mut self, now_ns: u64) -> Want {
         match self.state {
-            State::Apart { until_ns } => self.want_apart(now_ns, until_ns),
-            State::Joining { since_ns } if now_ns >= since_ns + self.client.timeout_ns => {
+            ClientState::Apart { until_ns } => self.want_apart(now_ns, until_ns),
+            ClientState::Joining { since_ns } if now_ns >= since_ns + self.client.timeout_ns => {
                 self.fail(ErrorClass::TimedOut, ErrorPhase::Connect, now_ns);
                 self.state = self.rest(now_ns);
                 Want::Close
             }
-            State::Joining { .. } => Want::Connect,
-            State::Joined => self.want_joined(now_ns),
-            State::Leaving { until_ns } => {
-                self.state = State::Apart { until_ns };
+            ClientState::Joining { .. } => Want::Connect,
+            ClientState::Joined => self.want_joined(now_ns),
+            ClientState::Leaving { until_ns } => {
+                self.state = ClientState::Apart { until_ns };
                 Want::Close
             }
-            State::Over => Want::Done,
+            ClientState::Over => Want::Done,
         }
     }
 
     fn patience_ns(&self) -> u64 {
         match self.state {
-            State::Joining { since_ns } => since_ns.saturating_add(self.client.timeout_ns),
-            State::Joined => self.look_ns,
+            ClientState::Joining { since_ns } => since_ns.saturating_add(self.client.timeout_ns),
+            ClientState::Joined => self.look_ns,
             _ => u64::MAX,
         }
     }
@@ -397,19 +404,19 @@ impl Flow for ClientFlow {
                 Ok(left) => rest = left,
                 Err(class) => {
                     self.fail(class, self.phase(), now_ns);
-                    self.state = State::Leaving { until_ns: now_ns };
+                    self.state = ClientState::Leaving { until_ns: now_ns };
                     return true;
                 }
             }
         }
         if self.client.connect_per_call && self.calls.is_empty() {
-            self.state = State::Leaving { until_ns: 0 };
+            self.state = ClientState::Leaving { until_ns: 0 };
         }
         true
     }
 
     fn connected(&mut self, now_ns: u64) {
-        if let State::Joining { since_ns } = self.state {
+        if let ClientState::Joining { since_ns } = self.state {
             self.connect_ns = self.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
             self.free_ns = now_ns;
             // A request begins when it can be sent.
@@ -418,13 +425,13 @@ impl Flow for ClientFlow {
             }
             self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
             self.to_show = self.client.shown.map_or(0, |shown| shown.len());
-            self.state = State::Joined;
+            self.state = ClientState::Joined;
         }
     }
 
     fn ended(&mut self, end: End, now_ns: u64) {
         match (self.state, end) {
-            (State::Joining { .. }, end) => {
+            (ClientState::Joining { .. }, end) => {
                 let class = match end {
                     End::Failed { errno, .. } => class_of_connect(errno),
                     End::Eof | End::Closed => ErrorClass::Reset,
@@ -432,7 +439,7 @@ impl Flow for ClientFlow {
                 self.fail(class, ErrorPhase::Connect, now_ns);
                 self.state = self.rest(now_ns);
             }
-            (State::Joined, end) => {
+            (ClientState::Joined, end) => {
                 let (class, phase) = match end {
                     End::Eof => (ErrorClass::ShortReply, self.phase()),
                     End::Closed => (ErrorClass::Reset, ErrorPhase::Write),
@@ -440,11 +447,11 @@ impl Flow for ClientFlow {
                     End::Failed { errno, .. } => (class_of(errno), self.phase()),
                 };
                 self.fail(class, if self.calls.is_empty() { ErrorPhase::Idle } else { phase }, now_ns);
-                self.state = State::Apart { until_ns: 0 };
+                self.state = ClientState::Apart { until_ns: 0 };
             }
             // It was to be closed anyway.
-            (State::Leaving { until_ns }, _) => self.state = State::Apart { until_ns },
-            (State::Apart { .. } | State::Over, _) => {}
+            (ClientState::Leaving { until_ns }, _) => self.state = ClientState::Apart { until_ns },
+            (ClientState::Apart { .. } | ClientState::Over, _) => {}
         }
     }
 }

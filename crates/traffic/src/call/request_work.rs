@@ -15,12 +15,12 @@ pub(super) struct RequestWork {
     bytes: ByteWork,
     walk: Option<Walk>,
     /// Bytes and requests that were worked on.
-    done: Done,
+    done: WorkDone,
 }
 
 /// How much work was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct WorkDone {
     /// Bytes.
     pub(super) bytes: u64,
     /// Requests.
@@ -62,13 +62,13 @@ impl RequestWork {
             Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
         };
         let walk = (setup.working_set() > 0).then(|| Walk::new(setup.working_set()));
-        Some(RequestWork { bytes, walk, done: Done::default() })
+        Some(RequestWork { bytes, walk, done: WorkDone::default() })
     }
 
     /// Work that ends only while the work of another connection runs.
     #[cfg(test)]
     pub(super) fn meeting(barrier: std::sync::Arc<std::sync::Barrier>) -> RequestWork {
-        RequestWork { bytes: ByteWork::Meet(barrier), walk: None, done: Done::default() }
+        RequestWork { bytes: ByteWork::Meet(barrier), walk: None, done: WorkDone::default() }
     }
 
     /// Works on bytes of a request.
@@ -95,7 +95,7 @@ impl RequestWork {
     }
 
     /// How much was done since this was last asked.
-    pub(super) fn take_done(&mut self) -> Done {
+    pub(super) fn take_done(&mut self) -> WorkDone {
         std::mem::take(&mut self.done)
     }
 }

@@ -21,7 +21,7 @@ use crate::ticket::{SHOWN, Shown};
 #[derive(Debug)]
 pub struct ServerFlow {
     worker: ServerWorker,
-    state: State,
+    state: ServerState,
     /// Bytes of the present request that arrived.
     have: usize,
     head: [u8; HEAD],
@@ -47,7 +47,7 @@ pub struct ServerFlow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ServerState {
     Open,
     /// The client sends no more; what is complete is still answered.
     HalfShut,
@@ -68,7 +68,7 @@ impl ServerFlow {
         let to_show = if place.is_some() { SHOWN } else { 0 };
         Some(ServerFlow {
             worker,
-            state: State::Open,
+            state: ServerState::Open,
             have: 0,
             head: [0; HEAD],
             ready: 0,
@@ -103,7 +103,7 @@ impl ServerFlow {
         if is_client && self.worker.opens() {
             return rest;
         }
-        self.state = State::Gone;
+        self.state = ServerState::Gone;
         if !is_client {
             // Open: it may be a caller of the agent.
             self.said = [&self.shown, rest].concat();
@@ -185,7 +185,7 @@ impl ServerFlow {
         let shared = &self.worker.shared;
         match shared.planted(plant, shared.served()) {
             Planted::Nothing => {}
-            Planted::Stuck => self.state = State::Stuck,
+            Planted::Stuck => self.state = ServerState::Stuck,
             Planted::Spoil => self.spoil = Some(plant),
         }
     }
@@ -206,7 +206,7 @@ impl ServerFlow {
         match self.spoil {
             Some(Plant::ShortReply { .. }) => {
                 self.ready -= self.ready.div_ceil(2);
-                self.state = if self.ready == 0 { State::Leaving } else { State::HalfShut };
+                self.state = if self.ready == 0 { ServerState::Leaving } else { ServerState::HalfShut };
             }
             Some(Plant::Corrupt { .. }) => bytes[0] ^= 1,
             // A byte too many follows once the echo is sent.
@@ -221,7 +221,7 @@ impl ServerFlow {
         self.overwritten.add(reply);
         match self.spoil.take() {
             Some(Plant::ShortReply { .. }) => {
-                self.state = State::HalfShut;
+                self.state = ServerState::HalfShut;
                 self.waiting.clear();
                 len - len.div_ceil(2)
             }
@@ -239,8 +239,8 @@ impl ServerFlow {
 
     /// All that was ready is sent.
     fn replied(&mut self) {
-        if !self.has_reply() && (self.worker.shared.connect_per_call || self.state == State::HalfShut) {
-            self.state = State::Leaving;
+        if !self.has_reply() && (self.worker.shared.connect_per_call || self.state == ServerState::HalfShut) {
+            self.state = ServerState::Leaving;
         }
     }
 }
@@ -249,18 +249,18 @@ impl Flow for ServerFlow {
     #[inline]
     fn want(&mut self, _now_ns: u64) -> Want {
         match self.state {
-            State::Open | State::HalfShut if self.has_reply() => Want::Send,
-            State::Open => Want::Receive,
-            State::HalfShut => {
-                self.state = State::Gone;
+            ServerState::Open | ServerState::HalfShut if self.has_reply() => Want::Send,
+            ServerState::Open => Want::Receive,
+            ServerState::HalfShut => {
+                self.state = ServerState::Gone;
                 Want::Close
             }
-            State::Leaving => {
-                self.state = State::Gone;
+            ServerState::Leaving => {
+                self.state = ServerState::Gone;
                 Want::Close
             }
-            State::Gone => Want::Done,
-            State::Stuck => Want::Pause(u64::MAX),
+            ServerState::Gone => Want::Done,
+            ServerState::Stuck => Want::Pause(u64::MAX),
         }
     }
 
@@ -331,8 +331,8 @@ impl Flow for ServerFlow {
         self.to_show = 0;
         self.is_no_stranger();
         self.state = match (self.state, end) {
-            (State::Open, End::Eof) => State::HalfShut,
-            _ => State::Gone,
+            (ServerState::Open, End::Eof) => ServerState::HalfShut,
+            _ => ServerState::Gone,
         };
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::call::request_work::{Done, RequestWork};
+use crate::call::request_work::{RequestWork, WorkDone};
 use crate::call::strangers::Strangers;
 use crate::call::terms::Terms;
 use crate::counter::{ThreadCounter, Total};
@@ -26,7 +26,7 @@ pub struct ServerShared {
     setup: Arc<Setup>,
     /// Requests served, as the meter's marks see them.
     served: Arc<Total<1>>,
-    ended: Ended,
+    ended: EndedWorkers,
     plant: Option<Plant>,
     /// The planted stop has happened; it happens once.
     stopped: AtomicBool,
@@ -40,7 +40,7 @@ pub struct ServerShared {
 
 /// What workers that ended have counted.
 #[derive(Debug, Default)]
-struct Ended {
+struct EndedWorkers {
     begun: AtomicU64,
     verified_bytes: AtomicU64,
     worked_bytes: AtomicU64,
@@ -56,7 +56,7 @@ impl ServerShared {
             read_once: setup.read_once(),
             setup: Arc::clone(setup),
             served: Arc::default(),
-            ended: Ended::default(),
+            ended: EndedWorkers::default(),
             plant: setup.planted(),
             stopped: AtomicBool::new(false),
             body,
@@ -259,8 +259,8 @@ impl ServerWorker {
     }
 }
 
-impl Ended {
-    fn add_done(&self, done: Done) {
+impl EndedWorkers {
+    fn add_done(&self, done: WorkDone) {
         self.worked_bytes.fetch_add(done.bytes, Ordering::Relaxed);
         self.worked_requests.fetch_add(done.requests, Ordering::Relaxed);
     }

@@ -60,11 +60,11 @@ pub(super) struct Strangers {
     other: OnceLock<IpAddr>,
     standing_max: usize,
     open_max: usize,
-    present: Mutex<Present>,
+    present: Mutex<PresentCount>,
 }
 
 #[derive(Debug, Default)]
-struct Present {
+struct PresentCount {
     seated: usize,
     /// Copies of connections, by the order in which they came, from 1 on.
     standing: BTreeMap<u64, TcpStream>,
@@ -151,12 +151,12 @@ impl Strangers {
         present.idle_work.extend(work);
     }
 
-    fn present(&self) -> MutexGuard<'_, Present> {
+    fn present(&self) -> MutexGuard<'_, PresentCount> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Present {
+impl PresentCount {
     /// Closes the oldest of those that have not sent everything yet, even what was not read.
     fn close_one(&mut self) {
         let is_silent = |stream: &TcpStream| !matches!(socket::peek(stream.as_fd(), &mut [0; SHOWN]), Ok(SHOWN));

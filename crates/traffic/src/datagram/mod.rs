@@ -25,7 +25,7 @@ use crate::setup::Setup;
 use crate::stream::Effort;
 use crate::ticket::Shown;
 use sink::Desk;
-use source::{Packer, Sent};
+use source::{Packer, SentDatagrams};
 
 pub(crate) use handshake::KNOCKS_EVERY;
 pub(crate) use source::{Run, at_most, cut_size};
@@ -34,7 +34,7 @@ pub(crate) use source::{Run, at_most, cut_size};
 pub(crate) struct Source {
     postbox: Postboxes,
     packer: Packer,
-    sent: Sent,
+    sent: SentDatagrams,
     /// What is shown at the door of another host, by whoever connected.
     shown: Option<Shown>,
     /// Whether the sink is on another host.
@@ -42,9 +42,9 @@ pub(crate) struct Source {
 }
 
 enum Postboxes {
-    One(source::One),
-    Many(source::Many),
-    Ring(Box<ring::Sends>),
+    One(source::OneSender),
+    Many(source::ManySender),
+    Ring(Box<ring::DatagramSends>),
 }
 
 impl Source {
@@ -54,14 +54,14 @@ impl Source {
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
     pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<Source, Fault> {
         let postbox = match setup.engine() {
-            Engine::Plain | Engine::Gso => Postboxes::One(source::One::new(setup)),
-            Engine::Mmsg => Postboxes::Many(source::Many::new(setup)),
-            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::Sends::new(setup)?)),
+            Engine::Plain | Engine::Gso => Postboxes::One(source::OneSender::new(setup)),
+            Engine::Mmsg => Postboxes::Many(source::ManySender::new(setup)),
+            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::DatagramSends::new(setup)?)),
             engine => return Err(does_not_carry(engine)),
         };
         let shown = setup.shown_by(flow).filter(|_| !setup.goes_back(flow));
         let is_far = setup.far.is_some();
-        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: Sent::default(), shown, is_far })
+        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: SentDatagrams::default(), shown, is_far })
     }
 
     /// Asks a sink on another host to be let in.
@@ -127,8 +127,8 @@ pub(crate) struct Sink<E> {
 
 enum Mailboxes {
     Single(sink::Single),
-    One(sink::One),
-    Many(sink::Many),
+    One(sink::OneReceiver),
+    Many(sink::ManyReceiver),
     Outstanding(Box<ring::Outstanding>),
     Multishot(Box<ring::Multishot>),
 }
@@ -141,8 +141,8 @@ impl<E: Effort> Sink<E> {
     pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
         let mailbox = match setup.engine() {
             Engine::Plain => Mailboxes::Single(sink::Single(AlignedBuffer::new(setup.read_size()))),
-            Engine::Gso => Mailboxes::One(sink::One(Inbox::new(1, setup.read_size(), false))),
-            Engine::Mmsg => Mailboxes::Many(sink::Many::new(setup)),
+            Engine::Gso => Mailboxes::One(sink::OneReceiver(Inbox::new(1, setup.read_size(), false))),
+            Engine::Mmsg => Mailboxes::Many(sink::ManyReceiver::new(setup)),
             Engine::Uring(mode) if source::goes_on(mode.kind) => {
                 Mailboxes::Multishot(Box::new(ring::Multishot::new(setup)?))
             }

@@ -10,7 +10,7 @@ use bytegauge_sys::datagram::SlotTarget;
 use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, RingSetup, Wait};
 
 use crate::datagram::sink::{Desk, Goes, Mailbox};
-use crate::datagram::source::{Moved, Packer, Postbox, at_once};
+use crate::datagram::source::{Packer, PostResult, Postbox, at_once};
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::stream::Effort;
@@ -19,16 +19,16 @@ use crate::stream::Effort;
 const WAIT_MAX_NS: u64 = 50_000_000;
 
 /// What the engines of rings have in common.
-struct Engine {
+struct DatagramRing {
     ring: Ring,
     report: EngineReport,
 }
 
-impl Engine {
-    fn open(setup: &Setup) -> Result<Engine, Fault> {
+impl DatagramRing {
+    fn open(setup: &Setup) -> Result<DatagramRing, Fault> {
         let entries = setup.outstanding().next_power_of_two().clamp(8, 4096) as u32;
         let ring = Ring::open(&RingSetup { entries, completions: 4 * entries, poll_idle_ms: None })?;
-        Ok(Engine { ring, report: EngineReport::default() })
+        Ok(DatagramRing { ring, report: EngineReport::default() })
     }
 
     /// Submits, and waits for a completion.
@@ -52,8 +52,8 @@ fn is_nothing(errno: Errno) -> bool {
 }
 
 /// Sends of messages, as many in flight as the plan keeps outstanding.
-pub(super) struct Sends {
-    engine: Engine,
+pub(super) struct DatagramSends {
+    engine: DatagramRing,
     messages: Vec<MessageId>,
     /// Those that hold nothing.
     idle: Vec<usize>,
@@ -61,13 +61,13 @@ pub(super) struct Sends {
     refused: Vec<usize>,
 }
 
-impl Sends {
-    pub(super) fn new(setup: &Setup) -> Result<Sends, Fault> {
-        let mut engine = Engine::open(setup)?;
+impl DatagramSends {
+    pub(super) fn new(setup: &Setup) -> Result<DatagramSends, Fault> {
+        let mut engine = DatagramRing::open(setup)?;
         let count = at_once(setup);
         let size = setup.write_size().unwrap_or(1);
         let messages = (0..count).map(|_| engine.ring.new_message(size)).collect::<Result<Vec<MessageId>, _>>()?;
-        Ok(Sends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
+        Ok(DatagramSends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
     }
 
     pub(super) fn report(&self) -> EngineReport {
@@ -93,8 +93,8 @@ impl Sends {
     }
 }
 
-impl Postbox for Sends {
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+impl Postbox for DatagramSends {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
         let size = packer.size();
         while let Some(index) = self.refused.pop() {
             self.queue(fd, index, size);
@@ -108,7 +108,7 @@ impl Postbox for Sends {
             self.queue(fd, index, size);
         }
         self.engine.wait()?;
-        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut moved = PostResult { full: true, ..PostResult::default() };
         let mut refused = None;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
             let Event::Sent { moved: sent, .. } = event else { continue };
@@ -134,14 +134,14 @@ impl Postbox for Sends {
 
 /// Receives of messages, so many in flight.
 pub(super) struct Outstanding {
-    engine: Engine,
+    engine: DatagramRing,
     messages: Vec<MessageId>,
     begun: bool,
 }
 
 impl Outstanding {
     pub(super) fn new(setup: &Setup) -> Result<Outstanding, Fault> {
-        let mut engine = Engine::open(setup)?;
+        let mut engine = DatagramRing::open(setup)?;
         let messages = (0..setup.outstanding()).map(|_| engine.ring.new_message(setup.read_size()));
         let messages = messages.collect::<Result<Vec<MessageId>, _>>()?;
         Ok(Outstanding { engine, messages, begun: false })
@@ -153,14 +153,14 @@ impl Outstanding {
 }
 
 impl Mailbox for Outstanding {
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
         if !std::mem::replace(&mut self.begun, true) {
             for (index, message) in self.messages.iter().enumerate() {
                 self.engine.ring.receive_message(index as u64, fd, *message);
             }
         }
         self.engine.wait()?;
-        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut moved = PostResult { full: true, ..PostResult::default() };
         let mut goes = self.take_completions(fd, desk, &mut moved)?;
         if goes == Goes::Ended {
             // Completions may come in another order than the datagrams: what was sent before the end may lie behind it.
@@ -179,7 +179,7 @@ impl Outstanding {
         &mut self,
         fd: BorrowedFd<'_>,
         desk: &mut Desk<E>,
-        moved: &mut Moved,
+        moved: &mut PostResult,
     ) -> io::Result<Goes> {
         let mut goes = Goes::On;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
@@ -206,14 +206,14 @@ impl Outstanding {
 
 /// One receive that goes on, into the buffers of a pool.
 pub(super) struct Multishot {
-    engine: Engine,
+    engine: DatagramRing,
     pool: PoolId,
     is_armed: bool,
 }
 
 impl Multishot {
     pub(super) fn new(setup: &Setup) -> Result<Multishot, Fault> {
-        let mut engine = Engine::open(setup)?;
+        let mut engine = DatagramRing::open(setup)?;
         engine.ring.require(Feature::MultishotReceive)?;
         let buffers = setup.outstanding().min(1 << 15) as u16;
         let pool = engine.ring.new_pool(buffers, setup.read_size() + MESSAGE_ROOM)?;
@@ -227,12 +227,12 @@ impl Multishot {
 }
 
 impl Mailbox for Multishot {
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
         if !std::mem::replace(&mut self.is_armed, true) {
             self.engine.ring.receive_messages(0, fd, self.pool);
         }
         self.engine.wait()?;
-        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut moved = PostResult { full: true, ..PostResult::default() };
         let mut goes = Goes::On;
         while let Some(Completion { more, event, .. }) = self.engine.ring.reap() {
             let Event::Received { moved: received, taken } = event else { continue };

@@ -10,7 +10,7 @@ use bytegauge_sys::socket;
 
 use crate::datagram::ledger::Ledger;
 use crate::datagram::number::{self, Layout, NUMBER_LEN};
-use crate::datagram::source::{Moved, Run, batch};
+use crate::datagram::source::{PostResult, Run, batch};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
@@ -34,7 +34,7 @@ pub(super) enum Goes {
 /// A way to take datagrams from the kernel.
 pub(super) trait Mailbox {
     /// Takes what is there, waiting for the first.
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)>;
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)>;
 }
 
 /// One flow's reader.
@@ -107,7 +107,7 @@ impl<E: Effort> Desk<E> {
 
     /// Takes one message: a datagram, or several that were joined.
     #[inline]
-    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
+    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
         if arrived.len == 0 {
             return Goes::Ended;
         }
@@ -121,7 +121,7 @@ impl<E: Effort> Desk<E> {
 
     /// Takes what stands between knocks, and after the last.
     #[cold]
-    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
+    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
         let (mut rest, mut left, mut goes) = (bytes, arrived.len, Goes::On);
         while goes == Goes::On {
@@ -139,7 +139,7 @@ impl<E: Effort> Desk<E> {
 
     /// Enters what came into the books.
     #[inline]
-    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut Moved) -> Goes {
+    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
         let datagrams = arrived.datagrams() as u64;
         let segment = arrived.segment.unwrap_or(arrived.len);
         moved.bytes += bytes.len();
@@ -201,44 +201,44 @@ pub(super) struct Single(pub(super) AlignedBuffer);
 
 impl Mailbox for Single {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
         let len = socket::receive_datagram(fd, &mut self.0)?;
         let kept = len.min(self.0.len());
         let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
-        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut moved = PostResult { full: true, ..PostResult::default() };
         let goes = desk.take(&mut self.0[..kept], arrived, &mut moved);
         Ok((moved, goes))
     }
 }
 
 /// `recvmsg(2)`: one message a call, which may be several datagrams that the kernel joined.
-pub(super) struct One(pub(super) Inbox);
+pub(super) struct OneReceiver(pub(super) Inbox);
 
-impl Mailbox for One {
+impl Mailbox for OneReceiver {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
         self.0.receive_one(fd)?;
         let arrived = self.0.arrived(0);
-        let mut moved = Moved { full: true, ..Moved::default() };
+        let mut moved = PostResult { full: true, ..PostResult::default() };
         let goes = desk.take(self.0.bytes(0), arrived, &mut moved);
         Ok((moved, goes))
     }
 }
 
 /// `recvmmsg(2)`: many messages a call.
-pub(super) struct Many(pub(super) Inbox);
+pub(super) struct ManyReceiver(pub(super) Inbox);
 
-impl Many {
-    pub(super) fn new(setup: &Setup) -> Many {
-        Many(Inbox::new(batch(setup), setup.read_size(), false))
+impl ManyReceiver {
+    pub(super) fn new(setup: &Setup) -> ManyReceiver {
+        ManyReceiver(Inbox::new(batch(setup), setup.read_size(), false))
     }
 }
 
-impl Mailbox for Many {
+impl Mailbox for ManyReceiver {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(Moved, Goes)> {
+    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
         let filled = self.0.receive(fd)?;
-        let mut moved = Moved { full: filled == self.0.slots(), ..Moved::default() };
+        let mut moved = PostResult { full: filled == self.0.slots(), ..PostResult::default() };
         for slot in 0..filled {
             let arrived = self.0.arrived(slot);
             let goes = desk.take(self.0.bytes(slot), arrived, &mut moved);
@@ -321,7 +321,7 @@ mod tests {
     fn a_knock_that_the_path_swapped_with_data_is_none() {
         let (setup, ticket) = setup(36);
         let mut desk = Desk::new(&setup, 2, Discard);
-        let mut moved = Moved::default();
+        let mut moved = PostResult::default();
         for said in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
             let arrived = Arrived { len: said.len(), ..Arrived::default() };
             assert_eq!(desk.take(&mut said.clone(), arrived, &mut moved), Goes::On);
@@ -337,7 +337,7 @@ mod tests {
         let knock = ticket.shown_by(2);
         let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {
             let mut desk = Desk::new(&setup, 2, Discard);
-            let (mut bytes, mut moved) = (joined.concat(), Moved::default());
+            let (mut bytes, mut moved) = (joined.concat(), PostResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0, ..Arrived::default() };
             assert_eq!(desk.take(&mut bytes[..kept], arrived, &mut moved), Goes::On);

@@ -29,7 +29,7 @@ const BATCH: usize = 64;
 
 /// What one call, or one turn of a ring, moved.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct PostResult {
     pub(super) bytes: usize,
     pub(super) datagrams: u64,
     pub(super) packets: u64,
@@ -40,7 +40,7 @@ pub(super) struct Moved {
 /// A way to hand datagrams to the kernel.
 pub(super) trait Postbox {
     /// Packs what is not waiting already, and sends.
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved>;
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult>;
 }
 
 /// Writes what datagrams hold: their numbers, and what the plan asks for.
@@ -179,7 +179,7 @@ impl Packer {
 }
 
 /// `send(2)`: a datagram a call, or a piece that the kernel cuts into datagrams ([`cut_size`]).
-pub(super) struct One {
+pub(super) struct OneSender {
     bytes: AlignedBuffer,
     segments: u64,
     /// Whether what is in the buffer was not taken yet.
@@ -187,11 +187,11 @@ pub(super) struct One {
     end: u64,
 }
 
-impl One {
-    pub(super) fn new(setup: &Setup) -> One {
+impl OneSender {
+    pub(super) fn new(setup: &Setup) -> OneSender {
         let segments = segments(setup);
         let bytes = AlignedBuffer::new(size(setup) * segments);
-        One { bytes, segments: segments as u64, waits: false, end: 0 }
+        OneSender { bytes, segments: segments as u64, waits: false, end: 0 }
     }
 }
 
@@ -214,9 +214,9 @@ pub(crate) fn cut_size(setup: &Setup) -> Option<u64> {
     (segments(setup) > 1).then(|| size(setup) as u64)
 }
 
-impl Postbox for One {
+impl Postbox for OneSender {
     #[inline]
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
         if !self.waits {
             self.end = packer.pack(&mut self.bytes);
             self.waits = true;
@@ -224,12 +224,12 @@ impl Postbox for One {
         let bytes = socket::send(fd, &self.bytes)?;
         self.waits = false;
         packer.settle(self.end);
-        Ok(Moved { bytes, datagrams: self.segments, packets: 1, full: true })
+        Ok(PostResult { bytes, datagrams: self.segments, packets: 1, full: true })
     }
 }
 
 /// `sendmmsg(2)`: many datagrams a call.
-pub(super) struct Many {
+pub(super) struct ManySender {
     outbox: Outbox,
     /// By slot, what [`Packer::pack`] said.
     ends: Vec<u64>,
@@ -237,16 +237,16 @@ pub(super) struct Many {
     first: usize,
 }
 
-impl Many {
-    pub(super) fn new(setup: &Setup) -> Many {
+impl ManySender {
+    pub(super) fn new(setup: &Setup) -> ManySender {
         let slots = batch(setup);
-        Many { outbox: Outbox::new(slots, setup.write_size().unwrap_or(1)), ends: vec![0; slots], first: slots }
+        ManySender { outbox: Outbox::new(slots, setup.write_size().unwrap_or(1)), ends: vec![0; slots], first: slots }
     }
 }
 
-impl Postbox for Many {
+impl Postbox for ManySender {
     #[inline]
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<Moved> {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
         let slots = self.ends.len();
         if self.first == slots {
             for slot in 0..slots {
@@ -260,7 +260,12 @@ impl Postbox for Many {
             self.first += taken;
             packer.settle(self.ends[self.first - 1]);
         }
-        Ok(Moved { bytes: taken * packer.size(), datagrams: taken as u64, packets: taken as u64, full: taken == asked })
+        Ok(PostResult {
+            bytes: taken * packer.size(),
+            datagrams: taken as u64,
+            packets: taken as u64,
+            full: taken == asked,
+        })
     }
 }
 
@@ -281,7 +286,7 @@ pub(super) fn at_once(setup: &Setup) -> usize {
 
 /// What a sender left.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct SentDatagrams {
     /// Datagrams, by their numbers.
     pub(crate) datagrams: u64,
     /// Packets that held them.
@@ -306,7 +311,7 @@ pub(super) fn run<P: Postbox>(
     run: Run<'_>,
     pace: Pace,
     meter: &mut Meter,
-    sent: &mut Sent,
+    sent: &mut SentDatagrams,
 ) -> Result<Stop, Fault> {
     let paced = !pace.is_free();
     loop {
@@ -424,10 +429,10 @@ mod tests {
     }
 
     impl Postbox for Slow<'_> {
-        fn send(&mut self, _fd: BorrowedFd<'_>, _packer: &mut Packer) -> io::Result<Moved> {
+        fn send(&mut self, _fd: BorrowedFd<'_>, _packer: &mut Packer) -> io::Result<PostResult> {
             self.sends += 1;
             if self.sends < 5000 {
-                return Ok(Moved { bytes: 8, datagrams: 1, packets: 1, full: true });
+                return Ok(PostResult { bytes: 8, datagrams: 1, packets: 1, full: true });
             }
             self.waits += 1;
             self.told.store(true, Ordering::Relaxed);
@@ -445,7 +450,7 @@ mod tests {
         let mut meter = Meter::start(&schedule, 0);
         let input = io::stdin();
         let run = Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, told: &told, leash: None };
-        let (pace, mut sent) = (Pace::of(None, 1, 0), Sent::default());
+        let (pace, mut sent) = (Pace::of(None, 1, 0), SentDatagrams::default());
         let stopped = super::run(&mut postbox, &mut packer, run, pace, &mut meter, &mut sent);
         assert!(matches!(stopped, Ok(Stop::Time)));
         // By now a lap is thousands of calls, each of which may wait for 50 ms.

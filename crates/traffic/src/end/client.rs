@@ -10,7 +10,7 @@ use bytegauge_sys::descriptor_table;
 use crate::address::Address;
 use crate::call::{Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, summed};
+use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, meter, summed};
 use crate::end::peer::Body;
 use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::engine::{self, Station, Stop};
@@ -103,7 +103,7 @@ impl Duty for ClientEnd {
         self.setup.bound
     }
 
-    fn report(self, left: Left<Called>) -> Ended {
+    fn report(self, left: Left<ClientPart>) -> EndResult {
         let Left { parts, in_time, fault, given } = left;
         let (mut kept, mut records, mut counted) = (self.idle, Vec::new(), Vec::with_capacity(parts.len()));
         kept.extend(given);
@@ -123,7 +123,7 @@ impl Duty for ClientEnd {
         };
         let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows() as u64;
         let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
-        Ended { report, fault: fault.or(gone), kept }
+        EndResult { report, fault: fault.or(gone), kept }
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) struct ClientHand {
 
 /// What one thread of clients left.
 #[derive(Default)]
-pub(super) struct Called {
+pub(super) struct ClientPart {
     part: Part,
     record: Option<Record>,
     /// Connections that are still open: the server is still to be looked at, and it closes nothing that is not closed here.
@@ -153,15 +153,15 @@ pub(super) struct Called {
 }
 
 impl Hand for ClientHand {
-    type Part = Called;
+    type Part = ClientPart;
 
     fn descriptors(&self) -> Vec<RawFd> {
         self.waiting.joined_fds().map(descriptor_table::number).collect()
     }
 
-    fn carry(self, mut post: Post<Called>) -> Called {
+    fn carry(self, mut post: Post<ClientPart>) -> ClientPart {
         let ClientHand { setup, gave_up, waiting, thread } = self;
-        let Some(began_ns) = post.begin() else { return Called::default() };
+        let Some(began_ns) = post.begin() else { return ClientPart::default() };
         let flags = &post.flags;
         let mut meter = meter(&setup, setup.flows(), true, (began_ns, flags));
         let start_ns = meter.start_ns();
@@ -202,7 +202,11 @@ impl Hand for ClientHand {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),
         };
-        Called { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, record: Some(record), kept }
+        ClientPart {
+            part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) },
+            record: Some(record),
+            kept,
+        }
     }
 }
 

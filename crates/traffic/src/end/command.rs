@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::end::duty::Ended;
+use crate::end::duty::EndResult;
 use crate::end::peer::{Body, Peer};
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
@@ -12,7 +12,7 @@ use crate::setup::Setup;
 use crate::task;
 
 /// Runs the program when it is let go. `Ok(None)` when it was called off.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<Ended>, Fault> {
+pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, Fault> {
     if body != Body::Process {
         return Err(Fault::Impossible("a program is run by a process of its own".into()));
     }
@@ -21,5 +21,5 @@ pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<O
     }
     // A word meanwhile, or none any more, means that nobody wants the result.
     let report = task::run(setup, io::stdin().as_fd())?;
-    Ok(Some(Ended { report, ..Ended::default() }))
+    Ok(Some(EndResult { report, ..EndResult::default() }))
 }

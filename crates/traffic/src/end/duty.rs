@@ -47,7 +47,7 @@ pub(super) trait Duty {
     }
 
     /// What all threads counted together.
-    fn report(self, left: Left<<Self::Hand as Hand>::Part>) -> Ended;
+    fn report(self, left: Left<<Self::Hand as Hand>::Part>) -> EndResult;
 }
 
 /// One thread's share of a duty.
@@ -78,7 +78,7 @@ pub(super) struct Lasting {
 
 /// What an end came to.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndResult {
     pub(super) report: EndReport,
     pub(super) fault: Option<Fault>,
     /// What stays open until the next command: the other end is still to be looked at.
@@ -86,7 +86,7 @@ pub(super) struct Ended {
 }
 
 /// Carries a duty from `Ready` to its report. `Ok(None)` when it was called off.
-pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<Ended>, Fault> {
+pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<EndResult>, Fault> {
     let leash = duty.bound().map(|bound| Arc::new(Leash::new(bound)));
     let flags = Flags { leash: leash.clone(), ..Flags::default() };
     let lasting = duty.lasting();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytegauge_sys::clock::monotonic_ns;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum GateState {
     Shut,
     Open { at_ns: u64 },
     GoneHome,
@@ -16,14 +16,14 @@ enum State {
 /// A gate for any number of threads.
 #[derive(Debug)]
 pub(super) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
     opened_ns: Arc<AtomicU64>,
 }
 
 impl Gate {
     pub(super) fn new() -> Gate {
-        Gate { state: Mutex::new(State::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
+        Gate { state: Mutex::new(GateState::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
     }
 
     /// Waits. When the gate was opened, nanoseconds of the monotonic clock; `None` if the trial was called off.
@@ -36,11 +36,11 @@ impl Gate {
         loop {
             what();
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = self.changed.wait_timeout_while(state, every, |state| *state == State::Shut);
+            let waited = self.changed.wait_timeout_while(state, every, |state| *state == GateState::Shut);
             match *waited.unwrap_or_else(PoisonError::into_inner).0 {
-                State::Shut => {}
-                State::Open { at_ns } => return Some(at_ns),
-                State::GoneHome => return None,
+                GateState::Shut => {}
+                GateState::Open { at_ns } => return Some(at_ns),
+                GateState::GoneHome => return None,
             }
         }
     }
@@ -53,16 +53,16 @@ impl Gate {
     pub(super) fn open(&self) {
         let at_ns = monotonic_ns();
         self.opened_ns.store(at_ns, Ordering::Release);
-        self.set(State::Open { at_ns });
+        self.set(GateState::Open { at_ns });
     }
 
     pub(super) fn call_off(&self) {
-        self.set(State::GoneHome);
+        self.set(GateState::GoneHome);
     }
 
-    fn set(&self, to: State) {
+    fn set(&self, to: GateState) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state == State::Shut {
+        if *state == GateState::Shut {
             *state = to;
         }
         self.changed.notify_all();

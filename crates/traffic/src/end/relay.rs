@@ -8,7 +8,7 @@ use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::end::server::enough_files;
 use crate::fault::Fault;
@@ -24,20 +24,20 @@ pub(super) struct RelayEnd {
     method: RelayMethod,
     shared: Arc<RelayShared>,
     /// Of a relay that was sent to this host: what goes on here nobody else sees.
-    host: Option<Host>,
+    host: Option<HostProbe>,
 }
 
 /// The machine's counters, and what they said before the first byte.
-struct Host {
+struct HostProbe {
     probe: MachineProbe,
     before: MachineSample,
 }
 
-impl Host {
-    fn watched() -> Option<Host> {
+impl HostProbe {
+    fn watched() -> Option<HostProbe> {
         let mut probe = MachineProbe::open().ok()?;
         let before = probe.sample().ok()?;
-        Some(Host { probe, before })
+        Some(HostProbe { probe, before })
     }
 
     fn busy_ns(mut self) -> Option<u64> {
@@ -67,7 +67,7 @@ impl RelayEnd {
             return Ok(None);
         }
         let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(setup, setup.flows() + further));
-        let host = setup.far.and_then(|_| Host::watched());
+        let host = setup.far.and_then(|_| HostProbe::watched());
         Ok(Some(RelayEnd { setup: Arc::clone(setup), method, shared, host }))
     }
 }
@@ -102,14 +102,14 @@ impl Duty for RelayEnd {
         self.setup.bound
     }
 
-    fn report(self, left: Left<Part>) -> Ended {
+    fn report(self, left: Left<Part>) -> EndResult {
         self.shared.shuts();
         let (mut report, fault) = summed(left);
         let (mut books, wrong) = self.shared.take_books();
-        books.host_busy_ns = self.host.and_then(Host::busy_ns);
+        books.host_busy_ns = self.host.and_then(HostProbe::busy_ns);
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
         report.relay = Some(books);
-        Ended { report, fault: fault.or(wrong), ..Ended::default() }
+        EndResult { report, fault: fault.or(wrong), ..EndResult::default() }
     }
 }
 

@@ -20,7 +20,7 @@ use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
-use crate::end::duty::Ended;
+use crate::end::duty::EndResult;
 use crate::end::peer::{Body, Peer};
 use crate::end::relay_charge::{Used, charged, reading};
 use crate::fault::Fault;
@@ -42,7 +42,7 @@ pub(super) fn carry(
     program: &RelayProgram,
     upstream: Option<&Address>,
     body: Body,
-) -> Result<Option<Ended>, Fault> {
+) -> Result<Option<EndResult>, Fault> {
     if body != Body::Process {
         return Err(Fault::Impossible("a program that relays needs an end that is a process".into()));
     }
@@ -61,7 +61,7 @@ fn run(
     program: &RelayProgram,
     (listen, upstream): (SocketAddr, SocketAddr),
     (supervisor, group): (&Supervisor, Option<&ControlGroup>),
-) -> Result<Option<Ended>, Fault> {
+) -> Result<Option<EndResult>, Fault> {
     let folder = leftovers::folder().map_err(Fault::io("making a folder for the relay's files"))?;
     let config = folder.path().join("relay.conf");
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
@@ -79,18 +79,18 @@ fn run(
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left = sweep(supervisor, SETTLE)?;
     // Who calls it off asks what went wrong: nothing here.
-    let Some((used, by)) = used.map(charged) else { return Ok(Some(Ended::default())) };
+    let Some((used, by)) = used.map(charged) else { return Ok(Some(EndResult::default())) };
     let (left_behind, charged) = (left.processes, Some(by));
     let known = RelayProgramReport { version, left_behind, stopped_by_force, charged, ..RelayProgramReport::default() };
     Ok(Some(came_to(used, known)))
 }
 
 /// What a relay that counts no byte came to.
-pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> Ended {
+pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> EndResult {
     let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
     let relay_program = Some(RelayProgramReport { processes, ..known });
     let report = EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program, ..EndReport::default() };
-    Ended { report, ..Ended::default() }
+    EndResult { report, ..EndResult::default() }
 }
 
 /// A port that nobody has.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use bytegauge_model::{RelayProgramReport, RunningRelay};
 
 use crate::address::Address;
-use crate::end::duty::Ended;
+use crate::end::duty::EndResult;
 use crate::end::peer::Peer;
 use crate::end::relay_program::{came_to, through};
 use crate::fault::Fault;
@@ -17,7 +17,7 @@ use crate::relay::{charged, lacks_running};
 use crate::setup::Setup;
 
 /// Carries a trial; one that is called off came to nothing. `Ok(None)` when nobody listens.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<Ended>, Fault> {
+pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, Fault> {
     if let Some(reason) = lacks_running(relay) {
         return Err(Fault::Program(reason));
     }
@@ -31,5 +31,5 @@ pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -
     }
     charged.stayed()?;
     let known = RelayProgramReport { charged: Some(charged.text), ..RelayProgramReport::default() };
-    Ok(Some(used.map_or_else(Ended::default, |used| came_to(used, known))))
+    Ok(Some(used.map_or_else(EndResult::default, |used| came_to(used, known))))
 }

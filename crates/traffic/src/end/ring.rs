@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytegauge_model::{EndReport, EndRole};
 
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, Ended, Hand, Lasting};
+use crate::end::duty::{Duty, EndResult, Hand, Lasting};
 use crate::fault::Fault;
 use crate::ring;
 use crate::setup::Setup;
@@ -38,9 +38,9 @@ impl Duty for RingEnd {
         Lasting { until_told: false, patience_ns: warmup_ns + window_ns + grace_ns, windowed: None }
     }
 
-    fn report(self, left: Left<(EndReport, Option<Fault>)>) -> Ended {
+    fn report(self, left: Left<(EndReport, Option<Fault>)>) -> EndResult {
         let (report, fault) = left.parts.into_iter().next().unwrap_or_default();
-        Ended { report, fault: left.fault.or(fault), ..Ended::default() }
+        EndResult { report, fault: left.fault.or(fault), ..EndResult::default() }
     }
 }
 

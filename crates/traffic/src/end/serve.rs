@@ -9,7 +9,7 @@ use bytegauge_model::{EndReport, EndRole, RelayChoice, Side, Workload};
 use crate::address::Address;
 use crate::end::client::ClientEnd;
 use crate::end::command;
-use crate::end::duty::{self, Ended};
+use crate::end::duty::{self, EndResult};
 use crate::end::peer::{Body, Peer};
 use crate::end::relay::RelayEnd;
 use crate::end::ring::RingEnd;
@@ -55,17 +55,17 @@ pub fn serve(peer: &mut impl Peer, body: Body) {
 /// # Errors
 /// When standard output cannot be written.
 pub fn serve_stdio() -> io::Result<()> {
-    let mut peer = Lines { input: io::stdin().lock(), output: io::stdout().lock() };
+    let mut peer = StdioPeer { input: io::stdin().lock(), output: io::stdout().lock() };
     serve(&mut peer, Body::Process);
     peer.output.flush()
 }
 
-struct Lines<R, W> {
+struct StdioPeer<R, W> {
     input: R,
     output: W,
 }
 
-impl<R: BufRead, W: Write> Peer for Lines<R, W> {
+impl<R: BufRead, W: Write> Peer for StdioPeer<R, W> {
     fn command(&mut self) -> Option<Command> {
         let mut line = String::new();
         match self.input.read_line(&mut line) {
@@ -89,7 +89,7 @@ fn open(
     setup: Setup,
     address: Option<&Address>,
     body: Body,
-) -> Result<Option<Ended>, Fault> {
+) -> Result<Option<EndResult>, Fault> {
     setup.check()?;
     let setup = Arc::new(setup);
     if role == EndRole::Relay {
@@ -128,7 +128,7 @@ fn relay(
     setup: &Arc<Setup>,
     address: Option<&Address>,
     body: Body,
-) -> Result<Option<Ended>, Fault> {
+) -> Result<Option<EndResult>, Fault> {
     match setup.relay() {
         Some(RelayChoice::Method(_)) => {
             let opened = RelayEnd::open(peer, setup, address, body)?;

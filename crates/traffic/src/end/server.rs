@@ -11,7 +11,7 @@ use crate::astray;
 use crate::call::datagram::{self, GuestList};
 use crate::call::{Samples, ServerShared, Servers, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, summed};
+use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
@@ -122,7 +122,7 @@ impl Duty for ServerEnd {
         self.setup.bound
     }
 
-    fn report(self, left: Left<Served>) -> Ended {
+    fn report(self, left: Left<ServerPart>) -> EndResult {
         let Left { parts, in_time, fault, given } = left;
         let (parts, seen): (Vec<Part>, Vec<Option<CallDatagrams>>) =
             parts.into_iter().map(|served| (served.part, served.seen)).unzip();
@@ -145,7 +145,7 @@ impl Duty for ServerEnd {
             datagrams: seen.into_iter().flatten().reduce(|ours, theirs| ours.plus(&theirs)),
             ..CallReport::default()
         });
-        Ended { report, fault, ..Ended::default() }
+        EndResult { report, fault, ..EndResult::default() }
     }
 }
 
@@ -160,20 +160,20 @@ pub(super) struct ServerHand {
 }
 
 /// What one thread served.
-pub(super) struct Served {
+pub(super) struct ServerPart {
     part: Part,
     /// Over datagrams.
     seen: Option<CallDatagrams>,
 }
 
 impl Hand for ServerHand {
-    type Part = Served;
+    type Part = ServerPart;
 
     fn descriptors(&self) -> Vec<RawFd> {
         vec![descriptor_table::number(self.listener.as_fd())]
     }
 
-    fn carry(self, mut post: Post<Served>) -> Served {
+    fn carry(self, mut post: Post<ServerPart>) -> ServerPart {
         let ServerHand { setup, shared, guests, listener, tells_of_it, thread } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
         let mut meter = Meter::start(&schedule, 0);
@@ -213,7 +213,7 @@ impl Hand for ServerHand {
             Ok((_, engine)) => (engine, refused),
             Err(fault) => (Default::default(), Some(fault)),
         };
-        Served { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen }
+        ServerPart { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen }
     }
 }
 

@@ -19,7 +19,7 @@ use bytegauge_sys::{descriptor_table, file, io as sys_io, tcp_info};
 use crate::address::Address;
 use crate::datagram::cut_size;
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
-use crate::end::duty::{Duty, Ended, Hand, Lasting, Part, meter, overcount, summed};
+use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::peer::{Body, Peer};
 use crate::end::server::own_table_without_sqpoll;
 use crate::end::{datagram, foreign};
@@ -178,13 +178,13 @@ impl Duty for StreamEnd {
         self.setup.bound
     }
 
-    fn report(self, left: Left<Part>) -> Ended {
+    fn report(self, left: Left<Part>) -> EndResult {
         let (mut report, mut fault) = summed(left);
         overcount(&mut report, self.setup.planted(), self.role.side());
         if let (Some(session), None) = (self.iperf3, &fault) {
             fault = session.finish(&mut report).err();
         }
-        Ended { report, fault, ..Ended::default() }
+        EndResult { report, fault, ..EndResult::default() }
     }
 }
 
@@ -200,7 +200,7 @@ pub(super) struct StreamHand {
 }
 
 /// Flows that were carried.
-struct Moved<F, const PACED: bool> {
+struct MovedFlows<F, const PACED: bool> {
     meter: Meter,
     /// Whether the engine stopped because its time was up.
     in_time: bool,
@@ -252,7 +252,7 @@ impl StreamHand {
         let until_told = !setup.is_external();
         let flow = |index| SourceFlow::new(&setup, index, size);
         let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_told) else { return Part::default() };
-        let Moved { meter, engine, mut fault, left, mut rows, .. } = moved;
+        let MovedFlows { meter, engine, mut fault, left, mut rows, .. } = moved;
         for ((carried, _), (_, row)) in left.iter().zip(&mut rows) {
             row.total_bytes = carried.bytes;
             if carried.ended.is_some() {
@@ -271,7 +271,7 @@ impl StreamHand {
         let page_cache_share = self.page_cache_share();
         let flow = |index| SinkFlow::new(&setup, index, effort());
         let Some(moved) = self.drive::<_, false>(&mut post, flow, Pace::Free, false) else { return Part::default() };
-        let Moved { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
+        let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
         if in_time && setup.has_two_ends() {
             post.closed();
             fault = fault.or_else(|| drain(&mut left, &flags).err());
@@ -297,7 +297,7 @@ impl StreamHand {
         flow: impl Fn(usize) -> F,
         pace: Pace,
         until_told: bool,
-    ) -> Option<Moved<F, PACED>> {
+    ) -> Option<MovedFlows<F, PACED>> {
         let StreamHand { setup, side, alone, flows, .. } = self;
         let engine = setup.engine();
         let unacknowledged = foreign::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
@@ -361,7 +361,7 @@ impl StreamHand {
             Ok((stop, engine)) => (stop == Stop::Time, engine, None),
             Err(fault) => (false, None, Some(fault)),
         };
-        Some(Moved { meter, in_time, engine, fault, left, rows })
+        Some(MovedFlows { meter, in_time, engine, fault, left, rows })
     }
 
     /// How much of a regular file the page cache holds: reading it measures memory, or a disk.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::astray;
 use crate::far::limits::Limits;
 use crate::far::log::{Class, Log};
-use crate::far::pending::{Caller, Outcome, PendingConns, Wake};
+use crate::far::pending::{Caller, PendingConns, PendingOutcome, Wake};
 use crate::far::session;
 use crate::far::slots::Slots;
 use crate::far::standing::Standing;
@@ -180,11 +180,11 @@ impl AgentState {
         self.settle(self.pending.add(stream, peer, said));
     }
 
-    fn settle(self: &Arc<AgentState>, outcomes: impl IntoIterator<Item = Outcome>) {
+    fn settle(self: &Arc<AgentState>, outcomes: impl IntoIterator<Item = PendingOutcome>) {
         for outcome in outcomes {
             match outcome {
-                Outcome::Proven(caller) => self.admit(caller),
-                Outcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
+                PendingOutcome::Proven(caller) => self.admit(caller),
+                PendingOutcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
             }
         }
     }

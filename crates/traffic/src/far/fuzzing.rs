@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::address::Address;
 use crate::far::counted::Spent;
 use crate::far::limits::{Between, Limits};
-use crate::far::post::{KEPT_MAX, Post};
+use crate::far::post::{KEPT_MAX, OutgoingPost};
 use crate::far::words::{PROGRAM_MAX, Said, TEXT_MAX, ToAgent, ToHome, program};
 use crate::message::{Command, Reply};
 
@@ -70,7 +70,7 @@ fn answered(word: &ToHome) {
 /// # Panics
 /// If more is kept than may be, or a word is kept that was heard.
 pub fn numbers(input: &[u8]) {
-    let mut post: Post<u8> = Post::without_line();
+    let mut post: OutgoingPost<u8> = OutgoingPost::without_line();
     let number = |byte: u8| if byte == u8::MAX { u64::MAX } else { byte.into() };
     for step in input.chunks_exact(3) {
         let before = post.heard();

@@ -15,7 +15,7 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::far::post::Post;
+use crate::far::post::OutgoingPost;
 use crate::far::watch::watch;
 use crate::far::words::{Ask, REPLIES_MAX, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::message::{Command, Reply};
@@ -68,11 +68,11 @@ pub struct Link {
     agent: SocketAddr,
     key: Key,
     ask: Ask,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LinkState {
     live: Option<Live>,
     ends: u64,
     /// Who the agent said that it is when it was asked last.
@@ -82,19 +82,19 @@ struct State {
 /// A session that stands.
 #[derive(Debug)]
 struct Live {
-    shared: Arc<Shared>,
+    shared: Arc<LinkShared>,
     near: IpAddr,
     listener: Option<JoinHandle<()>>,
 }
 
 /// What who speaks in a session and who hears share.
 #[derive(Debug)]
-struct Shared {
+struct LinkShared {
     agent: SocketAddr,
     key: Key,
     /// How the session goes on over another line.
     ask: Ask,
-    post: Mutex<Post<ToAgent>>,
+    post: Mutex<OutgoingPost<ToAgent>>,
     heard: Mutex<Heard>,
 }
 
@@ -142,7 +142,7 @@ impl Link {
     /// [`FarError`] with the next step: no answer, another key or version, or the agent is busy.
     pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<Link, FarError> {
         let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
-        let state = Mutex::new(State { live: None, ends: 0, facts: None });
+        let state = Mutex::new(LinkState { live: None, ends: 0, facts: None });
         let link = Link { agent, key: key.clone(), ask, state };
         link.connect(&mut link.state(), PATIENCE)?;
         Ok(link)
@@ -246,11 +246,11 @@ impl Link {
         self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.say(word).is_ok())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self, state: &mut State, patience: Duration) -> Result<(), FarError> {
+    fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
         let (live, facts) = self.meet(patience)?;
         (state.live, state.facts) = (Some(live), Some(Arc::new(facts)));
         Ok(())
@@ -269,11 +269,11 @@ impl Link {
         }
         let Met { sender, receiver, near, welcome, .. } = met?;
         let Welcome { program, machine, missing_relays, session } = welcome;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LinkShared {
             agent: self.agent,
             key: self.key.clone(),
             ask: Ask { session: Some(session), ..self.ask.clone() },
-            post: Mutex::new(Post::new(sender)),
+            post: Mutex::new(OutgoingPost::new(sender)),
             heard: Mutex::default(),
         });
         let hears = Arc::clone(&shared);
@@ -332,7 +332,7 @@ impl Drop for Live {
     }
 }
 
-impl Shared {
+impl LinkShared {
     /// Hears the agent until the session is over.
     fn listen(&self, mut receiver: Receiver) {
         let why = loop {

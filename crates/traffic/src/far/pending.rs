@@ -64,7 +64,7 @@ struct Pending {
 }
 
 /// The end of a wait.
-pub(super) enum Outcome {
+pub(super) enum PendingOutcome {
     /// It is a caller.
     Proven(Caller),
     /// It was refused, for this reason.
@@ -107,7 +107,7 @@ impl PendingConns {
 
     /// Takes a connection in, of which an end has read `said` already. The outcomes: its own, and that of one that it
     /// crowded out.
-    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, said: &[u8]) -> Vec<Outcome> {
+    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, said: &[u8]) -> Vec<PendingOutcome> {
         let mut conns = self.conns();
         let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out(self.room) } else { None };
         let number = conns.next;
@@ -129,12 +129,12 @@ impl PendingConns {
     }
 
     /// Goes on with a connection that is ready.
-    pub(super) fn serve(&self, number: u64) -> Option<Outcome> {
+    pub(super) fn serve(&self, number: u64) -> Option<PendingOutcome> {
         self.advance(&mut self.conns(), number, &[])
     }
 
     /// Refuses connections whose time is over.
-    pub(super) fn expire(&self, now: Instant) -> Vec<Outcome> {
+    pub(super) fn expire(&self, now: Instant) -> Vec<PendingOutcome> {
         let mut conns = self.conns();
         let late = |(number, pending): (&u64, &Pending)| (pending.until <= now).then_some(*number);
         let late: Vec<u64> = conns.by_number.iter().filter_map(late).collect();
@@ -142,11 +142,11 @@ impl PendingConns {
     }
 
     /// Makes room for another descriptor. `None` if no connection waits.
-    pub(super) fn crowd_out(&self) -> Option<Outcome> {
+    pub(super) fn crowd_out(&self) -> Option<PendingOutcome> {
         self.conns().crowd_out(self.room)
     }
 
-    fn advance(&self, conns: &mut Conns, number: u64, said: &[u8]) -> Option<Outcome> {
+    fn advance(&self, conns: &mut Conns, number: u64, said: &[u8]) -> Option<PendingOutcome> {
         // An event of a connection that has left meanwhile.
         let pending = conns.by_number.get_mut(&number)?;
         match pending.advance(said) {
@@ -155,8 +155,8 @@ impl PendingConns {
                 let Pending { stream, peer, until, .. } = conns.remove(number)?;
                 let blocking = self.epoll.remove(stream.as_fd()).and_then(|()| stream.set_nonblocking(false));
                 Some(match blocking {
-                    Ok(()) => Outcome::Proven(Caller { stream, peer, proven, until }),
-                    Err(error) => Outcome::Refused(peer, error.to_string()),
+                    Ok(()) => PendingOutcome::Proven(Caller { stream, peer, proven, until }),
+                    Err(error) => PendingOutcome::Refused(peer, error.to_string()),
                 })
             }
             Err(why) => conns.refuse(number, &why),
@@ -239,13 +239,13 @@ impl Conns {
         Some(pending)
     }
 
-    fn refuse(&mut self, number: u64, why: &str) -> Option<Outcome> {
+    fn refuse(&mut self, number: u64, why: &str) -> Option<PendingOutcome> {
         let pending = self.remove(number)?;
-        Some(Outcome::Refused(pending.peer, format!("was turned away: {why}")))
+        Some(PendingOutcome::Refused(pending.peer, format!("was turned away: {why}")))
     }
 
     /// Refuses the oldest connection of a network that has more than its share of the room, or the oldest of all.
-    fn crowd_out(&mut self, room: usize) -> Option<Outcome> {
+    fn crowd_out(&mut self, room: usize) -> Option<PendingOutcome> {
         let largest = self.by_count.last().filter(|(count, _)| *count > room / NETWORK_SHARE);
         let of_largest = largest.and_then(|(_, network)| self.by_network.get(network)?.first().copied());
         let oldest = of_largest.or_else(|| self.by_number.keys().next().copied())?;
@@ -292,7 +292,7 @@ mod tests {
         }
 
         /// A connection that is taken in as if it came from this address: its other side, and the outcomes.
-        fn add(&self, from: [u8; 4]) -> (TcpStream, Vec<Outcome>) {
+        fn add(&self, from: [u8; 4]) -> (TcpStream, Vec<PendingOutcome>) {
             let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
             let (accepted, peer) = self.listener.accept().unwrap();
             let peer = SocketAddr::new(Ipv4Addr::from(from).into(), peer.port());
@@ -300,7 +300,7 @@ mod tests {
         }
 
         /// Serves connections until one of them has an outcome.
-        fn outcome(&self) -> Outcome {
+        fn outcome(&self) -> PendingOutcome {
             let mut events = Events::with_room(8);
             let until = Instant::now() + Duration::from_secs(60);
             while Instant::now() < until {
@@ -315,13 +315,13 @@ mod tests {
         }
     }
 
-    fn refused(outcomes: &[Outcome]) -> Vec<SocketAddr> {
-        let peer = |outcome: &Outcome| match outcome {
-            Outcome::Refused(peer, why) => {
+    fn refused(outcomes: &[PendingOutcome]) -> Vec<SocketAddr> {
+        let peer = |outcome: &PendingOutcome| match outcome {
+            PendingOutcome::Refused(peer, why) => {
                 assert!(why.contains("too many"), "{why}");
                 *peer
             }
-            Outcome::Proven(_) => panic!("nobody proved anything"),
+            PendingOutcome::Proven(_) => panic!("nobody proved anything"),
         };
         outcomes.iter().map(peer).collect()
     }
@@ -349,7 +349,7 @@ mod tests {
         // Callers of one network, then a crowd of which each has a network of its own.
         let callers: Vec<_> = (0..SHARE).map(|_| bench.add([192, 0, 2, 1])).collect();
         let strangers: Vec<_> = (0..=ROOM).map(|host| bench.add([198, 51, 100, host as u8])).collect();
-        let port = |(stream, _): &(TcpStream, Vec<Outcome>)| stream.local_addr().unwrap().port();
+        let port = |(stream, _): &(TcpStream, Vec<PendingOutcome>)| stream.local_addr().unwrap().port();
         let room = ROOM - SHARE;
         assert!(strangers[..room].iter().all(|(_, outcomes)| outcomes.is_empty()));
         // In the order in which they came, wherever from.
@@ -383,7 +383,7 @@ mod tests {
         }
         let (mut sender, _receiver) = calling.join().unwrap();
         sender.send(&"alive").unwrap();
-        let Outcome::Proven(caller) = bench.outcome() else { panic!("its first frame is a proof") };
+        let PendingOutcome::Proven(caller) = bench.outcome() else { panic!("its first frame is a proof") };
         let (_, mut receiver) = caller.proven.line(caller.stream).unwrap();
         assert_eq!(receiver.receive::<String>(100, Some(until)).unwrap(), "alive");
         assert!(bench.pending.crowd_out().is_none(), "it waits no more");
@@ -397,7 +397,7 @@ mod tests {
         let now = Instant::now();
         assert!(bench.pending.expire(now).is_empty());
         let over = bench.pending.expire(now + PROVE_WITHIN);
-        assert!(matches!(&over[..], [Outcome::Refused(_, why)] if why.contains("nothing arrived in time")));
+        assert!(matches!(&over[..], [PendingOutcome::Refused(_, why)] if why.contains("nothing arrived in time")));
         assert_eq!(slow.read(&mut [0]).unwrap_or(0), 0);
     }
 }

@@ -20,7 +20,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One side's words.
 #[derive(Debug)]
-pub(super) struct Post<T> {
+pub(super) struct OutgoingPost<T> {
     /// The line, while it stands.
     sender: Option<Sender>,
     /// The number of the last word.
@@ -34,21 +34,21 @@ pub(super) struct Post<T> {
     until: Option<Instant>,
 }
 
-impl<T: Serialize> Post<T> {
+impl<T: Serialize> OutgoingPost<T> {
     /// The post of a line on which nothing was said yet.
-    pub(super) fn new(sender: Sender) -> Post<T> {
-        Post { sender: Some(sender), ..Post::without_line() }
+    pub(super) fn new(sender: Sender) -> OutgoingPost<T> {
+        OutgoingPost { sender: Some(sender), ..OutgoingPost::without_line() }
     }
 
     /// The post of a session whose line is broken.
-    pub(super) fn without_line() -> Post<T> {
-        Post { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now(), until: None }
+    pub(super) fn without_line() -> OutgoingPost<T> {
+        OutgoingPost { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now(), until: None }
     }
 
     /// The same of a session that ends then: the other side takes its words by then, or a moment later, or the line is given up.
     #[must_use]
-    pub(super) fn until(self, until: Instant) -> Post<T> {
-        Post { until: Some(until), ..self }
+    pub(super) fn until(self, until: Instant) -> OutgoingPost<T> {
+        OutgoingPost { until: Some(until), ..self }
     }
 
     /// The numbers of the words that are kept.
@@ -212,7 +212,7 @@ mod tests {
         words.map(|Said(number, _, word)| (number, word)).collect()
     }
 
-    fn say(post: &mut Post<String>, word: &str) {
+    fn say(post: &mut OutgoingPost<String>, word: &str) {
         post.say(word.into(), |max| format!("more than {max}")).unwrap();
     }
 
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn unacknowledged_words_are_sent_again() {
         let (sender, mut receiver, _theirs) = line();
-        let mut post = Post::new(sender);
+        let mut post = OutgoingPost::new(sender);
         say(&mut post, "a");
         say(&mut post, "b");
         // The first of them was heard.
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_side_that_hears_nothing_is_given_up() {
         let (sender, _receiver, _theirs) = line();
-        let mut post = Post::new(sender);
+        let mut post = OutgoingPost::new(sender);
         post.break_off();
         for _ in 0..KEPT_MAX {
             say(&mut post, "x");
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn side_that_takes_nothing_keeps_no_session_beyond_its_time() {
         let (sender, _receiver, _theirs) = line();
-        let mut post = Post::new(sender).until(Instant::now());
+        let mut post = OutgoingPost::new(sender).until(Instant::now());
         // More than both sockets hold, so that most of it waits to be taken.
         let sent = post.send(1, &"x".repeat(bytegauge_wire::MESSAGE_MAX / 2));
         // It is the deadline that ends it, before the line is found to be stuck.
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn long_words_are_replaced() {
         let (sender, mut receiver, _theirs) = line();
-        let mut post = Post::new(sender);
+        let mut post = OutgoingPost::new(sender);
         say(&mut post, &"x".repeat(bytegauge_wire::MESSAGE_MAX));
         post.break_off();
         assert_eq!(come(&mut receiver), words(&[(1, &format!("more than {}", bytegauge_wire::MESSAGE_MAX))]));

@@ -23,9 +23,9 @@ use crate::far::counted::Counted;
 use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::log::Class;
 use crate::far::pending::Caller;
-use crate::far::post::Post;
+use crate::far::post::OutgoingPost;
 use crate::far::slots::Slot;
-use crate::far::standing::{Line, Outbox, Stand};
+use crate::far::standing::{AgentStand, HostOutbox, Line};
 use crate::far::watch::watch;
 use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, Said, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
@@ -71,7 +71,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     sender.send(&Said(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();
     let until = began + state.setup.limits.duration;
-    let outbox: Outbox = Arc::new(Mutex::new(Post::new(sender).until(until)));
+    let outbox: HostOutbox = Arc::new(Mutex::new(OutgoingPost::new(sender).until(until)));
     let mut session = Session {
         state,
         between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
@@ -140,8 +140,8 @@ struct Session<'a> {
     state: &'a Arc<AgentState>,
     between: Between,
     ticket: Ticket,
-    stand: Stand<'a>,
-    outbox: Outbox,
+    stand: AgentStand<'a>,
+    outbox: HostOutbox,
     counted: Arc<Counted>,
     until: Instant,
     end: Option<End>,
@@ -342,7 +342,7 @@ impl Drop for End {
 struct Passing {
     number: u64,
     state: Arc<AgentState>,
-    outbox: Outbox,
+    outbox: HostOutbox,
     counted: Arc<Counted>,
 }
 
@@ -388,6 +388,6 @@ fn too_long(number: u64, max: usize) -> ToHome {
     ToHome::Heard(number, Box::new(Reply::Failed(reason, Box::<EndReport>::default())))
 }
 
-fn lock(outbox: &Outbox) -> MutexGuard<'_, Post<ToHome>> {
+fn lock(outbox: &HostOutbox) -> MutexGuard<'_, OutgoingPost<ToHome>> {
     outbox.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytegauge_wire::{Receiver, Sender};
 
-use crate::far::post::Post;
+use crate::far::post::OutgoingPost;
 use crate::far::words::ToHome;
 use crate::ticket::Ticket;
 
@@ -14,7 +14,7 @@ use crate::ticket::Ticket;
 const LINES_MAX: usize = 4;
 
 /// What an agent says in a session, from whichever thread.
-pub(super) type Outbox = Arc<Mutex<Post<ToHome>>>;
+pub(super) type HostOutbox = Arc<Mutex<OutgoingPost<ToHome>>>;
 
 /// Another line of a session, and what its caller has heard by now.
 pub(super) struct Line {
@@ -31,11 +31,11 @@ struct Entry {
     ticket: Ticket,
     peer: IpAddr,
     lines: mpsc::SyncSender<Box<Line>>,
-    outbox: Outbox,
+    outbox: HostOutbox,
 }
 
 /// A session that stands until this is dropped.
-pub(super) struct Stand<'a> {
+pub(super) struct AgentStand<'a> {
     all: &'a Standing,
     ticket: Ticket,
     /// Where its other lines come from.
@@ -44,10 +44,10 @@ pub(super) struct Stand<'a> {
 
 impl Standing {
     /// A session begins.
-    pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &Outbox) -> Stand<'_> {
+    pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &HostOutbox) -> AgentStand<'_> {
         let (lines, others) = mpsc::sync_channel(LINES_MAX);
         self.entries().push(Entry { ticket, peer, lines, outbox: Arc::clone(outbox) });
-        Stand { all: self, ticket, lines: others }
+        AgentStand { all: self, ticket, lines: others }
     }
 
     /// Goes on with a session over another line, even if the agent has not noticed yet that the older one broke.
@@ -73,7 +73,7 @@ impl Standing {
     }
 }
 
-impl Drop for Stand<'_> {
+impl Drop for AgentStand<'_> {
     fn drop(&mut self) {
         self.all.entries().retain(|entry| entry.ticket != self.ticket);
     }

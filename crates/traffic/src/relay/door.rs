@@ -25,7 +25,7 @@ const BESIDE: u64 = 64;
 
 /// Lets connections of a trial in.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct RelayDoor {
     ticket: Ticket,
     /// The only host whose connections are let in: an overheard ticket is of no use to any other.
     other: IpAddr,
@@ -35,12 +35,18 @@ pub(super) struct Door {
     entered: AtomicU64,
 }
 
-impl Door {
+impl RelayDoor {
     /// The door of a relay that stands on another host, for so many connections; `None` where all are on one.
-    pub(super) fn of(setup: &Setup, connections: usize) -> Option<Door> {
+    pub(super) fn of(setup: &Setup, connections: usize) -> Option<RelayDoor> {
         let (far, room) = (setup.far?, 2 * connections as u64 + BESIDE);
         let other = far.faces()?.ip().to_canonical();
-        Some(Door { ticket: far.ticket, other, shares_port: setup.shares_port(), room, entered: AtomicU64::new(0) })
+        Some(RelayDoor {
+            ticket: far.ticket,
+            other,
+            shares_port: setup.shares_port(),
+            room,
+            entered: AtomicU64::new(0),
+        })
     }
 
     /// Whether a connection that was accepted is one of the trial's; so many have ended. Who may have come to see the agent goes there.
@@ -90,7 +96,7 @@ mod tests {
         let levels = Spec::from([("transport", "tcp".into()), ("flows", 1.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         let path = Setup { far, ..Setup::unchecked(levels) };
-        let door = Door::of(&path, 1).unwrap();
+        let door = RelayDoor::of(&path, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shown = ticket.shown_by(3);
         let says_from = |from: [u8; 4], bytes: &[u8]| {
@@ -125,6 +131,6 @@ mod tests {
         let more = (1..100).filter(|_| door.admits(accepted.as_fd(), 0)).count() as u64;
         assert_eq!(more, 1 + BESIDE);
         assert!(door.admits(accepted.as_fd(), 1));
-        assert!(Door::of(&Setup { far: None, ..path }, 1).is_none());
+        assert!(RelayDoor::of(&Setup { far: None, ..path }, 1).is_none());
     }
 }

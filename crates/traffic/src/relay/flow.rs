@@ -26,7 +26,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
         return Err(Fault::Missing(reason));
     }
     let told = if shared.leaves_when_told() { cues.told } else { shared.over() };
-    let mut party = Pairs { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
+    let mut party = PairParty { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
     let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, told };
     let driven = engine::drive(engine, &mut party, station, meter);
@@ -203,7 +203,7 @@ impl Flow for Half {
 }
 
 /// All connections of a relay.
-struct Pairs<'a> {
+struct PairParty<'a> {
     shared: &'a RelayShared,
     held_max: usize,
     /// Sides that have left before their partners, with their connections.
@@ -211,7 +211,7 @@ struct Pairs<'a> {
     number: u64,
 }
 
-impl Party for Pairs<'_> {
+impl Party for PairParty<'_> {
     type Flow = Half;
 
     fn first(&mut self) -> Option<(Half, Option<OwnedFd>)> {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// Both sides, what each has received and sent, and whether its engine waits until it is asked again.
-    struct Pair {
+    struct FlowPair {
         halves: [Half; 2],
         received: [Vec<u8>; 2],
         sent: [Vec<u8>; 2],
@@ -285,11 +285,11 @@ mod tests {
         rests: [bool; 2],
     }
 
-    impl Pair {
-        fn new() -> Pair {
+    impl FlowPair {
+        fn new() -> FlowPair {
             let mut halves = [0, 1].map(|side| Half::new(1, side, MAX));
             halves[1].connected(0);
-            Pair {
+            FlowPair {
                 halves,
                 received: Default::default(),
                 sent: Default::default(),
@@ -345,7 +345,7 @@ mod tests {
         fn all_bytes_cross_in_order_and_nothing_hangs(
             steps in prop::collection::vec(step(), 1..300),
         ) {
-            let mut pair = Pair::new();
+            let mut pair = FlowPair::new();
             for (side, step) in steps {
                 pair.step(side, step);
             }
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_failure_of_one_side_breaks_both() {
-        let mut pair = Pair::new();
+        let mut pair = FlowPair::new();
         pair.halves[0].ended(End::Closed, 0);
         pair.wake(0);
         assert_eq!([0, 1].map(|side| pair.halves[side].want(0)), [Want::Reset, Want::Reset]);

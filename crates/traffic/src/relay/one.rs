@@ -47,23 +47,23 @@ struct Leg<R> {
 }
 
 /// A connection: its two sockets, and its two directions.
-struct Pair<H, R> {
+struct LoopPair<H, R> {
     legs: [Leg<R>; 2],
-    ways: [Way<H>; 2],
+    ways: [LoopWay<H>; 2],
     /// The connection to the other side is not there yet.
     connecting: bool,
 }
 
-struct Way<H> {
+struct LoopWay<H> {
     method: H,
     passed: Passage,
     /// Its end was passed on.
     over: bool,
 }
 
-struct Slot<H, R> {
+struct PairSlot<H, R> {
     generation: u32,
-    pair: Option<Pair<H, R>>,
+    pair: Option<LoopPair<H, R>>,
     queued: bool,
 }
 
@@ -81,7 +81,7 @@ enum Turn {
 }
 
 /// What a relay_loop counts by: the meter in the thread that has it, a share of its tally in the others.
-trait Watch {
+trait RelayWatch {
     fn count(&mut self, moved: usize, asked: usize);
 
     /// The next moment at which [`look`](Watch::look) has something to do.
@@ -91,7 +91,7 @@ trait Watch {
     fn look(&mut self, now_ns: u64) -> bool;
 }
 
-impl Watch for &mut Meter {
+impl RelayWatch for &mut Meter {
     #[inline]
     fn count(&mut self, moved: usize, asked: usize) {
         Meter::count(self, moved, asked);
@@ -107,7 +107,7 @@ impl Watch for &mut Meter {
     }
 }
 
-impl Watch for Share {
+impl RelayWatch for Share {
     #[inline]
     fn count(&mut self, moved: usize, asked: usize) {
         Share::count(self, moved, asked);
@@ -127,7 +127,7 @@ struct RelayLoop<'a, H, W, B: Poller> {
     setup: &'a Setup,
     watch: W,
     poller: B,
-    slots: Vec<Slot<H, B::Registration>>,
+    slots: Vec<PairSlot<H, B::Registration>>,
     free: Vec<u32>,
     again: VecDeque<u32>,
     report: EngineReport,
@@ -160,7 +160,7 @@ pub(super) fn carry<H: CopyMethod, B: Poller>(
 }
 
 /// Carries what the calling thread accepts.
-fn carry_share<H: CopyMethod, B: Poller, W: Watch>(
+fn carry_share<H: CopyMethod, B: Poller, W: RelayWatch>(
     shared: &RelayShared,
     setup: &Setup,
     cues: Cues<'_>,
@@ -179,7 +179,7 @@ fn carry_share<H: CopyMethod, B: Poller, W: Watch>(
     carried.map(|()| relay_loop.report)
 }
 
-impl<H: CopyMethod, W: Watch, B: Poller> RelayLoop<'_, H, W, B> {
+impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
     fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
         loop {
             let now_ns = monotonic_ns();
@@ -251,14 +251,14 @@ impl<H: CopyMethod, W: Watch, B: Poller> RelayLoop<'_, H, W, B> {
                 return Ok(());
             }
         };
-        let way = || H::new(self.setup).map(|method| Way { method, passed: Passage::default(), over: false });
+        let way = || H::new(self.setup).map(|method| LoopWay { method, passed: Passage::default(), over: false });
         let ways = [way()?, way()?];
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, pair: None, queued: false });
+            self.slots.push(PairSlot { generation: 0, pair: None, queued: false });
             (self.slots.len() - 1) as u32
         });
         let legs = [self.leg(front, self.token(index, 0))?, self.leg(back, self.token(index, 1))?];
-        self.slots[index as usize].pair = Some(Pair { legs, ways, connecting: true });
+        self.slots[index as usize].pair = Some(LoopPair { legs, ways, connecting: true });
         Ok(())
     }
 
@@ -347,7 +347,7 @@ impl<H: CopyMethod, W: Watch, B: Poller> RelayLoop<'_, H, W, B> {
         );
     }
 
-    fn vacate(&mut self, index: u32) -> Option<Pair<H, B::Registration>> {
+    fn vacate(&mut self, index: u32) -> Option<LoopPair<H, B::Registration>> {
         let slot = &mut self.slots[index as usize];
         let pair = slot.pair.take()?;
         pair.legs.iter().for_each(|leg| self.poller.remove(&leg.registration));
@@ -358,13 +358,13 @@ impl<H: CopyMethod, W: Watch, B: Poller> RelayLoop<'_, H, W, B> {
 }
 
 /// Lets one direction do what it can: gives what it holds, then takes.
-fn advance<H: CopyMethod, W: Watch, R>(
-    pair: &mut Pair<H, R>,
+fn advance<H: CopyMethod, W: RelayWatch, R>(
+    pair: &mut LoopPair<H, R>,
     number: usize,
     watch: &mut W,
     report: &mut EngineReport,
 ) -> Turn {
-    let Pair { legs: [front, back], ways, .. } = pair;
+    let LoopPair { legs: [front, back], ways, .. } = pair;
     let (from, to) = if number == 0 { (front, back) } else { (back, front) };
     let way = &mut ways[number];
     if way.over {

@@ -8,7 +8,7 @@ use bytegauge_model::RelayReport;
 use bytegauge_sys::tcp_info;
 
 use crate::fault::Fault;
-use crate::relay::door::Door;
+use crate::relay::door::RelayDoor;
 use crate::relay::socket::Upstream;
 use crate::setup::Setup;
 use crate::ticket::SHOWN;
@@ -19,7 +19,7 @@ pub struct RelayShared {
     pub(super) listener: OwnedFd,
     pub(super) upstream: Upstream,
     /// Where the relay stands on another host.
-    door: Option<Door>,
+    door: Option<RelayDoor>,
     /// Connections after whose end it is over; absent, it is over when it is told.
     expected: Option<u64>,
     over: AtomicBool,
@@ -67,7 +67,7 @@ impl RelayShared {
     /// The same for so many connections of a path, of which a relay on another host lets nobody else in.
     #[must_use]
     pub fn on(self, setup: &Setup, connections: usize) -> RelayShared {
-        RelayShared { door: Door::of(setup, connections), ..self }
+        RelayShared { door: RelayDoor::of(setup, connections), ..self }
     }
 
     /// Whether a connection that was accepted is one to pass on. Any other one is to be closed, and is none of the books'.

@@ -32,7 +32,7 @@ use crate::tally::{Share, Tally};
 pub(super) const STACK: usize = 256 << 10;
 
 /// One direction of a connection, as its thread sees it.
-pub(super) struct Way<'a> {
+pub(super) struct ThreadWay<'a> {
     pub(super) setup: &'a Setup,
     pair: &'a Pair,
     /// 0 is up: from the end that connects.
@@ -44,7 +44,7 @@ pub(super) struct Way<'a> {
 }
 
 /// Carries a direction to the end of its stream.
-pub(super) type Copy<'a> = dyn Fn(&mut Way<'_>) -> io::Result<()> + Sync + 'a;
+pub(super) type Copy<'a> = dyn Fn(&mut ThreadWay<'_>) -> io::Result<()> + Sync + 'a;
 
 /// The two sockets of a connection: the one that was accepted, and the one to the other side.
 struct Pair {
@@ -57,7 +57,7 @@ struct Pair {
 /// Connections that are open, by number.
 type Open = Mutex<BTreeMap<u64, Arc<Pair>>>;
 
-impl Way<'_> {
+impl ThreadWay<'_> {
     pub(super) fn from(&self) -> BorrowedFd<'_> {
         self.pair.legs[self.number].as_fd()
     }
@@ -200,7 +200,7 @@ impl ThreadShared<'_> {
     /// One direction, from its first byte to its end.
     fn carry(&self, pair: &Pair, number: u64, way: usize) {
         let ThreadShared { shared, setup, copy, tally, abort, open } = *self;
-        let mut way = Way { setup, pair, number: way, tally, abort, passed: Passage::default() };
+        let mut way = ThreadWay { setup, pair, number: way, tally, abort, passed: Passage::default() };
         match copy(&mut way) {
             Ok(()) if !pair.broken.load(Ordering::Acquire) => {
                 way.passed.in_order = true;
@@ -223,7 +223,7 @@ impl ThreadShared<'_> {
 }
 
 /// Takes and gives by hand, in calls that block.
-pub(super) fn by_hand<H: CopyMethod>(way: &mut Way<'_>) -> io::Result<()> {
+pub(super) fn by_hand<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();
     let mut follower = way.setup.relay_follows().then(Follower::default);
@@ -233,7 +233,7 @@ pub(super) fn by_hand<H: CopyMethod>(way: &mut Way<'_>) -> io::Result<()> {
 /// The loop (`cargo xtask hot-loops`).
 #[inline(never)]
 fn pass_on<H: CopyMethod>(
-    way: &mut Way<'_>,
+    way: &mut ThreadWay<'_>,
     method: &mut H,
     share: &mut Share,
     mut follower: Option<&mut Follower>,

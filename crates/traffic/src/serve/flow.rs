@@ -9,7 +9,7 @@ use crate::flow::{End, Flow, Want};
 
 /// What a server does with its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ServeRole {
     /// Returns every byte as soon as it has come.
     Echo,
     /// Returns so many bytes for every so many received.
@@ -31,13 +31,13 @@ const FILL_BYTES: usize = 64 << 10;
 /// One connection.
 #[derive(Debug)]
 pub struct ServeFlow {
-    role: Role,
+    role: ServeRole,
     /// Bytes that came and have not been returned.
     to_return: usize,
     /// Bytes of replies still to be sent, and those of a request that have come.
     owed: u64,
     come: usize,
-    state: State,
+    state: ServeState,
     /// Bytes received.
     pub(super) received: u64,
     /// Bytes sent.
@@ -47,7 +47,7 @@ pub struct ServeFlow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ServeState {
     /// In both directions.
     Open,
     /// The peer sends no more, but may still be sent to.
@@ -59,16 +59,16 @@ enum State {
 }
 
 impl ServeFlow {
-    pub(super) fn new(role: Role) -> ServeFlow {
-        ServeFlow { role, to_return: 0, owed: 0, come: 0, state: State::Open, received: 0, sent: 0, broke: false }
+    pub(super) fn new(role: ServeRole) -> ServeFlow {
+        ServeFlow { role, to_return: 0, owed: 0, come: 0, state: ServeState::Open, received: 0, sent: 0, broke: false }
     }
 
     fn has_more(&self) -> bool {
         match self.role {
-            Role::Echo => self.to_return > 0,
-            Role::Answer { .. } => self.owed > 0,
-            Role::Sink => false,
-            Role::Source => true,
+            ServeRole::Echo => self.to_return > 0,
+            ServeRole::Answer { .. } => self.owed > 0,
+            ServeRole::Sink => false,
+            ServeRole::Source => true,
         }
     }
 }
@@ -76,38 +76,38 @@ impl ServeFlow {
 impl Flow for ServeFlow {
     fn want(&mut self, _now_ns: u64) -> Want {
         match self.state {
-            State::Open | State::Heard if self.has_more() => Want::Send,
-            State::Open => Want::Receive,
-            State::Heard | State::Gone => {
-                self.state = State::Closed;
+            ServeState::Open | ServeState::Heard if self.has_more() => Want::Send,
+            ServeState::Open => Want::Receive,
+            ServeState::Heard | ServeState::Gone => {
+                self.state = ServeState::Closed;
                 Want::Close
             }
-            State::Closed => Want::Done,
+            ServeState::Closed => Want::Done,
         }
     }
 
     fn room(&self) -> usize {
         match self.role {
-            Role::Echo | Role::Sink => 0,
-            Role::Answer { .. } | Role::Source => FILL_BYTES,
+            ServeRole::Echo | ServeRole::Sink => 0,
+            ServeRole::Answer { .. } | ServeRole::Source => FILL_BYTES,
         }
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
         match self.role {
-            Role::Echo | Role::Sink => 0,
-            Role::Answer { .. } | Role::Source => {
+            ServeRole::Echo | ServeRole::Sink => 0,
+            ServeRole::Answer { .. } | ServeRole::Source => {
                 if is_new {
                     room.fill(0x5a);
                 }
-                let most = if self.role == Role::Source { u64::MAX } else { self.owed };
+                let most = if self.role == ServeRole::Source { u64::MAX } else { self.owed };
                 FILL_BYTES.min(usize::try_from(most).unwrap_or(usize::MAX))
             }
         }
     }
 
     fn echoes(&self) -> bool {
-        self.role == Role::Echo
+        self.role == ServeRole::Echo
     }
 
     fn returns(&self) -> Range<usize> {
@@ -117,35 +117,35 @@ impl Flow for ServeFlow {
     fn sent(&mut self, n: usize, _now_ns: u64) {
         self.sent += n as u64;
         match self.role {
-            Role::Echo => self.to_return -= n,
-            Role::Answer { .. } => self.owed -= n as u64,
-            Role::Sink | Role::Source => {}
+            ServeRole::Echo => self.to_return -= n,
+            ServeRole::Answer { .. } => self.owed -= n as u64,
+            ServeRole::Sink | ServeRole::Source => {}
         }
     }
 
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         self.received += bytes.len() as u64;
         match self.role {
-            Role::Echo => self.to_return += bytes.len(),
-            Role::Answer { request, response } => {
+            ServeRole::Echo => self.to_return += bytes.len(),
+            ServeRole::Answer { request, response } => {
                 self.come += bytes.len();
                 self.owed += (self.come / request) as u64 * response as u64;
                 self.come %= request;
             }
-            Role::Sink | Role::Source => {}
+            ServeRole::Sink | ServeRole::Source => {}
         }
         true
     }
 
     fn ended(&mut self, end: End, _now_ns: u64) {
         match (self.state, end) {
-            (State::Open, End::Eof) => self.state = State::Heard,
-            (State::Open | State::Heard, end) => {
+            (ServeState::Open, End::Eof) => self.state = ServeState::Heard,
+            (ServeState::Open | ServeState::Heard, end) => {
                 // A source learns from its last send that nobody reads any more: that is how its clients leave.
-                self.broke = end != End::Eof && self.role != Role::Source;
-                self.state = State::Gone;
+                self.broke = end != End::Eof && self.role != ServeRole::Source;
+                self.state = ServeState::Gone;
             }
-            (State::Gone | State::Closed, _) => {}
+            (ServeState::Gone | ServeState::Closed, _) => {}
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
 
     /// Feeds a flow pieces, takes sends of at most `most` bytes, ends the stream; what was sent, and the wants
     /// after that.
-    fn carried(role: Role, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
+    fn carried(role: ServeRole, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
         let (mut flow, mut sent) = (ServeFlow::new(role), Vec::new());
         let mut room = vec![0; flow.room()];
         let (mut is_new, mut message, mut kept) = (true, 0..0, Vec::new());
@@ -204,7 +204,7 @@ mod tests {
         fn an_echo_returns_what_came_and_leaves(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9), most in 1usize..60,
         ) {
-            let (sent, last) = carried(Role::Echo, &pieces, most);
+            let (sent, last) = carried(ServeRole::Echo, &pieces, most);
             prop_assert_eq!(sent, pieces.concat());
             prop_assert_eq!(last, [Want::Close, Want::Done]);
         }
@@ -214,19 +214,19 @@ mod tests {
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9),
             request in 1usize..70, response in 1usize..200_000,
         ) {
-            let (sent, _) = carried(Role::Answer { request, response }, &pieces, usize::MAX);
+            let (sent, _) = carried(ServeRole::Answer { request, response }, &pieces, usize::MAX);
             prop_assert_eq!(sent.len(), pieces.concat().len() / request * response);
         }
     }
 
     #[test]
     fn a_sink_says_nothing() {
-        assert_eq!(carried(Role::Sink, &[vec![1; 9]], 1), (Vec::new(), vec![Want::Close, Want::Done]));
+        assert_eq!(carried(ServeRole::Sink, &[vec![1; 9]], 1), (Vec::new(), vec![Want::Close, Want::Done]));
     }
 
     #[test]
     fn a_connection_that_breaks_is_left_at_once() {
-        let mut flow = ServeFlow::new(Role::Echo);
+        let mut flow = ServeFlow::new(ServeRole::Echo);
         flow.received(&mut [1, 2], 0);
         flow.ended(End::Closed, 0);
         assert_eq!((flow.want(0), flow.want(0), flow.broke), (Want::Close, Want::Done, true));

@@ -23,7 +23,7 @@ use crate::meter::{Meter, Schedule};
 use crate::party::Party;
 use crate::place;
 
-pub use flow::{Role, ServeFlow};
+pub use flow::{ServeFlow, ServeRole};
 
 /// Most bytes of one receive.
 const READ_SIZE: usize = 64 << 10;
@@ -62,7 +62,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Fault::Missing`] if the engine does not run here; [`Fault::Io`] if the place cannot be listened on.
-    pub fn start(role: Role, engine: Engine, threads: usize, place: &Place) -> Result<Server, Fault> {
+    pub fn start(role: ServeRole, engine: Engine, threads: usize, place: &Place) -> Result<Server, Fault> {
         if let Some(reason) = engine::lacks(engine) {
             return Err(Fault::Missing(reason));
         }
@@ -77,7 +77,7 @@ impl Server {
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
-            let guests = Guests { role, served: Served::default() };
+            let guests = AcceptedGuests { role, served: Served::default() };
             let run = move |mut post: Post<_>| {
                 post.ready();
                 serve(engine, guests, &listener, &post.flags)
@@ -157,7 +157,7 @@ fn roster(place: &Place, threads: usize) -> Roster {
     }
 }
 
-fn serve(engine: Engine, mut guests: Guests, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
+fn serve(engine: Engine, mut guests: AcceptedGuests, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
     let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true };
     let mut meter = Meter::start(&forever, 0);
     let buffer_size = engine::message_buffer(engine, READ_SIZE);
@@ -167,12 +167,12 @@ fn serve(engine: Engine, mut guests: Guests, listener: &OwnedFd, flags: &Flags) 
 }
 
 /// One thread's connections.
-struct Guests {
-    role: Role,
+struct AcceptedGuests {
+    role: ServeRole,
     served: Served,
 }
 
-impl Party for Guests {
+impl Party for AcceptedGuests {
     type Flow = ServeFlow;
 
     fn first(&mut self) -> Option<(ServeFlow, Option<OwnedFd>)> {

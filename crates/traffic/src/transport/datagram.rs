@@ -17,7 +17,7 @@ use socket2::Socket;
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
-use crate::transport::hatch::Door;
+use crate::transport::hatch::UdpDoor;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
@@ -29,12 +29,12 @@ const RECEIVE_BUFFER: u64 = 4 << 20;
 pub struct Udp;
 
 /// The joint of `unix-dgram`.
-pub struct Unix;
+pub struct UnixDatagramJoint;
 
 impl Joint for Udp {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         if let Some(far) = &setup.far {
-            return Ok(Box::new(Door::open(setup, far)?));
+            return Ok(Box::new(UdpDoor::open(setup, far)?));
         }
         let sockets = (0..setup.joined()).map(|_| {
             let socket =
@@ -88,7 +88,7 @@ impl Listening for Ports {
     }
 }
 
-impl Joint for Unix {
+impl Joint for UnixDatagramJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-dgram-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -102,13 +102,15 @@ impl Joint for Unix {
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let Address::Abstract(name) = address else {
-            return Err(Fault::Impossible(format!("a Unix datagram socket cannot connect to {address:?}")));
+            return Err(Fault::Impossible(format!(
+                "a UnixDatagramJoint datagram socket cannot connect to {address:?}"
+            )));
         };
         let joined = (0..setup.joined()).map(|flow| {
             let socket = bound(name, Side::Source, flow)?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
             let sink = of_flow(name, Side::Sink, flow)?;
-            socket.connect_addr(&sink).map_err(Fault::io("connecting a Unix datagram socket"))?;
+            socket.connect_addr(&sink).map_err(Fault::io("connecting a UnixDatagramJoint datagram socket"))?;
             socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
             Ok(socket.into())
         });
@@ -145,7 +147,8 @@ fn greeted(sink: impl Into<Socket>) -> Result<OwnedFd, Fault> {
 
 /// Unlike a stream's, both ends have a name: the sink answers too.
 fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, Fault> {
-    UnixDatagram::bind_addr(&of_flow(name, side, flow)?).map_err(Fault::io("binding a Unix datagram socket"))
+    UnixDatagram::bind_addr(&of_flow(name, side, flow)?)
+        .map_err(Fault::io("binding a UnixDatagramJoint datagram socket"))
 }
 
 fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
@@ -153,7 +156,8 @@ fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
         Side::Source => "source",
         Side::Sink => "sink",
     };
-    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}")).map_err(Fault::io("naming a Unix socket"))
+    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}"))
+        .map_err(Fault::io("naming a UnixDatagramJoint socket"))
 }
 
 /// Gives a UDP socket room for what senders send at once, unless its size was asked for: as much as a privileged process

@@ -28,7 +28,7 @@ const STRANGERS_MAX: usize = 64;
 const LOOK_AFTER: Duration = Duration::from_micros(500);
 
 /// A connection that has not shown everything yet.
-struct Waiting {
+struct WaitingConnection {
     socket: Socket,
     peer: Option<IpAddr>,
     shown: Shown,
@@ -45,7 +45,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
     let mut other = far.comes_from();
     listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
-    let mut waiting: VecDeque<Waiting> = VecDeque::new();
+    let mut waiting: VecDeque<WaitingConnection> = VecDeque::new();
     let mut flows: Vec<Option<Socket>> = (0..setup.joined()).map(|_| None).collect();
     // The last address from which a connection showed the ticket that is not the other host's.
     let mut elsewhere = None;
@@ -57,7 +57,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
                 // One that cannot be made so is closed: reading it could block.
                 if socket.set_nonblocking(true).is_ok() {
-                    waiting.push_back(Waiting { socket, peer, shown: [0; SHOWN], have: 0 });
+                    waiting.push_back(WaitingConnection { socket, peer, shown: [0; SHOWN], have: 0 });
                 }
                 if waiting.len() > setup.joined() + STRANGERS_MAX {
                     waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
@@ -68,12 +68,12 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
         }
         for mut next in std::mem::take(&mut waiting) {
             match next.look(&far.ticket) {
-                Look::Waits => waiting.push_back(next),
-                Look::Leaves => {}
-                Look::IsNoFlow => next.go_elsewhere(setup),
+                PeekResult::Waits => waiting.push_back(next),
+                PeekResult::Leaves => {}
+                PeekResult::IsNoFlow => next.go_elsewhere(setup),
                 // An overheard ticket is of no use to another host.
-                Look::Enters(_) if other.is_some() && next.peer != other => elsewhere = next.peer,
-                Look::Enters(flow) => {
+                PeekResult::Enters(_) if other.is_some() && next.peer != other => elsewhere = next.peer,
+                PeekResult::Enters(flow) => {
                     news = true;
                     other = next.peer;
                     // The first connection with a flow's number is the flow.
@@ -112,31 +112,31 @@ fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> Fault {
     Fault::Io { doing: "waiting for the other host to connect".into(), source }
 }
 
-enum Look {
+enum PeekResult {
     Waits,
     Leaves,
     IsNoFlow,
     Enters(usize),
 }
 
-impl Waiting {
-    fn look(&mut self, ticket: &Ticket) -> Look {
+impl WaitingConnection {
+    fn look(&mut self, ticket: &Ticket) -> PeekResult {
         match self.socket.read(&mut self.shown[self.have..]) {
-            Ok(0) => Look::Leaves,
+            Ok(0) => PeekResult::Leaves,
             Ok(n) => {
                 self.have += n;
                 if self.have < SHOWN {
-                    return Look::Waits;
+                    return PeekResult::Waits;
                 }
-                ticket.admits(&self.shown).map_or(Look::IsNoFlow, Look::Enters)
+                ticket.admits(&self.shown).map_or(PeekResult::IsNoFlow, PeekResult::Enters)
             }
-            Err(error) if is_passing(&error) => Look::Waits,
-            Err(_) => Look::Leaves,
+            Err(error) if is_passing(&error) => PeekResult::Waits,
+            Err(_) => PeekResult::Leaves,
         }
     }
 }
 
-impl Waiting {
+impl WaitingConnection {
     /// Who shows no ticket may have come to see the agent.
     fn go_elsewhere(self, setup: &Setup) {
         if setup.shares_port() {

@@ -31,7 +31,7 @@ use crate::transport::{JOIN_TIMEOUT, Listening};
 const STRANGE_MAX: usize = 1 << 16;
 
 /// A port at which flows are let in.
-pub(super) struct Door {
+pub(super) struct UdpDoor {
     socket: UdpSocket,
     address: SocketAddr,
     ticket: Ticket,
@@ -39,16 +39,16 @@ pub(super) struct Door {
     other: IpAddr,
 }
 
-impl Door {
+impl UdpDoor {
     /// Opens the door of a trial, at the agent's port where that is shared.
-    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<Door, Fault> {
+    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<UdpDoor, Fault> {
         let other = far.faces().ok_or_else(|| Fault::Impossible("a door between two hosts on one".into()))?;
         let asked = setup.host.any_port(setup.transport());
         let socket = shared(asked)?;
         socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
         let socket: UdpSocket = socket.into();
         let address = socket.local_addr().map_err(Fault::io("naming a UDP socket"))?;
-        Ok(Door { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
+        Ok(UdpDoor { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
     }
 
     /// A socket at the same port for one source.
@@ -66,7 +66,7 @@ impl Door {
     }
 }
 
-impl Listening for Door {
+impl Listening for UdpDoor {
     fn address(&self) -> Address {
         Address::Ip(self.address)
     }
@@ -144,7 +144,7 @@ mod tests {
     fn who_shows_the_ticket_comes_in_and_nobody_else_is_answered() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(3, ticket);
-        let mut door = Door::open(&setup, &setup.far.unwrap()).unwrap();
+        let mut door = UdpDoor::open(&setup, &setup.far.unwrap()).unwrap();
         let at = door.address;
         let other = Ticket::fresh().unwrap();
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
@@ -182,7 +182,7 @@ mod tests {
     fn who_overheard_the_ticket_takes_no_flow_s_place_under_another_address() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(2, ticket);
-        let mut door = Door::open(&setup, &setup.far.unwrap()).unwrap();
+        let mut door = UdpDoor::open(&setup, &setup.far.unwrap()).unwrap();
         let forged = (0..2).map(|flow| knocking_from("127.0.0.2:0", door.address, &ticket.shown_by(flow)));
         let forged: Vec<UdpSocket> = forged.collect();
         let flows: Vec<UdpSocket> = (0..2).map(|flow| knocking(door.address, &ticket.shown_by(flow))).collect();

@@ -61,11 +61,11 @@ pub trait Joint: Sync {
 /// The joint of a transport.
 pub fn joint(transport: &Transport) -> &'static dyn Joint {
     match transport {
-        Transport::Unix => &unix::Unix,
-        Transport::Tcp | Transport::Tcp6 => &tcp::Tcp,
+        Transport::Unix => &unix::UnixJoint,
+        Transport::Tcp | Transport::Tcp6 => &tcp::TcpJoint,
         Transport::Pipe => &pipe::Pipe,
         Transport::Udp | Transport::Udp6 => &datagram::Udp,
-        Transport::UnixDatagram => &datagram::Unix,
+        Transport::UnixDatagram => &datagram::UnixDatagramJoint,
         Transport::Source(_) => &source::Alone,
     }
 }

@@ -21,14 +21,14 @@ use crate::transport::{Joint, Listening, connect_in_time, set_options};
 use bytegauge_model::Side;
 
 /// The joint of `tcp` and `tcp6`.
-pub struct Tcp;
+pub struct TcpJoint;
 
-struct Listener {
+struct TcpListening {
     socket: Socket,
     address: SocketAddr,
 }
 
-impl Joint for Tcp {
+impl Joint for TcpJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         let ours = setup.host.any_port(setup.transport());
         let socket = stream(&ours)?;
@@ -37,7 +37,7 @@ impl Joint for Tcp {
             .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
-        Ok(Box::new(Listener { socket, address }))
+        Ok(Box::new(TcpListening { socket, address }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
@@ -64,7 +64,7 @@ pub(crate) fn connected(address: &SocketAddr, setup: &Setup, side: Side) -> Resu
     Ok(socket)
 }
 
-impl Listening for Listener {
+impl Listening for TcpListening {
     fn address(&self) -> Address {
         Address::Ip(self.address)
     }

@@ -13,43 +13,43 @@ use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_opti
 use bytegauge_model::Side;
 
 /// The joint of `unix`.
-pub struct Unix;
+pub struct UnixJoint;
 
-struct Listener {
+struct UnixListening {
     socket: Socket,
     name: String,
 }
 
-impl Joint for Unix {
+impl Joint for UnixJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = stream()?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
-        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
-        Ok(Box::new(Listener { socket, name }))
+        socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a UnixJoint socket"))?;
+        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a UnixJoint socket"))?;
+        Ok(Box::new(UnixListening { socket, name }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let address = match address {
             Address::Abstract(name) => abstract_address(name)?,
-            Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?,
-            other => return Err(Fault::Impossible(format!("a Unix socket cannot connect to {other:?}"))),
+            Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a UnixJoint socket"))?,
+            other => return Err(Fault::Impossible(format!("a UnixJoint socket cannot connect to {other:?}"))),
         };
         (0..setup.joined())
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
                 connect_in_time(&socket, &address, setup.is_external())
-                    .map_err(Fault::io("connecting a Unix socket"))?;
+                    .map_err(Fault::io("connecting a UnixJoint socket"))?;
                 Ok(socket.into())
             })
             .collect()
     }
 }
 
-impl Listening for Listener {
+impl Listening for UnixListening {
     fn address(&self) -> Address {
         Address::Abstract(self.name.clone())
     }
@@ -60,12 +60,12 @@ impl Listening for Listener {
 }
 
 fn stream() -> Result<Socket, Fault> {
-    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a Unix socket"))
+    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a UnixJoint socket"))
 }
 
 /// An abstract name starts with a zero byte (unix(7)).
 fn abstract_address(name: &str) -> Result<SockAddr, Fault> {
-    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
+    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a UnixJoint socket"))
 }
 
 /// Takes one connection a flow from a listening stream socket.

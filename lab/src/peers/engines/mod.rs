@@ -23,7 +23,7 @@ use super::compare::{Rates, interval, over, over_among, values};
 use super::machine;
 use super::reference::{self, InC};
 use rows::{Case, Entrant, cases, is_asked, row_name};
-use trial::{Cpus, Outcome, Programs, Side};
+use trial::{Cpus, Programs, RunOutcome, Side};
 use xtask::cargo;
 use xtask::markdown::table;
 
@@ -170,7 +170,7 @@ impl Row {
 }
 
 impl Measured {
-    fn add(&mut self, round: u64, outcome: Outcome) {
+    fn add(&mut self, round: u64, outcome: RunOutcome) {
         self.rates.insert(round, outcome.rate);
         self.per_cpu_second.insert(round, 1e9 / outcome.cpu_ns);
     }

@@ -50,7 +50,7 @@ pub(super) struct Cpus {
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     /// Units per second: bytes, calls or packets.
     pub(super) rate: f64,
     /// CPU time of the measured process for a unit, nanoseconds.
@@ -89,7 +89,7 @@ impl Programs {
         side: Side,
         cpus: Cpus,
         window: Duration,
-    ) -> Result<Outcome> {
+    ) -> Result<RunOutcome> {
         fs::write(&self.counter, 0u64.to_ne_bytes()).context("making the counter")?;
         let count = || self.counter.display().to_string();
         let other = |program: &str, mode: &str, role: &str, counter: &str, address: &str| {
@@ -146,7 +146,7 @@ impl Programs {
         ensure!(units > 0.0 && cpu_ns > 0.0, "nothing was moved");
         let per_unit = if case.traffic == Traffic::Calls { case.size as f64 } else { 1.0 };
         let units = units / per_unit;
-        Ok(Outcome { rate: units / took.as_secs_f64(), cpu_ns: cpu_ns / units })
+        Ok(RunOutcome { rate: units / took.as_secs_f64(), cpu_ns: cpu_ns / units })
     }
 
     /// A C program with its arguments; see `peer.h`.

@@ -26,9 +26,9 @@ use crate::ticket::LEN;
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
 
-struct Loop<'a> {
+struct ClientLoop<'a> {
     clients: &'a mut Clients,
-    slots: Vec<Slot>,
+    slots: Vec<ClientSlot>,
     live: usize,
     epoll: Epoll,
     timers: Timers,
@@ -41,7 +41,7 @@ struct Loop<'a> {
     report: EngineReport,
 }
 
-struct Slot {
+struct ClientSlot {
     /// Absent once it is done.
     flow: Option<DatagramFlow>,
     fd: Option<OwnedFd>,
@@ -61,9 +61,9 @@ pub(crate) fn carry(
     let mut slots = Vec::with_capacity(clients.joined());
     while clients.joined() > 0 {
         let (flow, fd) = clients.next_datagram_flow();
-        slots.push(Slot { flow: Some(flow), fd, waits_for_room: false });
+        slots.push(ClientSlot { flow: Some(flow), fd, waits_for_room: false });
     }
-    let mut client = Loop {
+    let mut client = ClientLoop {
         clients,
         live: slots.len(),
         slots,
@@ -81,7 +81,7 @@ pub(crate) fn carry(
     stopped.map(|stop| (stop, client.report))
 }
 
-impl Loop<'_> {
+impl ClientLoop<'_> {
     fn begin(&mut self) -> Result<(), Fault> {
         self.timers.grow(self.slots.len());
         for index in 0..self.slots.len() {
@@ -146,7 +146,7 @@ impl Loop<'_> {
 
     /// Takes the replies that are there. When that was done.
     fn receive(&mut self, index: usize, mut now_ns: u64) -> Result<u64, Fault> {
-        let Slot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(now_ns) };
+        let ClientSlot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(now_ns) };
         loop {
             self.report.system_calls += 1;
             let received = match self.inbox.slots() {
@@ -216,7 +216,7 @@ impl Loop<'_> {
 
     /// Sends what was begun, as much as a batch holds. When that was done; `None` if there is no room.
     fn send(&mut self, index: usize, now_ns: u64) -> Result<Option<u64>, Fault> {
-        let Slot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(Some(now_ns)) };
+        let ClientSlot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(Some(now_ns)) };
         let count = flow.unsent().min(self.outbox.slots());
         for slot in 0..count {
             flow.write(slot, self.outbox.bytes(slot));

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{CallDatagrams, Engine, EngineReport};
 
-use crate::call::datagram::responder::Responder;
+use crate::call::datagram::responder::DatagramResponder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
 use crate::engine::Stop;
@@ -41,7 +41,7 @@ pub(crate) fn serve(
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
     let read_size = setup.read_size();
-    let mut responder = Responder::new(shared, guests);
+    let mut responder = DatagramResponder::new(shared, guests);
     let served = match setup.server_engine() {
         Engine::Plain => server::serve(&mut responder, fd, (read_size, 1), flags, meter),
         Engine::Mmsg => server::serve(&mut responder, fd, (read_size, setup.call_batch()), flags, meter),

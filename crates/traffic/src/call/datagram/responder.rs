@@ -36,7 +36,7 @@ pub(super) enum Answer {
 
 /// One thread's view of the requests.
 #[derive(Debug)]
-pub(super) struct Responder {
+pub(super) struct DatagramResponder {
     worker: ServerWorker,
     /// Requests that this thread served.
     served: u64,
@@ -52,10 +52,10 @@ pub(super) struct Responder {
 /// A reply and whom it is for.
 type Reply = (PeerAddress, Vec<u8>);
 
-impl Responder {
-    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> Responder {
+impl DatagramResponder {
+    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> DatagramResponder {
         let guests = guests.map(|list| Guests::new(Arc::clone(list)));
-        Responder {
+        DatagramResponder {
             worker: ServerWorker::of_thread(shared),
             served: 0,
             guests,

@@ -15,7 +15,7 @@ use bytegauge_sys::uring::{
     Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, RingSetup, Taken, Wait,
 };
 
-use crate::call::datagram::responder::{Answer, Responder};
+use crate::call::datagram::responder::{Answer, DatagramResponder};
 use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
@@ -24,7 +24,7 @@ use crate::meter::Meter;
 const RECEIVER: u64 = u64::MAX;
 
 struct Server<'a> {
-    responder: &'a mut Responder,
+    responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     ring: Ring,
     /// What receives fill, and echoes are sent from.
@@ -44,7 +44,7 @@ struct Server<'a> {
 /// Serves until told, with `outstanding` receives of at most `read_size` bytes.
 pub(super) fn serve(
     mode: UringMode,
-    responder: &mut Responder,
+    responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
     (read_size, outstanding): (usize, usize),
     (told, abort): (&AtomicBool, &AtomicBool),
@@ -104,7 +104,7 @@ impl Server<'_> {
                 return Ok(Stop::Time);
             }
             if self.responder.is_stuck {
-                return Ok(Responder::rest(told, abort));
+                return Ok(DatagramResponder::rest(told, abort));
             }
             // A wait of 0 ns would not even look.
             let until_ns = self.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);

@@ -12,13 +12,13 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Inbox, Outbox, SlotTarget};
 use bytegauge_sys::socket;
 
-use crate::call::datagram::responder::{Answer, Responder};
+use crate::call::datagram::responder::{Answer, DatagramResponder};
 use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
 
 struct Server<'a> {
-    responder: &'a mut Responder,
+    responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     inbox: Inbox,
     /// Replies that are no echo.
@@ -33,7 +33,7 @@ struct Server<'a> {
 
 /// Serves until told. `batch` datagrams of at most `read_size` bytes are moved by a call.
 pub(super) fn serve(
-    responder: &mut Responder,
+    responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
     (read_size, batch): (usize, usize),
     (told, abort): (&AtomicBool, &AtomicBool),
@@ -70,7 +70,7 @@ impl Server<'_> {
                 return Ok(Stop::Time);
             }
             if self.responder.is_stuck {
-                return Ok(Responder::rest(self.told, self.abort));
+                return Ok(DatagramResponder::rest(self.told, self.abort));
             }
             self.report.system_calls += 1;
             let received = match self.inbox.slots() {

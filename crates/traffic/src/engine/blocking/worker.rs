@@ -234,7 +234,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         Ok(true)
     }
 
-    /// Waits for a connection attempt to end. `None`: the engine has to stop.
+    /// WaitingFor for a connection attempt to end. `None`: the engine has to stop.
     fn settle(&mut self, fd: OwnedFd) -> io::Result<Option<OwnedFd>> {
         let until_ns = self.flow.patience_ns();
         while !self.shared.stop.load(Ordering::Relaxed) {

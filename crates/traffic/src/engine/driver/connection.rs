@@ -22,7 +22,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// What a slot's flow said last, as long as it was not asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Waits {
+pub(in crate::engine) enum WaitingFor {
     /// It is being worked on, or has had its turn.
     No,
     /// For bytes.
@@ -37,14 +37,14 @@ pub(in crate::engine) enum Waits {
     Moment,
 }
 
-impl Waits {
+impl WaitingFor {
     pub(in crate::engine) fn listens(self) -> bool {
-        matches!(self, Waits::Receive | Waits::Either)
+        matches!(self, WaitingFor::Receive | WaitingFor::Either)
     }
 }
 
 /// What a port keeps of a connection.
-pub(in crate::engine) trait Link: Default {
+pub(in crate::engine) trait EngineLink: Default {
     /// The slot has another connection now, or none.
     fn renew(&mut self);
 
@@ -60,7 +60,7 @@ pub(in crate::engine) struct Slot<F, L> {
     generation: u32,
     /// The slot of the flow that is paired with this one.
     partner: u32,
-    pub(in crate::engine) waits: Waits,
+    pub(in crate::engine) waits: WaitingFor,
     /// The peer has shut down its writing side, and the flow knows.
     pub(in crate::engine) eof: bool,
     /// It leaves, and is not asked any more.
@@ -73,14 +73,14 @@ pub(in crate::engine) struct Slot<F, L> {
     pub(in crate::engine) link: L,
 }
 
-impl<F, L: Link> Slot<F, L> {
+impl<F, L: EngineLink> Slot<F, L> {
     fn empty() -> Slot<F, L> {
         Slot {
             flow: None,
             fd: None,
             generation: 0,
             partner: NOBODY,
-            waits: Waits::No,
+            waits: WaitingFor::No,
             eof: false,
             leaving: false,
             queued: false,
@@ -141,7 +141,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             return;
         }
         slot.leaving = true;
-        slot.waits = Waits::No;
+        slot.waits = WaitingFor::No;
         self.timers.clear(index);
         I::depart(self, index);
     }
@@ -155,7 +155,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         let Some(flow) = slot.flow.take() else { return };
         let fd = slot.fd.take();
         slot.attach(None);
-        slot.waits = Waits::No;
+        slot.waits = WaitingFor::No;
         slot.leaving = false;
         if P::Flow::PAIRED {
             self.part(index);
@@ -171,7 +171,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     /// Lets a slot go on in the next round.
     pub(in crate::engine) fn go_on_later(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.waits = Waits::No;
+        slot.waits = WaitingFor::No;
         if !std::mem::replace(&mut slot.queued, true) {
             self.again.push_back(index);
         }
@@ -194,10 +194,10 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         let now_ns = if P::Flow::TIMED { now_ns } else { 0 };
         let waits = self.slots[index as usize].waits;
         match waits {
-            Waits::No => return Ok(()),
-            Waits::Connected => self.fail(index, Doing::Connecting, socket::TIMED_OUT, now_ns),
-            Waits::Send => I::on_impatience(self, index),
-            Waits::Receive | Waits::Either | Waits::Moment => {}
+            WaitingFor::No => return Ok(()),
+            WaitingFor::Connected => self.fail(index, Doing::Connecting, socket::TIMED_OUT, now_ns),
+            WaitingFor::Send => I::on_impatience(self, index),
+            WaitingFor::Receive | WaitingFor::Either | WaitingFor::Moment => {}
         }
         self.advance(index, now_ns)
     }
@@ -277,7 +277,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     /// A flow that connects is asked when that is over, and one that stands in the queue when its turn comes.
     fn can_be_woken(&self, index: u32) -> bool {
         let slot = &self.slots[index as usize];
-        slot.flow.is_some() && !slot.leaving && !slot.queued && slot.waits != Waits::Connected
+        slot.flow.is_some() && !slot.leaving && !slot.queued && slot.waits != WaitingFor::Connected
     }
 
     fn turn(&mut self, index: u32, mut now_ns: u64) -> Result<(), Fault> {
@@ -285,7 +285,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         if slot.queued || slot.leaving {
             return Ok(());
         }
-        slot.waits = Waits::No;
+        slot.waits = WaitingFor::No;
         for _ in 0..TURN_STEPS {
             let slot = &mut self.slots[index as usize];
             let Some(flow) = &mut slot.flow else { return Ok(()) };
@@ -294,7 +294,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             let over = slot.eof && !survives_eof::<P::Flow>(want);
             if I::HOLDS && (over || ends_sending(want)) && I::is_flushing(self, index) {
                 self.slots[index as usize].held = Some(want);
-                return self.rest(index, Waits::Send);
+                return self.rest(index, WaitingFor::Send);
             }
             if over {
                 let receives = matches!(want, Want::Receive | Want::ReceiveUntil(_));
@@ -309,7 +309,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 Want::Receive => I::receive(self, index, &mut now_ns)?,
                 Want::ReceiveUntil(at_ns) => {
                     let then = I::receive(self, index, &mut now_ns)?;
-                    if then == Then::Rest && self.slots[index as usize].waits == Waits::Receive {
+                    if then == Then::Rest && self.slots[index as usize].waits == WaitingFor::Receive {
                         self.timers.set(index, at_ns);
                     }
                     then
@@ -317,7 +317,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 Want::Both if self.slots[index as usize].eof => I::send(self, index, &mut now_ns)?,
                 Want::Both => I::send_or_receive(self, index, &mut now_ns)?,
                 Want::Pause(at_ns) => {
-                    self.slots[index as usize].waits = Waits::Moment;
+                    self.slots[index as usize].waits = WaitingFor::Moment;
                     self.timers.set(index, at_ns);
                     Then::Rest
                 }
@@ -354,7 +354,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 I::adopt(self, &fd)?;
                 self.slots[index as usize].attach(Some(fd));
                 I::watch_attempt(self, index)?;
-                self.rest(index, Waits::Connected)?;
+                self.rest(index, WaitingFor::Connected)?;
                 Ok(Then::Rest)
             }
             Err(error) => {
@@ -375,11 +375,11 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         Ok(Then::Ask)
     }
 
-    /// Waits for an event, as long as the flow's patience lasts.
-    pub(in crate::engine) fn rest(&mut self, index: u32, waits: Waits) -> Result<(), Fault> {
+    /// WaitingFor for an event, as long as the flow's patience lasts.
+    pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         slot.waits = waits;
-        if waits != Waits::Receive
+        if waits != WaitingFor::Receive
             && let Some(patience_ns) = slot.flow.as_ref().map(Flow::patience_ns)
             && patience_ns < u64::MAX
         {

@@ -19,7 +19,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::NO_TIMEOUT;
 use bytegauge_sys::{socket, timer};
 
-pub(super) use connection::{Link, Slot, Waits};
+pub(super) use connection::{EngineLink, Slot, WaitingFor};
 
 use crate::engine::timers::Timers;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
@@ -60,7 +60,7 @@ pub(super) enum Accepting {
 /// [`advance`](Driver::advance), [`on_connected`](Driver::on_connected) and [`welcome`](Driver::welcome).
 pub(super) trait Port: Sized {
     /// What it keeps of a connection.
-    type Link: Link;
+    type Link: EngineLink;
 
     /// Whether it puts off what a flow wants: while bytes that count as sent are on their way out of the program
     /// ([`is_flushing`](Port::is_flushing)), or when it asked the flow itself.
@@ -75,7 +75,7 @@ pub(super) trait Port: Sized {
     /// Reports the driver's alarm from now on: sets [`Driver::alarm_rang`] when it rings.
     fn watch_alarm<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
 
-    /// Waits for at most `timeout_ns` and works off what it finds. At 0 it only looks, and at [`NO_TIMEOUT`] it waits
+    /// WaitingFor for at most `timeout_ns` and works off what it finds. At 0 it only looks, and at [`NO_TIMEOUT`] it waits
     /// without limit. `false`: the time is up.
     fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, Fault>;
 

@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
-use crate::engine::driver::{LISTENER, Link, Then, Waits, errno};
-use crate::engine::epoll::Loop;
+use crate::engine::driver::{EngineLink, LISTENER, Then, WaitingFor, errno};
+use crate::engine::epoll::EpollLoop;
 use crate::engine::memory::{Kept, Room};
 use crate::engine::plain::Calls;
 use crate::engine::{nothing_to_send, unconnected};
@@ -50,7 +50,7 @@ impl Default for Registration {
     }
 }
 
-impl Link for Registration {
+impl EngineLink for Registration {
     fn renew(&mut self) {
         let (mut room, mut kept) = (std::mem::take(&mut self.room), std::mem::take(&mut self.kept));
         room.forget();
@@ -63,7 +63,7 @@ impl Link for Registration {
     }
 }
 
-impl<P: Party> Loop<'_, P> {
+impl<P: Party> EpollLoop<'_, P> {
     pub(super) fn on_event(&mut self, token: u64, ready: Ready) -> Result<(), Fault> {
         let index = token as u32;
         // An event fetched together with the one that closed its connection.
@@ -80,12 +80,12 @@ impl<P: Party> Loop<'_, P> {
             return Ok(());
         }
         let expected = match slot.waits {
-            Waits::Receive => readable,
-            Waits::Send => writable,
-            Waits::Either => readable || writable,
-            Waits::Connected if writable => return self.on_connected(index),
-            Waits::Connected => false,
-            Waits::Moment | Waits::No => return self.hush(index, gone),
+            WaitingFor::Receive => readable,
+            WaitingFor::Send => writable,
+            WaitingFor::Either => readable || writable,
+            WaitingFor::Connected if writable => return self.on_connected(index),
+            WaitingFor::Connected => false,
+            WaitingFor::Moment | WaitingFor::No => return self.hush(index, gone),
         };
         if !expected {
             return Ok(());
@@ -117,7 +117,7 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {
-            self.rest(index, Waits::Send)?;
+            self.rest(index, WaitingFor::Send)?;
             return Ok(Then::Rest);
         }
         let back = flow.returns();
@@ -150,7 +150,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 slot.link.writable = false;
-                self.rest(index, Waits::Send)?;
+                self.rest(index, WaitingFor::Send)?;
                 Ok(Then::Rest)
             }
             Err(error) => {
@@ -169,7 +169,7 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.readable {
-            self.rest(index, Waits::Receive)?;
+            self.rest(index, WaitingFor::Receive)?;
             return Ok(Then::Rest);
         }
         let asked = self.port.buffer.len();
@@ -205,7 +205,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 slot.link.readable = false;
-                self.rest(index, Waits::Receive)?;
+                self.rest(index, WaitingFor::Receive)?;
                 Ok(Then::Rest)
             }
             Err(error) => {
@@ -247,7 +247,7 @@ impl<P: Party> Loop<'_, P> {
         if slot.link.readable || slot.link.writable {
             return Ok(Then::Ask);
         }
-        self.rest(index, Waits::Either)?;
+        self.rest(index, WaitingFor::Either)?;
         Ok(Then::Rest)
     }
 
@@ -256,10 +256,10 @@ impl<P: Party> Loop<'_, P> {
     pub(super) fn ask_for_what_is_waited_for(&mut self, index: u32) -> Result<(), Fault> {
         let slot = &self.slots[index as usize];
         let wanted = match slot.waits {
-            Waits::No | Waits::Moment => return Ok(()),
-            Waits::Receive => Ready::READ,
-            Waits::Send | Waits::Connected => Ready::WRITE,
-            Waits::Either => Ready::READ | Ready::WRITE,
+            WaitingFor::No | WaitingFor::Moment => return Ok(()),
+            WaitingFor::Receive => Ready::READ,
+            WaitingFor::Send | WaitingFor::Connected => Ready::WRITE,
+            WaitingFor::Either => Ready::READ | Ready::WRITE,
         };
         if slot.link.asked == Some(wanted) { Ok(()) } else { self.ask_for(index, wanted) }
     }

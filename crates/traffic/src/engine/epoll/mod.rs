@@ -37,7 +37,7 @@ struct Readiness {
     fresh_of: u64,
 }
 
-type Loop<'a, P> = Driver<'a, P, Readiness>;
+type EpollLoop<'a, P> = Driver<'a, P, Readiness>;
 
 pub(super) fn drive<P: Party>(
     mode: EpollMode,
@@ -64,11 +64,11 @@ pub(super) fn drive<P: Party>(
 impl Port for Readiness {
     type Link = Registration;
 
-    fn adopt<P: Party>(_driver: &mut Loop<'_, P>, fd: &OwnedFd) -> Result<(), Fault> {
+    fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P>, fd: &OwnedFd) -> Result<(), Fault> {
         sys_io::set_nonblocking(fd.as_fd(), true).map_err(Fault::io("preparing a connection"))
     }
 
-    fn listen<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn listen<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
         driver.report.system_calls += 1;
         driver
@@ -80,13 +80,13 @@ impl Port for Readiness {
         Ok(())
     }
 
-    fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
         driver.report.system_calls += 1;
         let added = driver.port.epoll.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
         added.map_err(Fault::io("waiting for a timer"))
     }
 
-    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
+    fn wait<P: Party>(driver: &mut EpollLoop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
         driver.report.system_calls += 1;
         match driver.port.epoll.wait(&mut driver.port.events, timeout_ns) {
             Ok(0) => {}
@@ -111,33 +111,33 @@ impl Port for Readiness {
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         driver.try_to_send(index, now_ns)
     }
 
-    fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn receive<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         driver.try_to_receive(index, now_ns)
     }
 
-    fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send_or_receive<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         driver.try_both(index, now_ns)
     }
 
-    fn watch_attempt<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), Fault> {
+    fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), Fault> {
         driver.slots[index as usize].link.writable = false;
         Ok(())
     }
 
-    fn on_rest<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), Fault> {
+    fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), Fault> {
         driver.ask_for_what_is_waited_for(index)
     }
 
-    fn close<P: Party>(driver: &mut Loop<'_, P>, _index: u32, fd: OwnedFd) {
+    fn close<P: Party>(driver: &mut EpollLoop<'_, P>, _index: u32, fd: OwnedFd) {
         driver.report.system_calls += 1;
         drop(fd);
     }
 
-    fn depart<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
+    fn depart<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) {
         let slot = &mut driver.slots[index as usize];
         if let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) {
             driver.report.system_calls += 1;
@@ -147,7 +147,7 @@ impl Port for Readiness {
         driver.give_up(index);
     }
 
-    fn see_off<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn see_off<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
         for index in 0..driver.slots.len() {
             driver.leave(index as u32);
         }
@@ -155,7 +155,7 @@ impl Port for Readiness {
     }
 }
 
-fn accept<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
     let Some(listener) = driver.station.listener else { return Ok(()) };
     let most = if driver.port.mode.batch { ACCEPTS_MAX } else { 1 };
     let mut accepted = 0;

@@ -246,7 +246,7 @@ impl<F: Flow> Held<F> {
         true
     }
 
-    /// Waits for a moment.
+    /// WaitingFor for a moment.
     async fn pause(&mut self, at_ns: u64) -> Result<(), Fault> {
         // A timer of Tokio's may end a millisecond late.
         if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
@@ -294,7 +294,7 @@ impl<F: Flow> Held<F> {
         Ok(self.alarm.insert(alarm))
     }
 
-    /// Waits for a connection attempt to end.
+    /// WaitingFor for a connection attempt to end.
     async fn settle(&mut self) {
         let (Some(flow), Some(stream)) = (&mut self.flow, &self.stream) else { return };
         let patience_ns = flow.patience_ns();

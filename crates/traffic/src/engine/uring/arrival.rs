@@ -18,7 +18,7 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
-use crate::engine::driver::{Then, Waits};
+use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::unconnected;
 use crate::engine::uring::completions::Loop;
 use crate::fault::Fault;
@@ -183,7 +183,7 @@ impl<P: Party> Loop<'_, P> {
             self.gather(index)?;
         }
         self.arm(index)?;
-        self.slots[index as usize].waits = Waits::Receive;
+        self.slots[index as usize].waits = WaitingFor::Receive;
         Ok(Then::Rest)
     }
 

@@ -3,7 +3,7 @@
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
-use crate::engine::driver::{Link, Then, Waits};
+use crate::engine::driver::{EngineLink, Then, WaitingFor};
 use crate::engine::uring::arrival::Input;
 use crate::engine::uring::completions::Loop;
 use crate::engine::uring::sending::Output;
@@ -33,7 +33,7 @@ pub(super) struct Operations {
     pub(super) output: Output,
 }
 
-impl Link for Operations {
+impl EngineLink for Operations {
     fn renew(&mut self) {
         (self.receiving, self.sending, self.connecting) = (None, None, None);
         self.impatient = false;
@@ -118,7 +118,7 @@ impl<P: Party> Loop<'_, P> {
             return Ok(Then::Ask);
         }
         if self.slots[index as usize].fd.is_some() {
-            self.rest(index, Waits::Either)?;
+            self.rest(index, WaitingFor::Either)?;
         }
         Ok(Then::Rest)
     }

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, Errno, QueueId};
 
-use crate::engine::driver::{Then, Waits};
+use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
 use crate::engine::uring::arrival::Back;
 use crate::engine::uring::completions::Loop;
@@ -104,7 +104,7 @@ impl<P: Party> Loop<'_, P> {
             }
             self.send_next(index)?;
         }
-        self.rest(index, Waits::Send)?;
+        self.rest(index, WaitingFor::Send)?;
         Ok(Then::Rest)
     }
 
@@ -242,7 +242,7 @@ impl<P: Party> Loop<'_, P> {
         let told = self.port.kind == UringKind::Bundle && !link.plain;
         link.sending = None;
         link.impatient = false;
-        let waited = matches!(self.slots[index as usize].waits, Waits::Send | Waits::Either);
+        let waited = matches!(self.slots[index as usize].waits, WaitingFor::Send | WaitingFor::Either);
         if waited {
             self.timers.clear(index);
         }
@@ -300,7 +300,7 @@ impl<P: Party> Loop<'_, P> {
     /// A buffer of a zero-copy send is free again.
     pub(super) fn on_released(&mut self, index: u32) -> Result<(), Fault> {
         let slot = &self.slots[index as usize];
-        if !matches!(slot.waits, Waits::Send | Waits::Either) || slot.link.sending.is_some() {
+        if !matches!(slot.waits, WaitingFor::Send | WaitingFor::Either) || slot.link.sending.is_some() {
             return Ok(());
         }
         self.timers.clear(index);

@@ -7,10 +7,10 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
 use socket2::Socket;
 
-use crate::relay::threads::Way;
+use crate::relay::threads::ThreadWay;
 
 /// One direction.
-pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let size = way.setup.relay_buffer();
     let mut from = BufReader::with_capacity(size, Socket::from(way.from().try_clone_to_owned()?));
     let mut to = BufWriter::with_capacity(size, Socket::from(way.to().try_clone_to_owned()?));

@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 
 use socket2::Socket;
 
-use crate::relay::threads::Way;
+use crate::relay::threads::ThreadWay;
 
 /// One direction.
-pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut from = Socket::from(way.from().try_clone_to_owned()?);
     let mut to = Socket::from(way.to().try_clone_to_owned()?);
     let mut buffer = vec![0; way.setup.relay_buffer()];

@@ -5,13 +5,13 @@ use std::io;
 use bytegauge_sys::socket;
 
 use crate::plant::Plant;
-use crate::relay::threads::Way;
+use crate::relay::threads::ThreadWay;
 
 /// Buffer of a direction.
 const BUFFER: usize = 16 << 10;
 
 /// One direction, with the fault in it: bytes that are dropped and counted as given, or one of which a bit is flipped.
-pub(in crate::relay) fn copy(way: &mut Way<'_>, plant: Plant) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: Plant) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut share = way.share();
     loop {

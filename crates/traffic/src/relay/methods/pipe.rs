@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytegauge_sys::socket;
 
-use crate::relay::threads::Way;
+use crate::relay::threads::ThreadWay;
 
 /// Buffers that go round: the reader may be so far ahead.
 const BUFFERS: usize = 4;
 
 /// One direction: the calling thread reads, another one writes.
-pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let (full, filled) = sync_channel::<(Vec<u8>, usize)>(BUFFERS);
     let (empty, emptied) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
@@ -22,7 +22,7 @@ pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
         let _ = empty.send(vec![0; way.setup.relay_buffer()]);
     }
     let mut taken = 0;
-    let way_now: &Way<'_> = way;
+    let way_now: &ThreadWay<'_> = way;
     let (read, written, given) = std::thread::scope(|scope| {
         let writing = std::thread::Builder::new().name("relay-pipe".into()).spawn_scoped(scope, move || {
             let mut given = 0;
@@ -47,7 +47,7 @@ pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
 }
 
 fn read(
-    way: &Way<'_>,
+    way: &ThreadWay<'_>,
     emptied: &Receiver<Vec<u8>>,
     full: &SyncSender<(Vec<u8>, usize)>,
     taken: &mut u64,
@@ -70,7 +70,7 @@ fn read(
 }
 
 fn write(
-    way: &Way<'_>,
+    way: &ThreadWay<'_>,
     filled: &Receiver<(Vec<u8>, usize)>,
     empty: &SyncSender<Vec<u8>>,
     given: &mut u64,

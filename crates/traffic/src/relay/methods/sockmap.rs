@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::relay::RelayShared;
 use crate::relay::copy_method::Carrying;
 use crate::relay::methods::read_write::ReadWrite;
-use crate::relay::threads::{self, Way};
+use crate::relay::threads::{self, ThreadWay};
 
 /// Bytes that may be queued between the sockets.
 const QUEUED_MAX: u64 = 16 << 20;
@@ -73,7 +73,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
     })
 }
 
-fn arm(way: &Way<'_>, map: &SockMap) -> io::Result<()> {
+fn arm(way: &ThreadWay<'_>, map: &SockMap) -> io::Result<()> {
     let set = option::set(way.to(), &option::SEND_BUFFER_FORCE.to(SEND_BUFFER));
     set.map_err(|error| io::Error::other(error.to_string()))?;
     map.redirect(way.from(), way.to())
@@ -81,7 +81,7 @@ fn arm(way: &Way<'_>, map: &SockMap) -> io::Result<()> {
 
 /// Copies a direction of which one socket may be in a map, for the other one: who waits for bytes there is woken by anything,
 /// and told `EAGAIN` if there are none (net/ipv4/tcp_bpf.c, `tcp_msg_wait_data`). Then nothing is held.
-fn copy(way: &mut Way<'_>) -> io::Result<()> {
+fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     loop {
         match threads::by_hand::<ReadWrite>(way) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && way.passed.taken == way.passed.given => {}
@@ -91,7 +91,7 @@ fn copy(way: &mut Way<'_>) -> io::Result<()> {
 }
 
 /// From the first byte to the end of the stream.
-fn watch(way: &mut Way<'_>, shared: &RelayShared) -> io::Result<()> {
+fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
     let (mut share, mut pause_ns, mut has_ended) = (way.share(), LOOK_NS, false);
     loop {
         // Of a connection that nobody needs any more it is counted once more what has passed.

@@ -12,10 +12,10 @@ use std::os::unix::net::UnixStream;
 
 use socket2::{Domain, SockRef};
 
-use crate::relay::threads::Way;
+use crate::relay::threads::ThreadWay;
 
 /// One direction.
-pub(in crate::relay) fn copy(way: &mut Way<'_>) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let copied = if is_unix(way.from())? {
         io::copy(&mut UnixStream::from(own(way.from())?), &mut UnixStream::from(own(way.to())?))
     } else {

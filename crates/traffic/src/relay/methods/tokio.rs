@@ -53,7 +53,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
                     if !shared.admits(&stream) {
                         continue;
                     }
-                    tokio::spawn(carry_one(Arc::clone(shared), Leg::new(stream, &calls), size));
+                    tokio::spawn(carry_one(Arc::clone(shared), TokioLeg::new(stream, &calls), size));
                 }
                 Some(Err(error)) if socket::is_exhausted(&error) => {
                     tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
@@ -81,15 +81,15 @@ async fn accepted(door: &Door, timeout_ns: u64) -> Option<io::Result<Stream>> {
     .await
 }
 
-async fn carry_one(shared: Arc<RelayShared>, front: Leg, size: usize) {
+async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
     let back = match connected(&shared, &front.stream).await {
-        Ok(stream) => Leg::new(stream, &front.calls),
+        Ok(stream) => TokioLeg::new(stream, &front.calls),
         Err(fault) => {
             front.resets();
             return shared.unconnected(fault);
         }
     };
-    let mut pair = Pair { shared, legs: [front, back], in_order: false };
+    let mut pair = TokioPair { shared, legs: [front, back], in_order: false };
     let [front, back] = &mut pair.legs;
     pair.in_order = copy_bidirectional_with_sizes(front, back, size, size).await.is_ok();
 }
@@ -106,13 +106,13 @@ async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, Fault
 }
 
 /// A connection, which enters what passed when it is dropped, by its task's end or with the runtime.
-struct Pair {
+struct TokioPair {
     shared: Arc<RelayShared>,
-    legs: [Leg; 2],
+    legs: [TokioLeg; 2],
     in_order: bool,
 }
 
-impl Drop for Pair {
+impl Drop for TokioPair {
     fn drop(&mut self) {
         let [front, back] = &self.legs;
         let in_order = self.in_order;
@@ -127,16 +127,16 @@ impl Drop for Pair {
 }
 
 /// One socket, and what went through it.
-struct Leg {
+struct TokioLeg {
     stream: Stream,
     calls: Arc<CallCounter>,
     taken: u64,
     given: u64,
 }
 
-impl Leg {
-    fn new(stream: Stream, calls: &Arc<CallCounter>) -> Leg {
-        Leg { stream, calls: Arc::clone(calls), taken: 0, given: 0 }
+impl TokioLeg {
+    fn new(stream: Stream, calls: &Arc<CallCounter>) -> TokioLeg {
+        TokioLeg { stream, calls: Arc::clone(calls), taken: 0, given: 0 }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -150,7 +150,7 @@ impl Leg {
     }
 }
 
-impl AsyncRead for Leg {
+impl AsyncRead for TokioLeg {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let (leg, before) = (self.get_mut(), buffer.remaining());
         ready!(leg.stream.poll_fill(context, buffer))?;
@@ -161,7 +161,7 @@ impl AsyncRead for Leg {
     }
 }
 
-impl AsyncWrite for Leg {
+impl AsyncWrite for TokioLeg {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let leg = self.get_mut();
         let n = ready!(leg.stream.poll_write(context, bytes))?;
