@@ -29,6 +29,18 @@ pub fn note(record: &SessionRecord) {
     }
 }
 
+/// Notes the facts that changed between two sessions of the same machine.
+pub fn note_between(before: &SessionRecord, after: &SessionRecord) {
+    let changed = changes(&before.machine, &after.machine, &transports(&after.plan)).unwrap_or_default();
+    if !changed.is_empty() {
+        let (before, after) = (before.id, after.id);
+        terminal::note(&format!(
+            "note: between sessions {before} and {after} this machine has changed: {}",
+            text(&changed)
+        ));
+    }
+}
+
 /// Notes the latest complete session of the same test, if this machine has changed since.
 pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
     let wanted = json!(plan);

@@ -6,7 +6,7 @@ use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
-use crate::{args, design_flags, stored, terminal};
+use crate::{args, design_flags, expired, stored, terminal};
 
 /// Older sessions than so many are of another time.
 const SESSIONS_MAX: usize = 200;
@@ -62,6 +62,9 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     let one = &before[0].record;
     if before.iter().chain(&after).any(|session| !beside::is_same_machine(one, &session.record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel: what differs may be that");
+    }
+    if let Some(last) = after.last() {
+        expired::note_between(one, &last.record);
     }
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {
