@@ -1,10 +1,10 @@
 //! `cargo xtask hot-loops`: no measured loop has a locked instruction or takes a lock.
 //!
 //! Disassembles the release build with objdump, which is in the package that has the linker. From each loop of [`LOOPS`]
-//! it follows the calls to functions of this workspace, but for those of [`SELDOM`], which no message needs. What an
-//! engine costs in addition to the kernel is compared with other engines, so a lock in a loop is a fault of the
-//! measurement, and no test sees it without a clock. Never reads Tokio's tasks: what is in them is Tokio's. Never looks for
-//! allocations: what describes an error allocates, and a disassembly does not tell when that runs.
+//! it follows the calls to functions of this workspace, except those of [`SELDOM`], which are not called for every message. A
+//! lock in a loop would distort comparisons of engines, and no test without a clock would detect it. Tokio's tasks are not
+//! read, since their code is Tokio's. Allocations are not looked for: error texts allocate, and a disassembly does not show
+//! when that code runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -19,9 +19,9 @@ use xtask::{product, setup};
 /// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
 /// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.
 const LOOPS: &[(&str, &str)] = &[
-    // Streams with a thread a flow, and the floor.
+    // Streams with a thread per flow, and the floor.
     ("engine::blocking::", "run_on"),
-    // Everything else with a thread a flow.
+    // Other workloads with a thread per flow.
     ("engine::blocking::worker::Worker", "run"),
     // epoll and io_uring.
     ("engine::driver::Driver", "run"),
@@ -31,31 +31,31 @@ const LOOPS: &[(&str, &str)] = &[
     ("relay::one::", "turn"),
 ];
 
-/// Parts of the names of functions that loops call, but not for every message, and when they are called. Which of them the
-/// compiler makes a part of their callers differs from build to build, so one that is not there is no fault.
+/// Parts of the names of functions that loops call, but not for every message, and when they are called. A function that is
+/// not in the program is no breach: builds differ in which of them are inlined.
 const SELDOM: &[(&str, &str)] = &[
     ("Meter::lap", "a lap ends"),
     ("Tally::sums", "a stream with a pace waits"),
     ("Recorder::with", "a call fails, or a flow ends"),
     ("recorder::enter", "a flow has kept as many calls as it may"),
-    ("ClientFlow::rest", "a connection did not come about"),
+    ("ClientFlow::rest", "a connection attempt failed"),
     ("DatagramFlow::failed", "the kernel refuses a datagram"),
     ("Connector::", "a connection is opened"),
     ("Share::note", "the window opens or closes"),
-    ("::welcome", "a connection comes"),
+    ("::welcome", "a connection is accepted"),
     ("Port>::listen", "an end listens again after descriptors ran out"),
     ("::leave", "a flow ends"),
     ("::give_up", "a flow ends"),
     ("Worker<P>::connect", "a connection is opened"),
     ("Worker<P>::close", "a connection ends"),
     ("RelayLoop<H,W,B>::close", "a connection ends"),
-    ("Strangers::", "a connection from another host shows its ticket"),
-    ("ServerFlow::is_no_stranger", "a connection from another host has shown its ticket"),
-    ("Guests::looked_up", "a datagram from another host comes from a new address"),
+    ("Unadmitted::", "a connection from another host shows its ticket"),
+    ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
+    ("AdmittedSenders::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),
-    ("Footprint::", "memory of a connection grows or goes"),
-    ("drop_in_place", "what a flow owned is dropped"),
+    ("Footprint::", "memory of a connection grows or is freed"),
+    ("drop_in_place", "the state of a flow is dropped"),
 ];
 
 /// Parts of the names of functions that take a lock.
@@ -66,9 +66,9 @@ const LOCKS: &[&str] = &["Mutex", "RwLock", "Condvar", "futex", "pthread_mutex"]
 struct Found {
     /// Instructions that lock the bus or a cache line.
     locked: Vec<String>,
-    /// What they call by name.
+    /// Functions that they call by name.
     calls: BTreeSet<String>,
-    /// Places in the program that hold the addresses of what they call.
+    /// Addresses in the program that hold pointers to functions that they call.
     slots: BTreeSet<u64>,
 }
 
@@ -85,7 +85,7 @@ pub fn command() -> Command {
 /// Reads the loops of the program.
 ///
 /// # Errors
-/// With every loop that has what it must not have, or is not there.
+/// With every loop that has a lock or a locked instruction, or is not in the program.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     check(&match matches.get_one::<String>("program") {
         Some(program) => PathBuf::from(program),
@@ -114,7 +114,7 @@ pub fn check(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What objdump says of a program, as it is read.
+/// Runs objdump on a program and parses its output.
 fn objdump<T>(program: &Path, args: &[&str], read: impl FnOnce(BufReader<ChildStdout>) -> Result<T>) -> Result<T> {
     let started = Process::new("objdump").args(args).arg(program).stdout(Stdio::piped()).spawn();
     let mut objdump = started.context("starting objdump")?;
@@ -123,14 +123,14 @@ fn objdump<T>(program: &Path, args: &[&str], read: impl FnOnce(BufReader<ChildSt
     Ok(found)
 }
 
-/// A place that holds an address of the program itself, and that address: the loader adds where the program is.
+/// A relocated address: its location and its value, relative to the program.
 fn relocation(line: &str) -> Option<(u64, u64)> {
     let (place, rest) = line.split_once(' ')?;
     let (_, address) = rest.split_once("_RELATIVE")?.1.split_once("*ABS*+0x")?;
     Some((u64::from_str_radix(place, 16).ok()?, u64::from_str_radix(address.trim(), 16).ok()?))
 }
 
-/// The functions of this workspace in a disassembly. Calls to other crates go by way of the places of `relocations`.
+/// The functions of this workspace in a disassembly. Calls to other crates use the addresses in `relocations`.
 fn read(text: impl BufRead, relocations: &BTreeMap<u64, u64>) -> Result<Program> {
     let (mut program, mut names) = (Program::new(), BTreeMap::new());
     let mut present = None;
@@ -161,13 +161,13 @@ fn read(text: impl BufRead, relocations: &BTreeMap<u64, u64>) -> Result<Program>
     Ok(program)
 }
 
-/// The place in the program that an instruction reads: `# 10c1028 <…>`.
+/// The address that an instruction reads: `# 10c1028 <…>`.
 fn place_of(instruction: &str) -> Option<u64> {
     let (_, comment) = instruction.split_once("# ")?;
     u64::from_str_radix(comment.split(' ').next()?, 16).ok()
 }
 
-/// How many functions the loops reach, and what is wrong with them, each in a line.
+/// The number of functions that the loops reach, and a line for each breach.
 fn inspect(program: &Program) -> (usize, Vec<String>) {
     let (mut breaches, mut reached) = (BTreeSet::new(), BTreeSet::new());
     let mut due: Vec<&str> = Vec::new();
@@ -206,15 +206,15 @@ fn is_ours(name: &str) -> bool {
     name.contains("bytegauge_")
 }
 
-/// The function that begins with this line, and where: `0000000000401000 <name>:`.
+/// The function that begins with this line, and its address: `0000000000401000 <name>:`.
 fn name_of(line: &str) -> Option<(u64, &str)> {
     let (address, name) = line.split_once(" <")?;
     Some((u64::from_str_radix(address, 16).ok()?, name.strip_suffix(">:")?))
 }
 
 /// Whether an instruction keeps other CPUs from memory: `lock`, and `xchg` with memory, which locks by itself (Intel SDM,
-/// volume 2, XCHG); on aarch64 the exclusive and the atomic ones, and the functions that stand for them. An addition of 0 to the stack is no
-/// more than a fence, which a ring needs whose kernel thread may be asleep.
+/// volume 2, XCHG); on aarch64 the exclusive and the atomic ones, and the functions that replace them. An addition of 0 to the stack is
+/// only a fence, which a ring needs whose kernel thread may be asleep.
 fn is_locked(instruction: &str) -> bool {
     let mut words = instruction.split_whitespace();
     let (mnemonic, operands) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -227,11 +227,11 @@ fn is_locked(instruction: &str) -> bool {
 
 /// The function that an instruction calls or ends in, if it is another one by name.
 fn called(instruction: &str) -> impl Iterator<Item = &str> {
-    // The linker makes `addr32 call` of a call by the global offset table.
+    // The linker turns a call through the global offset table into `addr32 call`.
     let instruction = instruction.strip_prefix("addr32 ").unwrap_or(instruction);
     let is_call = ["call", "jmp", "bl ", "b "].iter().any(|start| instruction.starts_with(start));
     let name = instruction.split_once('<').and_then(|(_, rest)| rest.rsplit_once('>')).map(|(name, _)| name);
-    // A place within a function is one of its own.
+    // A target within the function is not a call.
     name.filter(|name| is_call && !name.contains("+0x")).into_iter()
 }
 
@@ -239,8 +239,8 @@ fn called(instruction: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    /// A program of one loop with these instructions, and of functions that it may call. Its breaches, but for those of the
-    /// tables.
+    /// The breaches of a program of one loop with these instructions and of functions that it may call, without those of
+    /// missing functions.
     fn breaches(instructions: &[&str]) -> Vec<String> {
         let lines: String = instructions.iter().map(|text| format!("    10a4:\t{text}\n")).collect();
         let text = format!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_is_gone_is_a_breach() {
+    fn a_missing_loop_is_a_breach() {
         let (reached, breaches) = inspect(&Program::new());
         assert_eq!((reached, breaches.len()), (0, LOOPS.len()), "{breaches:?}");
     }

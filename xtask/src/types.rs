@@ -52,7 +52,6 @@ const STILL_SHARED: &[&str] = &[
     "Row",
     "Rows",
     "Run",
-    "Said",
     "Scene",
     "Schedule",
     "Seen",

@@ -120,8 +120,8 @@ fn banned_in(text: &str) -> Vec<(usize, String)> {
         }
         found.extend(BANNED.iter().filter(|(phrase, _)| matches(phrase)).map(|(phrase, instead)| {
             let count = phrase.split(' ').count();
-            let said: Vec<&str> = words[start..start + count].iter().map(|word| word.text.as_str()).collect();
-            (words[start].line, format!("\"{}\": write {instead}", said.join(" ")))
+            let phrase: Vec<&str> = words[start..start + count].iter().map(|word| word.text.as_str()).collect();
+            (words[start].line, format!("\"{}\": write {instead}", phrase.join(" ")))
         }));
     }
     found

@@ -1,4 +1,4 @@
-//! `ab`: two of anything, interleaved in one session.
+//! `ab`: compares two sides, interleaved in one session.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use clap::ArgMatches;
 use crate::exit::Failure;
 use crate::{args, check, command_line, connect, design_flags, measure, resume};
 
-/// How a side is named.
-const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; what is measured stands after --), or \
+/// The forms of a side.
+const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
                      addr:HOST:PORT";
 
-/// Flags that a side's words cannot hold.
+/// Flags that apply to the session, so a side cannot contain them.
 const OF_SESSION: [&str; 17] = [
     "time",
     "blocks",
@@ -37,11 +37,11 @@ const OF_SESSION: [&str; 17] = [
     "no-page",
 ];
 
-/// What a side is.
+/// A side of the comparison.
 enum Side<'a> {
-    /// A workload of ours, with its flags.
+    /// A workload of bytegauge, with its flags.
     Run(&'a str),
-    /// A server of somebody's.
+    /// An external server.
     Addr(&'a str),
     /// A program that is measured.
     Cmd(&'a str),
@@ -53,14 +53,16 @@ enum Side<'a> {
 pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = design_flags::seed(matches);
     if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
-        return Err(Failure::usage("--save and --against are of sessions, and ab compares within one: leave them out"));
+        return Err(Failure::usage(
+            "--save and --against compare sessions, but ab compares within one session: leave them out",
+        ));
     }
     let words = match (args::text(matches, "a"), args::text(matches, "b")) {
         (Some(a), Some(b)) => [a, b],
         (None, None) if args::text(matches, "resume").is_some() => {
             return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Check)))?, matches);
         }
-        _ => return Err(Failure::usage(format!("which two? give --a and --b: {SIDES}"))),
+        _ => return Err(Failure::usage(format!("ab needs --a and --b, each one of: {SIDES}"))),
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
         [Side::Cmd(a), Side::Cmd(b)] => programs(matches, [a, b], false)?.plan(seed, words)?,
@@ -72,7 +74,7 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         _ => {
             return Err(Failure::usage(
-                "--a and --b are of different kinds: two workloads (run:, addr:), two commands (cmd:) or two servers (start:)",
+                "--a and --b are of different kinds: use two workloads (run:, addr:), two commands (cmd:) or two servers (start:)",
             ));
         }
     };
@@ -86,38 +88,40 @@ fn side<'a>(flag: &str, words: &'a str) -> Result<Side<'a>, Failure> {
         Some(("addr", rest)) => Ok(Side::Addr(rest)),
         Some(("cmd", rest)) => Ok(Side::Cmd(rest)),
         Some(("start", rest)) => Ok(Side::Start(rest)),
-        _ => Err(Failure::usage(format!("{flag}: `{words}` names nothing to compare: use {SIDES}"))),
+        _ => Err(Failure::usage(format!("{flag}: `{words}` is not a side: use {SIDES}"))),
     }
 }
 
-/// The plan of one of our workloads, with one cell.
+/// The plan of a workload of bytegauge, with one cell.
 fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
     let words = match side {
         Side::Addr(place) => format!("call --connect {place}"),
         Side::Run(words) | Side::Cmd(words) | Side::Start(words) => (*words).to_owned(),
     };
-    let told = |text: String| Failure::usage(format!("{flag}: {text}"));
+    let failed = |text: String| Failure::usage(format!("{flag}: {text}"));
     let words = args::joined(["bytegauge".into()].into_iter().chain(words.split_whitespace().map(Into::into)));
     let given =
-        command_line::command().try_get_matches_from(words).map_err(|error| told(first_line(&error.to_string())))?;
+        command_line::command().try_get_matches_from(words).map_err(|error| failed(first_line(&error.to_string())))?;
     let known = given.subcommand().and_then(|(name, given)| Some((name.parse::<Workload>().ok()?, given)));
     let Some((workload, given)) = known.filter(|(workload, _)| *workload != Workload::Check) else {
-        return Err(told("write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into()));
+        return Err(failed(
+            "write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into(),
+        ));
     };
     let of_session = OF_SESSION.iter().find(|name| is_given(given, name));
     if let Some(name) = of_session {
-        return Err(told(format!("--{name} is said of both at once: write it beside --a and --b")));
+        return Err(failed(format!("--{name} applies to both sides: write it outside of --a and --b")));
     }
     let mut spec = PlanSpec::named(AB, workload);
-    // What is said of one side is said of its cell; what is said of the session, of both.
-    spec.set_all(&args::factors(given, workload)?).map_err(|error| told(error.to_string()))?;
+    // Flags in a side apply to its cell; flags outside apply to the session.
+    spec.set_all(&args::factors(given, workload)?).map_err(|error| failed(error.to_string()))?;
     spec.leave_one_level()?;
     if let Some(ends) = args::ends(given)? {
         spec.ends = ends;
     }
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| told(error.to_string()))
+    resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
 }
 
 /// Two programs, as the values of one factor.
@@ -153,10 +157,10 @@ fn programs(matches: &ArgMatches, words: [&str; 2], servers: bool) -> Result<Pro
     Ok(Programs(spec))
 }
 
-/// The words of a command; a shell is asked only where there is something for it to understand, since it takes time.
+/// The words of a command. A shell is used only if it is needed, since it takes time.
 fn split(text: &str) -> Vec<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || " ._/:=@%+,-{}".contains(c);
-    // `NAME=value command` is for a shell as well.
+    // `NAME=value command` needs a shell as well.
     let assigns = text.split_whitespace().next().is_some_and(|first| first.contains('='));
     match text.chars().all(plain) && !assigns {
         true => text.split_whitespace().map(str::to_owned).collect(),
@@ -164,16 +168,18 @@ fn split(text: &str) -> Vec<String> {
     }
 }
 
-/// What means something for programs alone.
+/// Refuses flags that apply to programs only.
 fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
     let of_programs = ["metric", "prepare", "start", "ready", "load", "command", "placement", "timeout"];
     match of_programs.iter().find(|name| is_given(matches, name)) {
         None => Ok(()),
         Some(&"placement" | &"timeout") => Err(Failure::usage(
-            "--placement and --timeout are of programs here: of a workload write them with its flags, run:stream --placement \
+            "--placement and --timeout apply to programs here: for a workload write them in its flags, run:stream --placement \
              same-cpu",
         )),
-        Some(name) => Err(Failure::usage(format!("--{name} is of programs (cmd:, start:): leave it out beside run:"))),
+        Some(name) => {
+            Err(Failure::usage(format!("--{name} applies to programs (cmd:, start:): leave it out with run:")))
+        }
     }
 }
 
@@ -191,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_is_asked_where_it_has_something_to_understand() {
+    fn a_shell_is_used_only_if_needed() {
         assert_eq!(split("dd if=/dev/zero of=/dev/null bs=4096"), ["dd", "if=/dev/zero", "of=/dev/null", "bs=4096"]);
         for text in ["a | b", "a > b", "echo 'x y'", "X=1 a", "a; b", "a $HOME"] {
             assert_eq!(split(text)[0], "/bin/sh", "{text}");

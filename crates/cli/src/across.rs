@@ -1,4 +1,4 @@
-//! `bytegauge report --across`: what holds over several sessions.
+//! `bytegauge report --across`: the results that hold over several sessions.
 
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::{AcrossView, SessionData, beside, render};
@@ -8,10 +8,10 @@ use clap::ArgMatches;
 use crate::exit::{DONE, Failure, INCONCLUSIVE};
 use crate::{args, stored, terminal};
 
-/// Older sessions than so many of the same plan are of another time.
+/// The most older sessions of the same plan that are used.
 const SESSIONS_MAX: usize = 50;
 
-/// Prints what holds over the sessions that were named, or over all that this machine has of the same plan.
+/// Prints the results over the named sessions, or over all sessions of the same plan on this machine.
 pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = stored::store_path(matches)?;
     let store = Store::open_existing(&path)?;
@@ -21,7 +21,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     if ids.len() < 2 {
         return Err(Failure::usage(
-            "--across: there is one such session alone: measure the same plan once more, or name several (`bytegauge \
+            "--across: there is only one session of this plan: measure it again, or name several (`bytegauge \
              sessions` lists them)",
         ));
     }
@@ -36,7 +36,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         Some("text") | None => {
             terminal::print_styled(&stored::style(&path), |style| render::across::render(&view, style));
         }
-        Some(other) => return Err(Failure::usage(format!("--across: no {other} is made of it: use text or json"))),
+        Some(other) => return Err(Failure::usage(format!("--across has no format {other}: use text or json"))),
     }
     let holds = !view.questions.is_empty() && view.questions.iter().all(|question| question.holds);
     Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })

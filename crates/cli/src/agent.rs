@@ -1,6 +1,6 @@
 //! `bytegauge agent`: runs one end, or the relay, of sessions of other hosts that have its key, until it is interrupted.
 //!
-//! Where it listens goes to standard output, for programs that started it; who measured what goes to standard error.
+//! Prints its address to standard output, for programs that started it, and a log of measurements to standard error.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What was given on the command line, read back: texts, parsed values, and the factors of a workload.
+//! The arguments of the command line: texts, parsed values, and the factors of a workload.
 
 use std::ffi::OsString;
 
@@ -11,9 +11,9 @@ use crate::exit::Failure;
 
 /// The words of a command line, each negative value joined to its flag: `--time -5s` is a wrong budget, not a
 /// flag called `-5`.
-pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+pub fn joined(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
-    for word in words {
+    for word in given {
         let negative = word
             .to_str()
             .and_then(|text| text.strip_prefix('-'))
@@ -32,8 +32,8 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// The words that ask a question: those behind the program's name, without which session is gone on with and where results
-/// lie. Nothing of a command that asks several, or whose words are no text.
+/// The words that define the question: those after the program's name, without --store and --resume. Empty for a command
+/// that runs several plans, or whose words are no text.
 pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
     const NOT_ASKED: [&str; 2] = ["--store", "--resume"];
     let mut asked = Vec::new();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_can_be_asked_again() {
+    fn the_command_can_be_repeated() {
         let check = |words: &str, expected: &str| {
             let asked = asked(words.split_whitespace().map(OsString::from));
             assert_eq!(asked.join(" "), expected, "{words}");

@@ -17,13 +17,13 @@ use clap::ArgMatches;
 use crate::exit::Failure;
 use crate::{args, measure, resume, stored};
 
-/// What `--values` takes for those that the latest stored answer names; `recommended:7` for session 7's.
+/// The value of `--values` for those that the latest stored session recommends; `recommended:7` for session 7's.
 const RECOMMENDED: &str = "recommended";
 
-/// The choices of an answer that are sizes which a program may take.
+/// The factors of a recommendation that are sizes which a program may take.
 const SIZES: [&str; 5] = ["read_size", "write_size", "relay_buffer", "rcvbuf", "sndbuf"];
 
-/// Sessions that are looked through for an answer, the latest first.
+/// Sessions that are searched for a recommendation, the latest first.
 const SESSIONS_MAX: usize = 50;
 
 /// `bytegauge check -- CMD … {value} …`.
@@ -44,12 +44,12 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     measure::measure_values(spec, matches, values)
 }
 
-/// What is run, from the flags.
+/// The task, from the flags.
 fn task(matches: &ArgMatches, default: Option<Level>, advice: Option<Advice>) -> Result<ProgramTask, Failure> {
     Ok(ProgramTask { default, advice, ..task_of(matches, None, None)? })
 }
 
-/// What is run, from the flags: where the command, or the server's, is named elsewhere, by those words.
+/// The task, from the flags; `command` and `server` come from elsewhere if they are given.
 pub fn task_of(
     matches: &ArgMatches,
     command: Option<Vec<String>>,
@@ -64,18 +64,18 @@ pub fn task_of(
         Ok([words]) => words,
         Err(none) if none.is_empty() && is_server_given => {
             return Err(Failure::usage(
-                "which command? --a and --b start servers, and what is measured is their client: write it last, bytegauge ab \
+                "ab needs a command: --a and --b start servers, and the measured command is their client: write it last, bytegauge ab \
                  --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
             ));
         }
         Err(none) if none.is_empty() => {
             return Err(Failure::usage(
-                "which command? write it last, with {value} where the value goes: bytegauge check --values 4K..1M -- dd \
+                "check needs a command: write it last, with {value} in place of the value: bytegauge check --values 4K..1M -- dd \
                  if=/dev/zero of=/dev/null bs={value} count={count:1G}",
             ));
         }
         Err(_) => {
-            return Err(Failure::usage("the command is given twice: after --, as --load, or as cmd:, but not both"));
+            return Err(Failure::usage("the command is given twice: use only one of --, --load and cmd:"));
         }
     };
     let metric = args::parsed::<Metric>(matches, "metric")?.unwrap_or(Metric::Wall);
@@ -83,7 +83,7 @@ pub fn task_of(
         regex(pattern, "--metric")?;
     }
     if let Metric::Counter(name) = &metric {
-        // Opened once, so that a name nobody knows is said before anything runs.
+        // Opened once, so that an unknown name is reported before anything runs.
         Counter::open(name).map_err(|error| Failure::usage(format!("--metric: {error}")))?;
     }
     let prepare = args::text(matches, "prepare").map(by_shell);
@@ -94,15 +94,15 @@ pub fn task_of(
 fn server_of(matches: &ArgMatches, named: Option<Vec<String>>) -> Result<Option<ServerTask>, Failure> {
     let start = args::text(matches, "start").map(by_shell);
     if named.is_some() && start.is_some() {
-        return Err(Failure::usage("the server is given twice: as start:, and as --start"));
+        return Err(Failure::usage("the server is given twice: use only one of start: and --start"));
     }
     let ready = args::parsed::<ReadyWhen>(matches, "ready")?;
     let (command, ready) = match (named.or(start), ready) {
         (None, None) if args::text(matches, "stop").is_none() => return Ok(None),
-        (None, _) => return Err(Failure::usage("--ready and --stop are of a server: name it with --start")),
+        (None, _) => return Err(Failure::usage("--ready and --stop need a server: add --start")),
         (Some(_), None) => {
             return Err(Failure::usage(
-                "a server needs --ready: how is it known that it can be talked to? tcp:PORT, unix:PATH or regex:RE",
+                "a server needs --ready, which tells when it accepts connections: use tcp:PORT, unix:PATH or regex:RE",
             ));
         }
         (Some(command), Some(ready)) => (command, ready),
@@ -121,7 +121,7 @@ fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {
     regex_lite::Regex::new(pattern).map(drop).map_err(bad)
 }
 
-/// The list of values as a flag takes it, and the one that is there now, which is among them.
+/// The list of values as a flag takes it, and the present value, which is among them.
 fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Option<Level>), Failure> {
     let factor = factor::named(Workload::Check, "values")[0];
     let advised = |advice: &Advice| {
@@ -134,7 +134,7 @@ fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Opti
         _ => given.to_owned(),
     };
     let parse = |text: &str| factor.kind.parse_list(text);
-    // Advice is tried beside the values that were given.
+    // Recommended values are tried in addition to the given values.
     for advised in advice.iter().flat_map(|advice| &advice.values) {
         let more = format!("{list},{}", factor.kind.compact(&advised.value));
         if parse(&more).is_ok() {
@@ -144,11 +144,9 @@ fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Opti
     let Some(default) = args::text(matches, "default") else { return Ok((list, None)) };
     let alone = parse(default).map_err(|error| Failure::usage(format!("--default: {error}")))?;
     if alone.len() != 1 {
-        return Err(Failure::usage(format!(
-            "--default: `{default}` is several values: name the one that is there now"
-        )));
+        return Err(Failure::usage(format!("--default: `{default}` is several values: give the present one")));
     }
-    // What is a size among the values is one here as well.
+    // A value that is a size in the list is a size here as well.
     let more = format!("{list},{default}");
     let known = parse(&list).map_err(|error| Failure::usage(format!("--values: {error}")))?;
     if let Ok(levels) = parse(&more) {
@@ -158,7 +156,7 @@ fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Opti
     match known.iter().find(as_written).cloned() {
         Some(level) => Ok((list, Some(level))),
         None => Err(Failure::usage(format!(
-            "--default {default} does not go with --values {list}: write both in the same way"
+            "--default {default} and --values {list} have different units: write both in the same way"
         ))),
     }
 }
@@ -171,7 +169,7 @@ fn is_answer(text: &str) -> bool {
     text == RECOMMENDED || text.starts_with("recommended:")
 }
 
-/// What a stored answer names, where it is asked for by `--values recommended` or `--recommendation`.
+/// The recommendation of a stored session, for `--values recommended` or `--recommendation`.
 fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
     let by_values = args::text(matches, "values").filter(|text| is_answer(text));
     let wanted = match (by_values, args::text(matches, "recommendation")) {
@@ -199,11 +197,11 @@ fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
         }
     }
     Err(Failure::usage(
-        "no stored answer names a size: measure one first (`bytegauge run buffer-size`), or list --values yourself",
+        "no stored session recommends a size: measure one first (`bytegauge run buffer-size`), or list --values",
     ))
 }
 
-/// The sizes that an answer names, each once.
+/// The sizes that a session recommends, each once.
 fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     let mut values: Vec<AdvisedValue> = Vec::new();
     if view.plan.workload == Workload::Check.to_string() {
@@ -227,7 +225,7 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     values
 }
 
-/// How much faster the answer's cell was than the one that differs from it by the default value alone.
+/// How much faster the recommended cell was than the one that differs only by the default value.
 fn against(view: &View, row: &UseRow, name: &str, default: u64) -> Option<f64> {
     let named = view.cells.iter().find(|cell| {
         row.groups.contains(&cell.group)
@@ -245,7 +243,7 @@ fn against(view: &View, row: &UseRow, name: &str, default: u64) -> Option<f64> {
     Some(named.estimate.median? / there)
 }
 
-/// A program that is not there is said before anything is measured. What a shell is told, it looks up itself.
+/// Refuses a missing program before anything is measured. Commands in a shell are looked up by the shell.
 pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     let Some(program) = words.first().filter(|program| !program.contains('{')) else { return Ok(()) };
     let runs =
@@ -258,7 +256,7 @@ pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     match found {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "the command `{program}` was not found, or may not be run: check its name, or give its whole path; what a shell \
+            "the command `{program}` was not found, or may not be run: check its name, or give its whole path; commands that a shell \
              understands needs one: -- sh -c '…'"
         ))),
     }
@@ -269,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advised_are_choices_of_streams_or_calls() {
+    fn recommendations_are_sizes_of_streams_or_calls() {
         for name in SIZES {
             let factor = factor::find(name).expect(name);
             assert_eq!(factor.role, factor::Role::Choice, "{name}");

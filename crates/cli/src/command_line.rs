@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_for_both_ends_gives_way_to_one_end_s_own() {
+    fn an_engine_of_one_end_has_priority() {
         let check = |words: &str, expected: &[(&str, &str)]| {
             let given = given(words, Workload::Call);
             assert!(given.iter().map(|(name, text)| (*name, text.as_str())).eq(expected.iter().copied()), "{given:?}");

@@ -1,4 +1,4 @@
-//! What is made from the command line itself: completions for shells, the manual page.
+//! Texts made from the command line itself: completions for shells, the manual page.
 
 use std::io::Write as _;
 

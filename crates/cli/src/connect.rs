@@ -1,4 +1,4 @@
-//! `--connect`, `--host` and `--relay-host`: names become addresses, and somebody must listen there, before anything is measured.
+//! `--connect`, `--host` and `--relay-host`: resolves names and checks that there is a listener, before anything is measured.
 
 use bytegauge_model::{Level, Place};
 use bytegauge_plan::{Plan, PlanSpec};
@@ -6,8 +6,8 @@ use bytegauge_traffic::place;
 
 use crate::exit::Failure;
 
-/// Looks up the names of servers that are not ours and of far hosts, once: a session measures one address, whatever a
-/// name comes to mean meanwhile.
+/// Looks up the names of external servers and of far hosts, once: a session measures one address, even if the
+/// name changes meanwhile.
 pub fn look_up(spec: &mut PlanSpec) -> Result<(), Failure> {
     for factor in ["connect", "host", "relay_host"] {
         for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut(factor)).flatten() {
@@ -20,7 +20,7 @@ pub fn look_up(spec: &mut PlanSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sees that every server that is not ours can be reached.
+/// Checks that every external server can be reached.
 pub fn reach(plan: &Plan) -> Result<(), Failure> {
     let mut seen: Vec<&Place> = Vec::new();
     for cell in &plan.cells {

@@ -1,4 +1,4 @@
-//! What flags say of a session rather than of its factors: budget, blocks, judgements, margin, seed.
+//! Flags of the session rather than of its factors: budget, blocks, analyses, margin, seed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use crate::args;
 use crate::exit::Failure;
 
-/// Puts them into a plan.
+/// Applies them to a plan.
 pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(Nanos(ns)) = args::parsed(matches, "time")? {
         if ns == 0 {
@@ -37,21 +37,21 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A number of blocks that ends some day.
+/// A number of blocks, within the limit.
 fn blocks(text: &str) -> Result<u64, Failure> {
     text.parse().ok().filter(|blocks| (1..=100_000).contains(blocks)).ok_or_else(|| {
         Failure::usage(format!("--blocks: `{text}` is out of range: use 1 to 100000 (6 or more for intervals)"))
     })
 }
 
-/// How often a session may be judged.
+/// The number of planned analyses.
 fn looks(text: &str) -> Result<u64, Failure> {
     text.parse().ok().filter(|looks| (1..=LOOKS_MAX).contains(looks)).ok_or_else(|| {
-        Failure::usage(format!("--analyses: `{text}` is out of range: use 1 to {LOOKS_MAX} (3 where nothing is said)"))
+        Failure::usage(format!("--analyses: `{text}` is out of range: use 1 to {LOOKS_MAX} (default: 3)"))
     })
 }
 
-/// How much of the time goes into the audit.
+/// The share of the time for the long-trial check.
 fn audit(text: &str) -> Result<f64, Failure> {
     let share = if text == "off" { Some(0.0) } else { share(text) };
     share.filter(|share| (0.0..=AUDIT_MAX).contains(share)).ok_or_else(|| {
@@ -70,11 +70,11 @@ fn share(text: &str) -> Option<f64> {
     }
 }
 
-/// What counts as good enough: `5%` or `0.05`.
+/// The acceptable difference from the best: `5%` or `0.05`.
 pub fn margin(text: &str) -> Result<f64, Failure> {
     share(text)
         .filter(|share| (0.001..=1.0).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is no share: use 0.1% to 100%, such as 5%")))
+        .ok_or_else(|| Failure::usage(format!("--margin: `{text}` is not a share: use 0.1% to 100%, such as 5%")))
 }
 
 /// The seed that was given, or a new one.

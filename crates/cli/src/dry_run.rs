@@ -1,4 +1,4 @@
-//! The plan in words, before it starts: what will be compared, in how many blocks, for how long.
+//! Prints the plan before it starts: the cells, the number of blocks and the time.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -29,8 +29,10 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     text.push_str(WORDS);
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
-        let _ =
-            writeln!(text, "  note: this takes about {needs}, more than the {given} given: fewer blocks prove nothing");
+        let _ = writeln!(
+            text,
+            "  note: this takes about {needs}, more than the given {given}: fewer blocks give no significant result"
+        );
     }
     text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
@@ -39,19 +41,20 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     text
 }
 
-/// What a session that is gone on with would measure until its next judgement.
+/// The blocks that a resumed session would measure until its next analysis.
 pub fn resumed(begun: &Begun) -> String {
     let Begun { id, plan, look, ahead } = begun;
     let of = plan.looks;
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
         return format!(
-            "session {id} goes on to judgement {look} of {of} with what it lacks of its plan:\n\n{}",
+            "session {id} continues to judgement {look} of {of} with the missing part of its plan:\n\n{}",
             full(plan, false)
         );
     };
-    let time = blocks_ns.map_or_else(String::new, |ns| format!(", about {} as long as those before", forecast(ns)));
+    let time =
+        blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
     let mut text = format!(
-        "session {id} of plan {} goes on to judgement {look} of {of}: {} ({} of {until} are there){time}\n",
+        "session {id} of plan {} continues to judgement {look} of {of}: {} ({} of {until} are measured){time}\n",
         plan.name,
         counted(due as usize, "more confirmation block"),
         until - due,
@@ -60,7 +63,7 @@ pub fn resumed(begun: &Begun) -> String {
         let _ = writeln!(text, "  likely makes intervals 0.7 times as wide");
     }
     if plan.audit > 0.0 && plan.task.is_none() {
-        let _ = writeln!(text, "  then an audit, up to {:.0} % of the time", plan.audit * 100.0);
+        let _ = writeln!(text, "  then the long-trial check, up to {:.0} % of the time", plan.audit * 100.0);
     }
     for family in &plan.families {
         text.push('\n');
@@ -69,11 +72,11 @@ pub fn resumed(begun: &Begun) -> String {
     text
 }
 
-/// What the words of a plan mean, where they are met first.
+/// The terms of a plan, explained where they appear first.
 const WORDS: &str = "  cell: one combination of settings; group: cells under the same conditions; block: every cell of a group\n  \
                      once, in random order; judgement: of all blocks so far, after a number of them that is fixed beforehand\n";
 
-/// What the looks after the first would take.
+/// The analyses after the first.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
@@ -83,12 +86,12 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match (until_proven, &plan.versus) {
         _ if further.is_empty() => return String::new(),
-        (true, None) => "at once, until all is proven that can be",
+        (true, None) => "at once, until more blocks would not help",
         (true, Some(_)) => "at once, until it is decided",
         (false, None) => "with --resume afterwards, or at once with --until conclusive",
         (false, Some(_)) => "with --resume afterwards, or at once with --until conclusive",
     };
-    format!("  where something stays open: {}, {when}\n", further.join(", "))
+    format!("  if tests are inconclusive: {}, {when}\n", further.join(", "))
 }
 
 /// The whole plan: every family with its levels, stages and times.
@@ -119,7 +122,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} of a group ({} of one on the side): finalists, a twin of the leader{}",
+                "{} of a group ({} of a side group): finalists, an A/A control of the leader{}",
                 counted(schedule.blocks as usize, "block"),
                 schedule.aside_blocks,
                 if plan.task.is_some() { "" } else { ", the harness's floor" }
@@ -128,7 +131,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
         (
             "audit",
             schedule.audit_ns,
-            format!("the choices against their rivals in trials of {}", Nanos(plan.design.audit_ns)),
+            format!("the recommended options and their rivals in trials of {}", Nanos(plan.design.audit_ns)),
         ),
     ];
     text.push('\n');
@@ -145,7 +148,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     text
 }
 
-/// How long the trials of cells are: as they say themselves, or as the rest of their family.
+/// The length of the trials of cells: their own, or that of their family.
 fn lengths(cells: &[&Cell], family: &Family) -> String {
     let own = cells.iter().map(|cell| cell.factors.duration().unwrap_or(family.trial_ns));
     let lengths: BTreeSet<u64> = own.collect();
@@ -163,8 +166,8 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
                 levels.push(level);
             }
         }
-        // A choice left to the system says nothing; conditions always do.
-        // All cells of a family are of one program.
+        // A choice at its default is not shown; conditions always are.
+        // All cells of a family belong to one program.
         let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
         let silent =
             role == Role::Choice && levels.iter().all(|level| level.is_auto() || *level == Level::Switch(false));

@@ -1,4 +1,4 @@
-//! Exit codes, and errors that know theirs.
+//! Exit codes, and errors with their exit code.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ pub const CODES: [(u8, &str); 8] = [
     (INCONCLUSIVE, "--strict: a result is not significant"),
     (UNBOUNDED, "--strict: a test has no interval, so there is no result at all"),
     (FAILED, "failure: nothing could be measured, compared or written"),
-    (HOST_LOST, "a far host was lost and did not come back within --host-wait; --resume goes on"),
-    (INTERRUPTED, "interrupted by a signal; what was measured is kept, and --resume goes on"),
+    (HOST_LOST, "a far host was lost and did not come back within --host-wait; --resume continues"),
+    (INTERRUPTED, "interrupted by a signal; everything measured is kept, and --resume continues"),
 ];
 
 /// The table of exit codes for `--help`.
@@ -56,7 +56,7 @@ impl Failure {
         Failure { code: USAGE, message: message.into() }
     }
 
-    /// A failure of the machine or of ours.
+    /// A failure of the machine or of bytegauge.
     pub fn failed(message: impl Into<String>) -> Failure {
         Failure { code: FAILED, message: message.into() }
     }
@@ -103,11 +103,11 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// SQLite calls a file that may not grow a full disk: where files are limited, that is named too.
+/// SQLite reports a file that may not grow as a full disk: if file sizes are limited, the message names the limit too.
 fn file_limit() -> String {
     match limit::file_size_bytes() {
         Ok(Limit { soft, .. }) if soft != Limit::UNLIMITED => {
-            format!("; a file may have {} here (`ulimit -f`): raise the limit if it is that", Bytes(soft))
+            format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(soft))
         }
         _ => String::new(),
     }

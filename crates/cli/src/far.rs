@@ -1,4 +1,4 @@
-//! `--host`, `--relay-host` and `--key-file`: every agent lets us measure before anything is measured.
+//! `--host`, `--relay-host` and `--key-file`: opens a session at every agent before anything is measured.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use clap::ArgMatches;
 
 use crate::exit::Failure;
 
-/// What a session takes beyond its plan: to begin, to judge, to end.
+/// Time of a session in addition to its plan: to begin, to analyse, to end.
 const BEYOND_NS: u64 = 60_000_000_000;
 
 /// The key, if an end is to run on another host.
@@ -22,7 +22,7 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
     match (is_far, file) {
         (false, false) => Ok(None),
         (true, false) => Err(Failure::usage(
-            "--host, --relay-host: an agent measures only with who has its key: give the same --key-file as there (`bytegauge agent \
+            "--host, --relay-host: an agent only accepts hosts with its key: use the same --key-file as there (`bytegauge agent \
              --init --key-file FILE` makes one)",
         )),
         (false, true) => Err(Failure::usage(
@@ -42,7 +42,7 @@ pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
     Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
 }
 
-/// Skips relays of which their host's agent says that it cannot run them.
+/// Skips relays that their host's agent cannot run.
 pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure> {
     let missing = |levels: &Spec| {
         let place = levels.relay_host()?;
@@ -54,7 +54,7 @@ pub fn skip_missing(plan: &mut Plan, links: &[Arc<Link>]) -> Result<(), Failure>
     plan.skip(missing).map_err(|error| Failure::failed(format!("--relay-host: {error}")))
 }
 
-/// How long a session is expected to take, nanoseconds; 0 where nobody knows.
+/// Expected time of a session, nanoseconds; 0 if unknown.
 pub fn lasts_ns(plan: &Plan, options: &RunOptions) -> u64 {
     let first_ns = plan.schedule().total_ns().max(plan.budget_ns);
     match (options.until_proven, options.until_max_ns) {

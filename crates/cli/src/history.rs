@@ -1,4 +1,4 @@
-//! `compare`, `--save` and `--against`: what is measured now, beside what was measured before.
+//! `compare`, `--save` and `--against`: compares new results with earlier ones.
 
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
 use bytegauge_report::{HistoryView, SessionData, beside, render};
@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::{args, design_flags, expired, stored, terminal};
 
-/// Older sessions than so many are of another time.
+/// The most older sessions that are used.
 const SESSIONS_MAX: usize = 200;
 
 /// `bytegauge compare BEFORE AFTER`.
@@ -22,7 +22,7 @@ pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
     let before = sessions_before(&store, before, &after)?;
     if let Some(both) = before.iter().find(|id| after.contains(id)) {
         return Err(Failure::usage(format!(
-            "session {both} is on both sides, and a session says nothing against itself: name an earlier one first, then a \
+            "session {both} is on both sides, but a session cannot be compared with itself: name an earlier one first, then a \
              later one"
         )));
     }
@@ -34,19 +34,19 @@ pub fn save_as(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let Some(name) = args::text(matches, "save") else { return Ok(None) };
     if name.is_empty() || name.parse::<i64>().is_ok() || name.len() > 100 || name.chars().any(char::is_control) {
         return Err(Failure::usage(format!(
-            "--save: `{name}` is no name: use a word such as main or v1.2 (numbers name sessions)"
+            "--save: `{name}` is not a name: use a word such as main or v1.2 (numbers name sessions)"
         )));
     }
     Ok(Some(name.to_owned()))
 }
 
-/// The sessions that `--against` names; an error before anything is measured where there are none.
+/// The sessions that `--against` names; an error before anything is measured if there are none.
 pub fn against(matches: &ArgMatches, store: &Store) -> Result<Option<Vec<SessionId>>, Failure> {
     let Some(named) = args::text(matches, "against") else { return Ok(None) };
     sessions_before(store, named, &[]).map(Some)
 }
 
-/// Prints what the sessions say, and gives the exit code: sessions of different commands, or without a choice in common, are
+/// Prints the comparison, and returns the exit code. Sessions of different commands, or without an option in common, are
 /// not comparable, and no gate passes on them.
 pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &ArgMatches) -> Result<u8, Failure> {
     let load =
@@ -57,11 +57,11 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         settings.margin = Some(design_flags::margin(margin)?);
     }
     let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
-        return Err(Failure::usage("no session before: `bytegauge sessions` lists what there is"));
+        return Err(Failure::usage("there is no earlier session: `bytegauge sessions` lists all"));
     };
     let one = &before[0].record;
     if before.iter().chain(&after).any(|session| !beside::is_same_machine(one, &session.record)) {
-        terminal::note("note: these sessions are not all of one machine with one kernel: what differs may be that");
+        terminal::note("note: these sessions are not all of one machine with one kernel: this may explain differences");
     }
     if let Some(last) = after.last() {
         expired::note_between(one, &last.record);
@@ -88,8 +88,8 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     })
 }
 
-/// A name stands for the sessions that were saved under it; a number for that session and older ones of the same plan on
-/// the same machine, which tell how far sessions differ by themselves. The oldest first.
+/// The sessions of a name or number. A name selects the sessions that were saved under it; a number selects that session and
+/// older ones of the same plan on the same machine, which show the variation between sessions. The oldest first.
 fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Vec<SessionId>, Failure> {
     let Ok(number) = named.parse::<i64>() else { return saved(store, named) };
     let last = SessionId(number);
@@ -108,7 +108,7 @@ fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Ve
     Ok(ids)
 }
 
-/// Of a program the words are the question; cells tell the rest apart.
+/// The words of a program are its question; its cells contain the rest.
 fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
     let words = |record: &SessionRecord| record.plan.pointer("/task/command").cloned();
     words(one) == words(other)
@@ -126,14 +126,14 @@ fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {
         numbers.sort_unstable();
         let listed: Vec<String> = numbers.iter().map(i64::to_string).collect();
         return Err(Failure::usage(format!(
-            "what is saved as `{name}` is not complete (session {}), and only complete sessions are compared: go on with \
+            "`{name}` is not complete (session {}), but only complete sessions are compared: continue with \
              --resume, or measure it again with --save {name}",
             listed.join(", ")
         )));
     }
     if ids.is_empty() {
         return Err(Failure::usage(format!(
-            "nothing is saved as `{name}`: measure it first with --save {name}, or give a session's number"
+            "no session is saved as `{name}`: measure one with --save {name}, or give a session's number"
         )));
     }
     Ok(ids)

@@ -1,4 +1,4 @@
-//! Signals: SIGINT, SIGTERM and SIGHUP end in order, the first being a wish and the second an order; SIGXFSZ ends
+//! Signals: the first SIGINT, SIGTERM or SIGHUP ends the session in order, the second one at once; SIGXFSZ ends
 //! nothing.
 
 use std::fs;
@@ -14,14 +14,14 @@ use signal_hook::low_level;
 
 use crate::exit::{Failure, INTERRUPTED};
 
-/// Signals so close to the first one mean the same: `timeout` sends each twice, once to the process and once to its
+/// Signals within this time of the first one count as the same: `timeout` sends each twice, once to the process and once to its
 /// group.
 const ONE_WISH: Duration = Duration::from_millis(200);
 
-/// A flag that a first signal sets, for whoever goes on to end in order; a second one ends the program at once.
+/// A flag that a first signal sets, so that its readers end in order; a second one ends the program at once.
 ///
 /// # Errors
-/// When no signal can be listened for.
+/// If no signal handler can be installed.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", spawn_error_hint(&error)));
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,7 +3,7 @@
 use bytegauge_model::unit::counted;
 use bytegauge_traffic::leftovers::Leftovers;
 
-/// Removes them, and says so unless it is to be quiet.
+/// Removes them, with a note unless `quiet`.
 pub fn remove(quiet: bool) {
     let Leftovers { processes, folders } = Leftovers::remove();
     if processes + folders > 0 && !quiet {

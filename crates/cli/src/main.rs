@@ -1,4 +1,4 @@
-//! The binary: flags, progress, exit codes. What is measured, stored and said is other crates' business.
+//! The program: flags, progress, exit codes. Other crates measure, store and report.
 #![forbid(unsafe_code)]
 
 mod ab;
@@ -72,12 +72,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells what went wrong. The code to exit with.
+/// Prints an error. Returns the exit code.
 fn failed(failure: &Failure, matches: &ArgMatches) -> u8 {
-    // The commands that it names find the same results when they are copied.
-    let said = failure.to_string();
-    let said = stored::store_path(matches).map_or(said.clone(), |path| stored::naming(&said, &path));
-    terminal::note(&format!("bytegauge: {said}"));
+    // Commands in the message contain the store, so that they find the same results when they are copied.
+    let message = failure.to_string();
+    let message = stored::store_path(matches).map_or(message.clone(), |path| stored::naming(&message, &path));
+    terminal::note(&format!("bytegauge: {message}"));
     failure.code()
 }
 

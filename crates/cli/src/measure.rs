@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     measure(spec, matches)
 }
 
-/// The same with values that were settled already.
+/// The same with given values.
 pub fn measure_values(mut spec: PlanSpec, matches: &ArgMatches, values: String) -> Result<u8, Failure> {
     spec.set_all(&[(factor::named(spec.workload, "values")[0], values)])?;
     measure(spec, matches)
@@ -52,11 +52,11 @@ pub fn measure_values(mut spec: PlanSpec, matches: &ArgMatches, values: String) 
 
 fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let mut given = args::factors(matches, spec.workload)?;
-    // What a plan wants of its user the session has.
+    // The session has all factors that a plan requires of its user.
     if given.is_empty() && spec.task.is_none() && args::text(matches, "resume").is_some() {
         return go_on(&resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?, matches);
     }
-    // Of a program the values were settled with what it has now.
+    // The values of a program were determined with its present one.
     given.retain(|(factor, _)| spec.task.is_none() || factor.name != "value");
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
@@ -64,7 +64,7 @@ fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     planned(resolve(&spec, &probe::catalog(&spec), design_flags::seed(matches))?, matches)
 }
 
-/// Measures a plan, or goes on with a session of it, as the flags of its command say, and prints what came of it.
+/// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.
 pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(begun) = resume::session(matches, &plan)? {
         return go_on(&begun, matches);
@@ -74,15 +74,15 @@ pub fn planned(mut plan: Plan, matches: &ArgMatches) -> Result<u8, Failure> {
     carried_out(plan, None, matches)
 }
 
-/// Goes on with a session.
+/// Continues a session.
 pub fn go_on(begun: &resume::Begun, matches: &ArgMatches) -> Result<u8, Failure> {
     carried_out(begun.plan.clone(), Some(begun), matches)
 }
 
 fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatches) -> Result<u8, Failure> {
-    // Whatever is wrong with a flag is said now, not after a minute of measuring.
+    // Errors in flags are reported now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
-    // What is only printed asks nobody.
+    // A dry run contacts no other host.
     let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
     stored::settings(matches)?;
     stored::interval(matches)?;
@@ -126,14 +126,14 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         Ended::Complete | Ended::OutOfTime => None,
     };
     let before = before.filter(|_| cut_short.is_none());
-    // Beside what there was, the answer of this session alone is not what was asked.
-    let beside = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
+    // In a comparison with earlier sessions, the result of this session alone is not requested.
+    let is_comparison = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if lines.is_some() {
         terminal::print_json_line(&serde_json::json!({"event": "report", "report": view}));
-    } else if !beside {
+    } else if !is_comparison {
         stored::show(&view, matches, &path)?;
     }
-    // The screen says it where it is printed.
+    // The screen shows it if it is printed.
     let shown = matches!(args::text(matches, "format"), Some("text") | None) && !matches.get_flag("json-stream");
     let next = || stored::next(&view, &path);
     let keep_page = || {
@@ -142,7 +142,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         }
     };
     if let Some((code, why)) = cut_short {
-        terminal::note(&format!("{why}: everything measured is kept; go on with: {}", next()));
+        terminal::note(&format!("{why}: everything measured is kept; continue with: {}", next()));
         keep_page();
         return Ok(code);
     }
@@ -158,10 +158,10 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         terminal::note(&format!("next: {}", next()));
     }
     keep_page();
-    Ok(stored::told_code(&view, matches.get_flag("strict"), &path))
+    Ok(stored::code_of(&view, matches.get_flag("strict"), &path))
 }
 
-/// Runs the session with whoever watches, until done or interrupted.
+/// Runs the session with an observer, until done or interrupted.
 pub fn execute(
     plan: Plan,
     resumed: Option<SessionId>,
@@ -202,7 +202,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
         }
         Err(error) => {
             return Err(Failure::failed(format!(
-                "this program's own file is unknown ({error}; it is asked of /proc): mount /proc, or use --ends threads \
+                "this program's own file is unknown ({error}; /proc has its name): mount /proc, or use --ends threads \
                  without --competing-flows"
             )));
         }

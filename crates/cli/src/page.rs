@@ -1,4 +1,4 @@
-//! Writes the report page: where it was asked for, and beside the store after every session. Shows it where that was asked for.
+//! Writes the report page: to a given file, and next to the store after every session. Shows it if requested.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,22 +10,22 @@ use bytegauge_report::{BetweenView, View, render};
 use crate::exit::{DONE, Failure};
 use crate::terminal;
 
-/// What shows a file in whatever the desktop has chosen for it.
+/// The command that opens a file in the desktop's default program.
 const OPENER: &str = "xdg-open";
 
-/// Pages that are kept beside a store. Whoever wants one for longer saves it, or has it made again by `report --html`.
+/// Pages that are kept next to a store. Older ones are deleted; `report --html` makes them again.
 const KEPT_MAX: usize = 20;
 
-/// Keeps the page of what was just measured beside its store, in place of the oldest where there are many, and tells where it
-/// is. It is the last line of the run. What was measured stands in the store: without a page nothing is lost.
+/// Keeps the page of the new session next to its store, in place of the oldest if there are many, and prints its path as
+/// the last line of the run. The results are in the store: without a page nothing is lost.
 pub fn keep(views: &[View], store: &Path) {
     let [first, .., last] = views else {
-        return views.first().map_or((), |view| told(views, store, &view.session.to_string()));
+        return views.first().map_or((), |view| keep_as(views, store, &view.session.to_string()));
     };
-    told(views, store, &format!("{}-{}", first.session, last.session));
+    keep_as(views, store, &format!("{}-{}", first.session, last.session));
 }
 
-fn told(views: &[View], store: &Path, name: &str) {
+fn keep_as(views: &[View], store: &Path, name: &str) {
     match kept(views, store, name) {
         Ok(path) => terminal::note(&format!("page: {}", path.display())),
         Err((path, error)) => {
@@ -37,27 +37,27 @@ fn told(views: &[View], store: &Path, name: &str) {
 fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, io::Error)> {
     let folder = store.with_extension("pages");
     let path = folder.join(format!("{name}.html"));
-    // Whoever looks at an older one of the same session sees a whole page at any time.
+    // A reader of an older page of the same session sees a whole page at any time.
     let new = folder.join(format!("{name}.html.new"));
     let written = fs::create_dir_all(&folder)
         .and_then(|()| fs::write(&new, render::page::render(views, None)))
         .and_then(|()| fs::rename(&new, &path));
     if let Err(error) = written {
-        // A part of a page, which nobody is told of.
+        // Delete a partial page, which is not announced.
         let _ = fs::remove_file(&new);
         return Err((path, error));
     }
     let mut others: Vec<_> = pages(&folder).into_iter().filter(|(_, name)| folder.join(name) != path).collect();
     others.sort_unstable();
     for (_, name) in &others[..(others.len() + 1).saturating_sub(KEPT_MAX)] {
-        // Another run may have taken it away.
+        // Another run may have deleted it.
         let _ = fs::remove_file(folder.join(name));
     }
     Ok(fs::canonicalize(&path).unwrap_or(path))
 }
 
-/// The pages of a folder, and when each was written; whatever else lies there is left alone. By time: the numbers of sessions
-/// begin anew with the store.
+/// The pages of a folder, and when each was written; other files are left alone. Ordered by time, since session numbers
+/// start again with a new store.
 fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
     let is_number = |part: &str| part.parse::<u64>().is_ok_and(|number| number.to_string() == part);
     let page = |entry: fs::DirEntry| {
@@ -70,10 +70,10 @@ fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(page).collect()
 }
 
-/// Writes the page of some sessions, says where it is, and shows it in a browser if `open`.
+/// Writes the page of some sessions, prints its path, and shows it in a browser if `open`.
 ///
 /// # Errors
-/// When the file cannot be written, or nothing can show it; then it is written all the same.
+/// If the file cannot be written, or no program can show it; then it is written all the same.
 pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bool) -> Result<u8, Failure> {
     fs::write(file, render::page::render(views, between))
         .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --html")))?;
@@ -90,7 +90,7 @@ pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bo
 /// Shows a file or an address. Returns once the opener has handed it over; the browser lives on by itself.
 ///
 /// # Errors
-/// When there is no opener, or it found nothing that shows it.
+/// If there is no opener, or it found no program for it.
 pub fn show(path: &Path) -> io::Result<()> {
     // A path with a slash in front is never taken for an option.
     let status =
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_told_from_what_else_lies_there() {
+    fn only_pages_are_listed() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["7.html", "12-14.html", "07.html", "12.html.new", "mine.html", "-1.html", "1-.html", "13.htm"] {
             fs::write(folder.path().join(name), "").unwrap();

@@ -1,4 +1,4 @@
-//! A page and its documents over HTTP on loopback, for whoever knows the address with its token.
+//! A page and its documents over HTTP on loopback, for clients that have the address with its token.
 //!
 //! Each connection has a thread and one request. A request must arrive and a reply must be read within a deadline. When all
 //! places are taken, a new connection replaces the oldest one that has sent no request yet. Only requests whose Host header
@@ -31,21 +31,21 @@ const LOCAL_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// What a page is told not to do, beyond its own policy: be kept, framed, guessed at, or named to others.
+/// Headers that forbid to cache, frame or guess the type of a page, and to send its address to other sites.
 const HEADERS: &str = "Cache-Control: no-store\r\nContent-Security-Policy: frame-ancestors 'none'\r\n\
     X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
     Connection: close\r\n";
 
-/// What is served.
+/// The served content.
 #[derive(Debug, Default)]
 pub struct PageContent {
     /// The page.
     pub page: String,
     /// Its documents, as JSON.
     pub documents: String,
-    /// What tells these documents from others.
+    /// The version of these documents.
     pub version: u64,
-    /// Nothing comes after these.
+    /// No later version follows.
     pub over: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct PageServer {
 struct Shared {
     token: String,
     served: Mutex<Arc<PageContent>>,
-    /// Whether somebody asked since [`PageServer::was_asked`] was asked.
+    /// Whether there was a request since [`PageServer::was_asked`] was called.
     asked: AtomicBool,
     last: Mutex<Option<Instant>>,
     port: u16,
@@ -80,11 +80,11 @@ struct Connection {
 }
 
 impl Connections {
-    /// Takes a connection in, in place of the oldest idle one where all places are taken. `None` where none is idle.
+    /// Admits a connection, in place of the oldest idle one if all places are taken. `None` if none is idle.
     fn admit(&mut self, stream: &Arc<TcpStream>) -> Option<u64> {
         if self.open.len() >= CONNECTIONS_MAX {
             let idle = self.open.iter().position(|connection| connection.is_idle)?;
-            // Its thread wakes up, finds the end of the stream, and ends. A peer that is gone already needs no shutdown.
+            // Its thread wakes up, finds the end of the stream, and ends. A closed connection needs no shutdown.
             let _ = self.open.remove(idle).stream.shutdown(Shutdown::Both);
         }
         self.opened += 1;
@@ -110,7 +110,7 @@ impl PageServer {
     pub fn start(place: SocketAddr, first: PageContent) -> Result<PageServer, Failure> {
         let listener = TcpListener::bind(place).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Failure::failed(format!(
-                "--port: port {} cannot be had ({error}): choose another, or leave --port out for any that is free",
+                "--port: port {} is not available ({error}): use another, or leave out --port for a free one",
                 place.port()
             )),
             _ => Failure::failed(format!("cannot listen on {place}: {error}")),
@@ -145,18 +145,18 @@ impl PageServer {
         *lock(&self.shared.served) = Arc::new(next);
     }
 
-    /// Whether somebody has asked since this was asked.
+    /// Whether there was a request since the last call.
     pub fn was_asked(&self) -> bool {
         self.shared.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether somebody asked within a time.
+    /// Whether there was a request within a time.
     pub fn is_looked_at(&self, within: Duration) -> bool {
         lock(&self.shared.last).is_some_and(|last| last.elapsed() <= within)
     }
 }
 
-/// What a thread that panicked left behind is whole: it is replaced at once or not at all.
+/// Locks. The content is whole even after a panic: it is replaced at once or not at all.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -182,12 +182,12 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// What is answered to a request.
+/// The reply to a request.
 #[derive(Debug, PartialEq)]
 enum Reply {
     Page,
     Documents,
-    /// The documents are those that the asker has.
+    /// The client has these documents already.
     Same,
     Refused(&'static str),
 }
@@ -241,7 +241,7 @@ fn head(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Vec<u8>,
     }
 }
 
-/// What a whole head asks for. A request for another host, or without the token, learns nothing.
+/// The reply to a whole head. A request for another host, or without the token, gets no information.
 fn reply(head: &[u8], port: u16, token: &str, tag: &str) -> Reply {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -280,14 +280,14 @@ fn is_for_this_machine(headers: &[httparse::Header], port: u16) -> bool {
     LOCAL_HOSTS.iter().any(|local| is_ours(local))
 }
 
-/// In a time that does not tell where they differ.
+/// Compares in a time that does not depend on the place of a difference.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 fn send(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
-        // For each system call: a reader of one byte now and then has the same time as all others.
+        // For each system call: a client that reads one byte at a time has the same limit as all others.
         stream.set_write_timeout(Some(left(deadline)?))?;
         match stream.write(bytes)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
@@ -351,7 +351,7 @@ mod tests {
         let admitted: Vec<u64> = (0..CONNECTIONS_MAX).map(|_| connections.admit(&stream).unwrap()).collect();
         admitted.iter().skip(1).for_each(|number| connections.is_served(*number));
         assert!(connections.admit(&stream).is_some());
-        assert!(connections.open.iter().all(|one| one.number != admitted[0]), "the idle one gave way");
+        assert!(connections.open.iter().all(|one| one.number != admitted[0]), "the idle one was replaced");
         connections.is_served(connections.opened);
         assert_eq!(connections.admit(&stream), None);
         connections.remove(admitted[1]);

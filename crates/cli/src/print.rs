@@ -12,14 +12,14 @@ bytegauge measures how bytes move on this machine and recommends settings, with 
 All commands: bytegauge --help
 ";
 
-/// Text for people, in the characters of their locale: ASCII in `C` and `POSIX`. What programs read stays as it is, and
-/// so does everything where no locale is set.
+/// Text for users, in the characters of their locale: ASCII in `C` and `POSIX`. Output for programs does not change, and
+/// neither does any text without a locale.
 pub fn in_locale(text: String) -> String {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     if set.is_some_and(|locale| locale == "C" || locale == "POSIX") { ascii(&text) } else { text }
 }
 
-/// A line of at most so many characters; of a longer one as many words as fit, and `…`.
+/// A line of at most `width` characters; a longer one is cut after a whole word, with `…`.
 pub fn whole_words(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();

@@ -1,10 +1,10 @@
-//! `--resume`: which session is gone on with, and whether it is the one that the flags describe.
+//! `--resume`: selects the session to continue, and checks that the flags describe it.
 //!
-//! A resumed session goes on with the plan that it was begun with, whatever command names it. A command that asks another
-//! plan is refused, and so is a flag that says otherwise: to ignore them would answer another question than the one asked.
-//! `run --resume` without a plan goes on with any.
+//! A resumed session continues with its original plan, whatever command names it. A command for another plan is refused, and
+//! so is a flag with another value: if they were ignored, the result would answer another question.
+//! `run --resume` without a plan continues any session.
 
-use bytegauge_harness::{Ahead, RunError, Stand};
+use bytegauge_harness::{Ahead, AnalysisState, RunError};
 use bytegauge_model::{Level, SessionId, Workload};
 use bytegauge_plan::{Plan, PlanSpec, ready};
 use bytegauge_store::{Store, StoreError};
@@ -13,19 +13,19 @@ use clap::ArgMatches;
 use crate::exit::Failure;
 use crate::{args, design_flags, stored};
 
-/// A session that is gone on with.
+/// A session to continue.
 pub struct Begun {
     /// The session.
     pub id: SessionId,
     /// The plan that it was begun with.
     pub plan: Plan,
-    /// The judgement that it goes on with, from 1.
+    /// The analysis that it continues to, from 1.
     pub look: u64,
-    /// What is measured until then; `None` where its blocks are not fixed yet.
+    /// The missing blocks until then; `None` if the number of blocks is not fixed yet.
     pub ahead: Option<Ahead>,
 }
 
-/// The session to go on with, if that was asked for. `asked` is what the command and its flags alone would give.
+/// The session to continue, if requested. `asked` is the plan of the command and its flags alone.
 pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Failure> {
     if args::text(matches, "resume").is_none() {
         return Ok(None);
@@ -38,7 +38,7 @@ pub fn session(matches: &ArgMatches, asked: &Plan) -> Result<Option<Begun>, Fail
     Ok(Some(begun))
 }
 
-/// The session that a command goes on with which names no factors, or those of the session: of a plan, or of any.
+/// The session to continue for a command without factors, or with those of the session: of one plan, or of any.
 pub fn by_its_own_words(matches: &ArgMatches, asked: Option<(&str, Workload)>) -> Result<Begun, Failure> {
     let store = Store::open_existing(&stored::store_path(matches)?)?;
     let of = asked.map_or_else(|| "of any plan".to_owned(), |(plan, _)| format!("of plan {plan}"));
@@ -80,39 +80,39 @@ fn none_left(which: &str) -> Failure {
     Failure::usage(format!("no session {which} can be resumed: start one without --resume"))
 }
 
-/// A command that asks a plan goes on with sessions of that plan; the name of a workload stands for every plan of it that has
-/// no name to run it by.
+/// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits
+/// every plan of it that is not a named plan.
 fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) -> Result<(), Failure> {
     let is_unnamed = || plan.versus.is_none() && ready::find(&plan.name).is_err();
     if name == plan.name || name == workload.row().name && workload == plan.workload && is_unnamed() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "session {id} is of the plan {}, and this command asks {name}: go on with it by `bytegauge run --resume {id}`, or \
+        "session {id} belongs to the plan {}, but this command is {name}: continue it with `bytegauge run --resume {id}`, or \
          leave out --resume to begin a new session",
         plan.name
     )))
 }
 
-/// A session that can be gone on with.
+/// A session that can be continued.
 fn begun(store: &Store, session: SessionId) -> Result<Begun, Failure> {
     let record = store.session(session)?;
     if store.sessions()?.iter().any(|summary| summary.id == session && summary.imported) {
         return Err(Failure::usage(format!(
-            "session {session} was measured elsewhere and imported: see it with `bytegauge report {session}`, or start a \
+            "session {session} was measured elsewhere and imported: show it with `bytegauge report {session}`, or start a \
              new one"
         )));
     }
     let groups = store.groups(session)?;
     let Ok(plan) = serde_json::from_value::<Plan>(record.plan) else { return Err(RunError::OldPlan(session).into()) };
-    let look =
-        Stand::look_ahead(Stand::of(&groups), record.status).ok_or(RunError::Over { session, looks: plan.looks })?;
+    let look = AnalysisState::look_ahead(AnalysisState::of(&groups), record.status)
+        .ok_or(RunError::Over { session, looks: plan.looks })?;
     let ahead = Ahead::of(&groups, &store.blocks(session)?, look);
     Ok(Begun { id: session, plan, look, ahead })
 }
 
-/// The session that `--resume` names, where it does: by its number, or as the latest of a plan, or of all, that can be gone
-/// on with.
+/// The session that `--resume` names, if it does: by its number, or as the latest of a plan, or of all, that can be
+/// continued.
 pub fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, Failure> {
     match args::text(matches, "resume") {
         None => Ok(None),
@@ -126,12 +126,12 @@ pub fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<
     }
 }
 
-/// The newest session that was interrupted or has a look left.
+/// The newest session that was interrupted or has an analysis left.
 fn latest(store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, StoreError> {
     let asked = |name: &str| plan.is_none_or(|plan| plan == name);
     for summary in store.sessions()?.iter().filter(|summary| !summary.imported && asked(&summary.plan_name)) {
-        let stand = Stand::of(&store.groups(summary.id)?);
-        if Stand::look_ahead(stand, summary.status).is_some() {
+        let state = AnalysisState::of(&store.groups(summary.id)?);
+        if AnalysisState::look_ahead(state, summary.status).is_some() {
             return Ok(Some(summary.id));
         }
     }
@@ -140,11 +140,11 @@ fn latest(store: &Store, plan: Option<&str>) -> Result<Option<SessionId>, StoreE
 
 fn another(session: SessionId, flag: &str) -> Failure {
     Failure::usage(format!(
-        "session {session} was begun with another --{flag}: leave it out to go on, or start a new session without --resume"
+        "session {session} was begun with another --{flag}: leave it out to continue, or start a new session without --resume"
     ))
 }
 
-/// Every flag that was given must say what the session was begun with.
+/// Checks that every given flag has the value of the session.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
     let given = |name: &str| {
         matches!(matches.try_contains_id(name), Ok(true))
@@ -159,7 +159,7 @@ fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, b
         && begun.task.as_ref().is_some_and(|begun| begun.command != task.command || begun.server != task.server)
     {
         return Err(Failure::usage(format!(
-            "session {session} was begun with another command: leave it out to go on, or start a new session without \
+            "session {session} was begun with another command: leave it out to continue, or start a new session without \
              --resume"
         )));
     }

@@ -1,4 +1,4 @@
-//! `bytegauge selftest`: the statistics on data whose truth is known, the harness against itself.
+//! `bytegauge selftest`: checks the statistics on data with known truth, and the harness against itself.
 
 use bytegauge_selftest::harness_check;
 use bytegauge_selftest::verify::{self, PUBLISHED, Row, Scale};
@@ -9,10 +9,10 @@ use crate::exit::{DONE, FAILED, Failure};
 use crate::progress::Steps;
 use crate::{args, terminal};
 
-/// The seed of a self-test that is not told another one: the same table twice is easier to talk about.
+/// The default seed, fixed so that two users see the same table.
 const SEED: u64 = 1;
 
-/// How much can be done; a glance is for tests of the command.
+/// The scales; a glance is for tests of the command.
 pub const SCALES: [(&str, Scale); 2] = [("test", Scale::Glance), ("minute", Scale::Minute)];
 
 /// Runs both halves and prints the table, failing rows included.
@@ -43,15 +43,15 @@ fn table(rows: &[Row], seed: u64, failed: usize) -> String {
             (false, _) => "FAILED",
         };
         let got = format!("{} {}", bytegauge_model::unit::significant(row.got, 4), row.unit);
-        // A number without a target is told, not judged.
+        // A number without a target is shown, not judged.
         let (mark, target) = match row.target.as_str() {
-            PUBLISHED => ("told  ", "no target: what it is here"),
+            PUBLISHED => ("value ", "no target: the value here"),
             target => (mark, target),
         };
         text += &format!("{mark}  {got:>14}  {}\n{:>24}{target}\n", row.name, "");
     }
     text += &format!(
-        "{} rows, {failed} failed, seed {seed}. told: known, not judged. (-): a method crippled on purpose, which must miss its target and does.\n",
+        "{} rows, {failed} failed, seed {seed}. value: shown, not judged. (-): a negative control, which must miss its target and does.\n",
         rows.len()
     );
     text
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_marked_by_what_it_says() {
+    fn every_row_has_the_mark_of_its_kind() {
         let row = |name: &str, target: &str, passed, negative_control| Row {
             name: name.into(),
             target: target.into(),
@@ -83,8 +83,8 @@ mod tests {
             "ok             96.06 %  coverage\n",
             "ok (-)         96.06 %  coverage of a method without blocks\n",
             "FAILED         96.06 %  bias\n",
-            "told           96.06 %  share of proofs\n",
-            "no target: what it is here\n",
+            "value          96.06 %  share of proofs\n",
+            "no target: the value here\n",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

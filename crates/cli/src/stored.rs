@@ -1,4 +1,4 @@
-//! What is done with stored results: list, report, export, import.
+//! Commands for stored results: list, report, export, import.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
         Some(path) => Ok(path.into()),
         None => path::default_path().ok_or_else(|| {
             Failure::usage(
-                "neither XDG_DATA_HOME nor HOME names an absolute path: say where results go with --store PATH",
+                "neither XDG_DATA_HOME nor HOME is an absolute path: set the place of the results with --store PATH",
             )
         }),
     }
@@ -39,17 +39,17 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Every session with the time in which nobody measured, nanoseconds. One whose process was killed says of itself that it
-/// runs: it does as long as somebody owns it.
+/// Every session with its pauses, nanoseconds. The store lists a session whose process was killed as running, so a session
+/// counts as running only while a process owns it.
 fn listed(store: &Store) -> Result<Vec<(SessionSummary, u64)>, StoreError> {
-    let stands = |mut summary: SessionSummary| {
+    let status = |mut summary: SessionSummary| {
         if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
             summary.status = SessionStatus::Incomplete;
         }
         let paused = paused_ns(&store.blocks(summary.id)?, store.trial_times(summary.id)?);
         Ok((summary, paused))
     };
-    store.sessions()?.into_iter().map(stands).collect()
+    store.sessions()?.into_iter().map(status).collect()
 }
 
 /// `bytegauge report [ID…]`.
@@ -76,11 +76,13 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
             }
         },
         (None, _) => {
-            return Err(Failure::usage("several sessions fit one page: add --html page.html, or name one session"));
+            return Err(Failure::usage(
+                "several sessions are shown on a page: add --html page.html, or name one session",
+            ));
         }
     };
     let strict = matches.get_flag("strict");
-    Ok(views.iter().map(|view| told_code(view, strict, &path)).max().unwrap_or(DONE))
+    Ok(views.iter().map(|view| code_of(view, strict, &path)).max().unwrap_or(DONE))
 }
 
 /// `bytegauge export [ID]`.
@@ -131,7 +133,7 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         terminal::note(&format!("note: {warning}"));
     }
     terminal::print(&format!(
-        "session {}: {} of {} from {file}; see it with `{} report {}`\n",
+        "session {}: {} of {} from {file}; show it with `{} report {}`\n",
         imported.session,
         counted(imported.trials, "trial"),
         counted(imported.cells, "cell"),
@@ -141,7 +143,7 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// The intervals in which long trials are to be shown.
+/// The length of the intervals in which long trials are shown.
 pub fn interval(matches: &ArgMatches) -> Result<Option<Nanos>, Failure> {
     let interval = args::parsed::<Nanos>(matches, "interval")?;
     if interval.is_some_and(|interval| interval < SHORTEST_INTERVAL) {
@@ -165,7 +167,7 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     Ok(view)
 }
 
-/// What several sessions show beside each other; nothing of one alone.
+/// The comparison of several sessions; `None` for one.
 pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> Result<Option<BetweenView>, Failure> {
     if sessions.len() < 2 {
         return Ok(None);
@@ -174,13 +176,13 @@ pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> R
     Ok(Some(BetweenView::of(&data, &settings(matches)?)))
 }
 
-/// What the user says about the analysis.
+/// The user's settings for the analysis.
 pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
     Ok(Settings { fit_max, ..Settings::default() })
 }
 
-/// Prints a view in the format that was asked for; as text the first screen, unless all of it or one group was.
+/// Prints a view in the chosen format; as text the first screen, unless `--full` or `--group` is given.
 ///
 /// # Errors
 /// When there is no such group.
@@ -210,8 +212,8 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// The exit code of a session. Why it is a failure is said on standard error.
-pub fn told_code(view: &View, strict: bool, store: &Path) -> u8 {
+/// The exit code of a session. Prints the reason of a failure to standard error.
+pub fn code_of(view: &View, strict: bool, store: &Path) -> u8 {
     let code = verdict_code(view, strict);
     if code == FAILED {
         let (session, next) = (view.session, next(view, store));
@@ -226,11 +228,11 @@ pub fn told_code(view: &View, strict: bool, store: &Path) -> u8 {
     code
 }
 
-/// The exit code that a verdict has: failures always count, the rest only when asked for.
+/// The exit code of a result: failures always count, the rest only if requested.
 pub fn verdict_code(view: &View, strict: bool) -> u8 {
-    // The harness's own floor answers nothing.
+    // The harness's own floor is no result.
     let measured = view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind != CellKind::Floor);
-    // A reader that throws bytes away proves nothing for use, and one cell alone is compared with nothing.
+    // A reader without work gives no recommendation, and a single cell has no comparison.
     let varied = |id: &GroupId| view.groups.iter().any(|group| group.id == *id && !group.varied.is_empty());
     let asks = |verdict: &&VerdictView| {
         verdict.profiles.iter().any(|profile| profile != "drain") && verdict.groups.iter().any(varied)
@@ -246,7 +248,7 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
             _ => DONE,
         };
     }
-    // Of a program's values that were to be compared fewer than two are left.
+    // Fewer than two of a program's values are left to compare.
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let alone = view.check.is_some()
         && candidates().any(|cell| cell.outcome == "failed")
@@ -263,7 +265,7 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     }
 }
 
-/// The sessions that were named, each once; the latest where none was.
+/// The named sessions, each once; the latest without a name.
 pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<SessionId>, Failure> {
     let mut ids: Vec<SessionId> = Vec::new();
     for id in matches.get_many::<i64>("session").unwrap_or_default().map(|id| SessionId(*id)) {
@@ -277,7 +279,7 @@ pub fn sessions_named(matches: &ArgMatches, store: &Store) -> Result<Vec<Session
     Ok(ids)
 }
 
-/// The session that was named, or the latest.
+/// The named session, or the latest.
 fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     match matches.get_one::<i64>("session") {
         Some(id) => Ok(SessionId(*id)),
@@ -287,7 +289,7 @@ fn session(matches: &ArgMatches, store: &Store) -> Result<SessionId, Failure> {
     }
 }
 
-/// Characters of a line of this terminal; `None` where the text goes to a file or a program, which has no last column.
+/// Columns of this terminal; `None` if the text goes to a file or a program.
 pub fn columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| terminal::is_output_terminal())
 }
@@ -296,11 +298,11 @@ pub fn columns() -> Option<usize> {
 pub fn style(store: &Path) -> TerminalStyle {
     let (path, program) = (store.display().to_string(), called(store));
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-    // Colour is decided once more on the way out: `anstream` strips it for NO_COLOR and dumb terminals.
+    // `anstream` removes colour again for NO_COLOR and dumb terminals.
     TerminalStyle { columns, colour: terminal::is_output_terminal(), store: Some(path), program }
 }
 
-/// How the program is called so that it finds these results.
+/// The program's name with the option that finds these results.
 pub fn called(store: &Path) -> String {
     match path::default_path().is_some_and(|default| default == store) {
         true => "bytegauge".into(),
@@ -312,10 +314,10 @@ pub fn called(store: &Path) -> String {
     }
 }
 
-/// A message whose commands find these results; those that name a store already are left alone.
-pub fn naming(said: &str, store: &Path) -> String {
+/// A message whose commands find these results; commands with a store are left alone.
+pub fn naming(message: &str, store: &Path) -> String {
     let plain = "`bytegauge ";
-    let mut parts = said.split(plain);
+    let mut parts = message.split(plain);
     let mut named = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.starts_with("--store ") {
@@ -345,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_command_of_a_message_names_one_store() {
-        let check = |said: &str, named: &str| assert_eq!(naming(said, Path::new("/tmp/r.db")), named);
+        let check = |message: &str, named: &str| assert_eq!(naming(message, Path::new("/tmp/r.db")), named);
         check("run `bytegauge report 1`, or leave", "run `bytegauge --store /tmp/r.db report 1`, or leave");
         let saved = "see it with `bytegauge --store r.db.saved-1 report`";
         check(saved, saved);
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_whose_process_is_gone_does_not_run() {
+    fn sessions_of_ended_processes_do_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("results.db")).unwrap();
         let begun = NewSession {
@@ -373,7 +375,7 @@ mod tests {
         };
         let (owned, left) = (store.create_session(&begun).unwrap(), store.create_session(&begun).unwrap());
         let _owner = store.own(owned).unwrap();
-        let stands: Vec<_> = listed(&store).unwrap().into_iter().map(|(row, _)| (row.id, row.status)).collect();
-        assert_eq!(stands, [(left, SessionStatus::Incomplete), (owned, SessionStatus::Running)]);
+        let statuses: Vec<_> = listed(&store).unwrap().into_iter().map(|(row, _)| (row.id, row.status)).collect();
+        assert_eq!(statuses, [(left, SessionStatus::Incomplete), (owned, SessionStatus::Running)]);
     }
 }

@@ -1,4 +1,4 @@
-//! `survey`: the ready plans in small, one after another, their answers as they come.
+//! `survey`: runs the ready plans at a small scale, one after another, and prints each result at once.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use clap::ArgMatches;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
-/// Lines of an answer, so that all of them and the end fit a screen; most need fewer.
+/// Lines of a result, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
 
 /// Wider lines are hard to read.
@@ -33,7 +33,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
     let style = stored::style(&path);
-    // What is cut off for a screen would be lost to a file or a program.
+    // Text that is cut for a screen must be complete in a file or for a program.
     let width = match terminal::is_output_terminal() {
         true => style.columns.clamp(*COLUMNS.start(), *COLUMNS.end()),
         false => usize::MAX,
@@ -53,7 +53,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         spec.gentle = matches.get_flag("half-load");
         let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
             Ok(plan) if plan.budget_ns <= step.budget_ns(&steps, budget_ns) => plan,
-            // What this machine lacks, or the time does, is said, and the rest goes on.
+            // A plan that this machine or the time does not allow is reported, and the rest continues.
             planned @ (Ok(_) | Err(PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
                 let why = match planned {
                     Err(error @ PlanError::NothingLeft(_)) => error.to_string(),
@@ -77,8 +77,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let watched = (matches.get_flag("quiet"), &mut lines);
         let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, watched)?;
         let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
-        let said = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
-        terminal::print(&format!("{title} (session {session})\n{said}\n"));
+        let lines = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
+        terminal::print(&format!("{title} (session {session})\n{lines}\n"));
         views.push(view);
         if ended == Ended::Interrupted {
             interrupted = true;
@@ -108,7 +108,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if ids.is_empty() { FAILED } else { DONE })
 }
 
-/// What a CPU does at best, whatever the answers: in lines that fit the narrowest screen.
+/// The best values of a CPU, in lines that fit the narrowest screen.
 fn limits() -> [String; 2] {
     let found = ceiling::measure();
     let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
@@ -119,13 +119,16 @@ fn limits() -> [String; 2] {
     ]
 }
 
-/// The steps that were named, or all.
+/// The named steps, or all.
 fn steps(matches: &ArgMatches) -> Result<Vec<SurveyStep>, Failure> {
     let Some(only) = args::text(matches, "only") else { return Ok(STEPS.to_vec()) };
     let named: Vec<&str> = only.split(',').map(str::trim).collect();
     if let Some(unknown) = named.iter().find(|name| STEPS.iter().all(|step| step.plan != **name)) {
         let known: Vec<&str> = STEPS.iter().map(|step| step.plan).collect();
-        return Err(Failure::usage(format!("--only: `{unknown}` is no part of the survey: {}", known.join(", "))));
+        return Err(Failure::usage(format!(
+            "--only: `{unknown}` is not a part of the survey: use {}",
+            known.join(", ")
+        )));
     }
     Ok(STEPS.iter().copied().filter(|step| named.contains(&step.plan)).collect())
 }

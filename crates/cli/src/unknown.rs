@@ -1,7 +1,7 @@
-//! Options and commands that do not exist: which one was probably meant.
+//! Options and commands that do not exist: suggests the intended one.
 //!
-//! An option that an earlier version had leads to its present name. Other unknown names lead to the nearest known one,
-//! if it differs by a slip of the finger. Never accepts an unknown name.
+//! An option that an earlier version had leads to its present name. Other unknown names lead to the nearest existing one,
+//! if it differs by a typing error. Never accepts an unknown name.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
-/// Options and commands of earlier versions that others replaced: the name, what to do.
+/// Replaced options and commands of earlier versions: the name, and the replacement.
 const REMOVED: &[(&str, &str)] = &[
     ("relay", "use `bytegauge run relay-copy` for bulk data, `bytegauge run relay-calls` for messages"),
     ("--full-grid", "use `bytegauge run buffer-grid`"),
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn said(line: &str) -> String {
+    fn error_of(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let command = command_line::command();
         let error = command.clone().try_get_matches_from(&words).unwrap_err();
@@ -74,8 +74,8 @@ mod tests {
             ("bytegauge run buffer-size --age=fresh", "use --connection-age"),
             ("bytegauge call --think 1ms", "use --think-time"),
         ] {
-            let said = said(line);
-            assert!(said.contains(&format!("renamed: {expected}")), "{said}");
+            let text = error_of(line);
+            assert!(text.contains(&format!("renamed: {expected}")), "{text}");
         }
     }
 
@@ -86,8 +86,8 @@ mod tests {
             ("bytegauge run buffer-size --full-grid", "bytegauge run buffer-grid"),
             ("bytegauge report --all", "use --full"),
         ] {
-            let said = said(line);
-            assert!(said.contains(expected), "{said}");
+            let text = error_of(line);
+            assert!(text.contains(expected), "{text}");
         }
     }
 
@@ -106,18 +106,18 @@ mod tests {
             ("bytegauge stream --burst 64", "--batch"),
             ("bytegauge run tcp-echo --connections 9", "--flows"),
         ] {
-            let said = said(line);
-            assert!(said.contains(&format!("exists: {expected}\n")), "{said}");
+            let text = error_of(line);
+            assert!(text.contains(&format!("exists: {expected}\n")), "{text}");
         }
     }
 
     #[test]
     fn slip_of_the_finger_names_the_nearest() {
-        let said_of_option = said("bytegauge stream --read-sise 4K");
-        assert!(said_of_option.contains("a similar option exists: --read-size"), "{said_of_option}");
-        let said_of_command = said("bytegauge strem");
-        assert!(said_of_command.contains("a similar command exists: stream"), "{said_of_command}");
-        let unlike = said("bytegauge stream --colour red");
+        let of_option = error_of("bytegauge stream --read-sise 4K");
+        assert!(of_option.contains("a similar option exists: --read-size"), "{of_option}");
+        let of_command = error_of("bytegauge strem");
+        assert!(of_command.contains("a similar command exists: stream"), "{of_command}");
+        let unlike = error_of("bytegauge stream --colour red");
         assert!(!unlike.contains("tip:"), "{unlike}");
     }
 }

@@ -1,8 +1,8 @@
-//! `bytegauge watch [ID]`: the report page of a session that goes on, on loopback, until it ends.
+//! `bytegauge watch [ID]`: the report page of a running session, on loopback, until it ends.
 //!
-//! A process of its own, which reads the store: whatever a browser does, the session hears nothing of it. It works only for
-//! somebody who looks, at most once every few seconds and a twentieth of the time, and where nobody else wants the CPU. What
-//! it takes all the same the session sees as other programs' work, and says so. What is shown are whole trials: a trial is
+//! A separate process, which reads the store, so a browser cannot disturb the session. It works only while a client
+//! requests the page, at most once every few seconds and a twentieth of the time, and at the lowest priority. The session
+//! counts its CPU time as that of other programs. Only whole trials are shown: a trial is
 //! one transaction.
 
 use std::net::Ipv4Addr;
@@ -19,28 +19,28 @@ use crate::exit::{DONE, Failure};
 use crate::page_server::{PageContent, PageServer};
 use crate::{interrupt, page, stored, terminal};
 
-/// How often a page asks whether there is something new.
+/// How often a page requests new data.
 const ASK_MS: u64 = 3_000;
 
-/// How often the store is asked how the session stands.
+/// How often the store is checked for the status of the session.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Pages are made no more often than this,
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// and the making of them takes no more than one part of so many.
+/// and making them takes at most 1/20 of the time.
 const SHARE: u32 = 20;
 
-/// How long after the end the last page is there, for those who look.
+/// How long after the end the last page is served.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Looks in a row that find a session without its process before it counts as cut off: between its first row and its lock
-/// there is a moment.
+/// Checks in a row that find a session without its process before it counts as cut off, since its first row comes shortly
+/// before its lock.
 const ALONE_MAX: u32 = 4;
 
 /// Serves until the session ends, or until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    // Where it cannot be had, the bounds above are what keeps us small.
+    // If the priority cannot be set, the limits above keep the load small.
     let _ = bytegauge_sys::process::run_when_idle();
     let path = stored::store_path(matches)?;
     let store = Store::open_existing(&path)?;
@@ -49,8 +49,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let port = matches.get_one::<u16>("port").copied().unwrap_or(0);
     let (mut made, first) = Made::of(&store, session)?;
     let server = PageServer::start((Ipv4Addr::LOCALHOST, port).into(), first)?;
-    // Whoever does not listen may still look.
-    terminal::print(&format!("session {session} is at {} until it ends; Ctrl-C leaves it\n", server.address()));
+    // If the reader closes standard output, browsers may still use the page.
+    terminal::print(&format!(
+        "session {session} is at {} until it ends; Ctrl-C stops only the page\n",
+        server.address()
+    ));
     if matches.get_flag("open") {
         page::show(server.address().as_ref()).map_err(|error| {
             Failure::failed(format!("cannot show it: {error}: open {} in a browser", server.address()))
@@ -82,8 +85,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     }
     let how = match status {
-        SessionStatus::Running => format!("was cut off: go on with --resume {session}"),
-        SessionStatus::Incomplete => format!("was interrupted: go on with --resume {session}"),
+        SessionStatus::Running => format!("was cut off: continue with --resume {session}"),
+        SessionStatus::Incomplete => format!("was interrupted: continue with --resume {session}"),
         SessionStatus::Complete | SessionStatus::Imported => "is complete".to_owned(),
     };
     let called = stored::called(&path);
@@ -91,7 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// The session that was named, or the latest that is being measured.
+/// The named session, or the latest running one.
 fn session(matches: &ArgMatches, store: &Store, called: &str) -> Result<SessionId, Failure> {
     let named = matches.get_one::<i64>("session").map(|id| SessionId(*id));
     if let Some(session) = named {
@@ -99,19 +102,19 @@ fn session(matches: &ArgMatches, store: &Store, called: &str) -> Result<SessionI
         return match status == SessionStatus::Running && store.is_owned(session) {
             true => Ok(session),
             false => Err(Failure::usage(format!(
-                "session {session} is not being measured: see it with `{called} report {session} --html page.html --open`"
+                "session {session} is not running: show it with `{called} report {session} --html page.html --open`"
             ))),
         };
     }
     store.begun()?.into_iter().find(|session| store.is_owned(*session)).ok_or_else(|| {
         Failure::usage(format!(
-            "no session of this store is being measured: start one, such as `{called} run buffer-size`, or see the latest \
+            "no session of this store is running: start one, such as `{called} run buffer-size`, or show the latest \
              with `{called} report --html page.html --open`"
         ))
     })
 }
 
-/// When a page was made, of how many trials, and what it cost.
+/// When a page was made, of how many trials, and its cost.
 struct Made {
     trials: u64,
     at: Instant,

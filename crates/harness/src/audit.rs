@@ -1,9 +1,9 @@
-//! The last part of a look: the answer is compared once more with its rivals, in trials far longer than those that chose it.
+//! The last part of an analysis: the long-trial check compares the recommendation with its rivals again, in far longer trials.
 //!
-//! Confirmation trials are short, because many short ones say more than few long ones; what goes on slowly within a
-//! connection they cannot see. So a share of the time goes to blocks in which a group's choice, the runner-up and the
-//! smallest cell run for [`bytegauge_plan::Design::audit_ns`]. How many blocks is settled by the clock alone, before the
-//! first of them; who is visited is asked of the [`Judge`]. What they show is judged elsewhere.
+//! Confirmation trials are short, because many short ones are more precise than few long ones, but they cannot show slow
+//! changes within a connection. So a share of the time goes to blocks in which a group's recommended option, the runner-up
+//! and the smallest cell run for [`bytegauge_plan::Design::audit_ns`]. The clock alone determines the number of blocks,
+//! before the first of them; the [`Judge`] names the cells. The results are judged elsewhere.
 
 use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::session::Stage;
@@ -16,19 +16,19 @@ use crate::confirm::Confirmed;
 use crate::judge::{Judge, Subject};
 use crate::run::{Run, RunError};
 
-/// So many blocks of every group carry an interval of their own; with fewer, as many groups as possible are visited.
+/// With this number of blocks a group has an interval of its own; with fewer, as many groups as possible are visited.
 const BLOCKS_OF_ITS_OWN: u64 = 3;
 
-/// A group whose answer is audited.
+/// A group whose recommendation is checked.
 struct Audited<'a> {
     confirmed: &'a Confirmed,
     proven: bool,
-    /// The choice first, then whom it is compared with, the most important first.
+    /// The recommended option first, then its rivals, the most important first.
     cells: Vec<Cell>,
 }
 
 impl Run<'_> {
-    /// Audits the answers of the look that was just completed. `false` if interrupted.
+    /// Checks the recommendations of the analysis that was just completed. `false` if interrupted.
     pub(crate) fn audit(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
         let time_ns = self.audit_time_ns();
         if time_ns == 0 || !groups.iter().any(|confirmed| self.is_audited(confirmed)) {
@@ -38,7 +38,7 @@ impl Run<'_> {
         let mut audited: Vec<Audited> =
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
-        // What is proven is at stake; who had fewer blocks goes first, and chance decides between equals.
+        // Significant results go first, then those with fewer blocks; chance decides between equals.
         let mut turns = order::order(audited.len(), !self.plan.seed, self.look);
         turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
@@ -65,7 +65,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Time that is due to the audit by now, nanoseconds: its share of all that was spent, less what it had already.
+    /// Time that is due to the long-trial check by now, nanoseconds: its share of the spent time, less its own time so far.
     fn audit_time_ns(&self) -> u64 {
         let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
         let due_ns = audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
@@ -73,8 +73,8 @@ impl Run<'_> {
         due_ns.min(self.left_for_audit_ns())
     }
 
-    /// What is left of the time for the audit of a look, nanoseconds: before the first one it gives way to blocks, and takes none
-    /// of the overtime that is theirs.
+    /// Time that is left for the check of an analysis, nanoseconds. Before the first analysis, blocks have priority, and the
+    /// check takes none of their overtime.
     pub(crate) fn left_for_audit_ns(&self) -> u64 {
         let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
         let limit_ns = self.limit_ns().map(|limit_ns| match self.look {
@@ -84,7 +84,7 @@ impl Run<'_> {
         limit_ns.map_or(u64::MAX, |limit_ns| limit_ns.saturating_sub(spent_ns))
     }
 
-    /// Whether longer trials could say something else of a group.
+    /// Whether longer trials could change the result of a group.
     pub(crate) fn is_audited(&self, confirmed: &Confirmed) -> bool {
         let candidates = || confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
         let audit_ns = self.plan.design.audit_ns;
@@ -102,7 +102,7 @@ impl Run<'_> {
         compares.then_some(Audited { confirmed, proven: subject.proven, cells })
     }
 
-    /// How many blocks fit into a time; `None` where not one does. Rivals beyond the first are visited where that leaves
+    /// How many blocks fit into a time; `None` if not even one does. Rivals beyond the first are visited if that leaves
     /// every group blocks of its own.
     fn fit_audit(&self, audited: &mut [Audited<'_>], time_ns: u64) -> Option<usize> {
         let fitting = |audited: &[Audited<'_>]| {

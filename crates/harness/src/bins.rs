@@ -1,4 +1,4 @@
-//! A calibration trial's laps as bins of equal length, as the statistics want them.
+//! Converts a calibration trial's laps into bins of equal length for the statistics.
 
 use bytegauge_model::trial::Bin;
 use bytegauge_model::{Outcome, Trial};
@@ -12,7 +12,7 @@ pub(crate) fn series(trial: &Trial) -> Option<Vec<f64>> {
     if trial.outcome != Outcome::Measured {
         return None;
     }
-    // Of calls the client keeps the series: bytes both ways, which are calls by their constant size.
+    // In calls the client keeps the series: bytes both ways, which are proportional to calls.
     let flow = trial.ends.measuring()?.flows.first()?;
     let bytes = Bin::by_interval(&flow.series, BIN_NS);
     (!bytes.is_empty()).then_some(bytes)

@@ -23,14 +23,14 @@ use crate::run::{Run, RunError};
 use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, Measured};
 
-/// What a block is asked to do.
+/// The settings of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockTask<'a> {
     pub stage: Stage,
     pub group: &'a GroupId,
     pub cells: &'a [Cell],
     pub warmup_ns: u64,
-    /// Length of a trial unless the cell's `duration` says otherwise, nanoseconds.
+    /// Length of a trial unless the cell's `duration` sets another one, nanoseconds.
     pub window_ns: u64,
     pub series: bool,
 }
@@ -41,25 +41,25 @@ enum Attempt<T> {
     Done(T),
     /// The user wants to stop, or a far host did not come back. Nothing of it is stored.
     Interrupted,
-    /// A far host was lost and is back: the block begins anew.
-    Anew,
+    /// A far host was lost and is back: the block is repeated.
+    Repeat,
 }
 
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
-/// A rest looks so often whether the user wants to stop, nanoseconds.
+/// How often a pause checks whether the user wants to stop, nanoseconds.
 const REST_STEP_NS: u64 = 20_000_000;
 
 impl Run<'_> {
-    /// Visits the cells once, in random order, records the block, and learns what it took. `false` if interrupted: its trials
-    /// are kept, and as a block it never was. A block that lost a far host begins anew when the host is back.
+    /// Visits the cells once, in random order, records the block, and learns its time. `false` if interrupted: its trials are
+    /// kept, but there is no record of the block. A block that lost a far host is repeated when the host is back.
     pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<bool, RunError> {
         loop {
             match self.block(task)? {
                 Attempt::Done(()) => return Ok(true),
                 Attempt::Interrupted => return Ok(false),
-                Attempt::Anew => {}
+                Attempt::Repeat => {}
             }
         }
     }
@@ -81,19 +81,19 @@ impl Run<'_> {
             let measured = match self.trial(task, cell, index, position as u32)? {
                 Attempt::Done(measured) => measured,
                 Attempt::Interrupted => return Ok(Attempt::Interrupted),
-                Attempt::Anew => return Ok(Attempt::Anew),
+                Attempt::Repeat => return Ok(Attempt::Repeat),
             };
             if self.plan.gentle {
                 let took_ns = monotonic_ns() - began_ns;
                 self.rest(took_ns);
-                // Of what a block costs besides its trials it is no part.
+                // It does not count as overhead of the block.
                 self.trials_ns += took_ns;
             }
-            // Where the harness's own loop was kept from a CPU, the choices were compared all the same.
+            // If the harness's own loop got no CPU, the options were compared all the same.
             complete &= measured || cell.kind == CellKind::Floor;
         }
         if self.plan.task.is_some() {
-            // What a program used is known to whoever waited for it, and to us once that has left.
+            // The CPU time of a program is charged to its parent, and to us once that parent has ended.
             self.cast = None;
         }
         let surroundings = self.watch.block_end(&start, self.elsewhere_ns());
@@ -110,7 +110,7 @@ impl Run<'_> {
         Ok(Attempt::Done(()))
     }
 
-    /// Does nothing for so long, nanoseconds, or until the user wants to stop.
+    /// Waits for this time, nanoseconds, or until the user wants to stop.
     fn rest(&self, for_ns: u64) {
         let until_ns = monotonic_ns() + for_ns;
         while !self.stop.load(Ordering::Relaxed) {
@@ -119,7 +119,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures one cell once and stores the trial: whether it was measured.
+    /// Measures one cell once and stores the trial. Returns whether it was measured.
     fn trial(
         &mut self,
         task: &BlockTask<'_>,
@@ -131,13 +131,13 @@ impl Run<'_> {
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let transport = cell.factors.transport();
-        // Of an emulated link's networks nothing is seen in this one.
+        // An emulated link's networks are not visible in this one.
         let seen = transport.filter(|_| cell.factors.emulated_link().is_none());
         let counted = ProtocolCounts::read(seen);
         let stop = self.stop;
-        // What settles is the path, at any rate: a closed loop calibrates.
+        // The path settles independently of the rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
-        // Each end is started when it is needed.
+        // Each end is started when it is first used.
         let cast = self.cast.get_or_insert_with(|| {
             Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
         });
@@ -151,7 +151,7 @@ impl Run<'_> {
         };
         match self.loss(&setup, &measured)? {
             Loss::None => {}
-            Loss::Back => return Ok(Attempt::Anew),
+            Loss::Back => return Ok(Attempt::Repeat),
             Loss::Over => return Ok(Attempt::Interrupted),
         }
         if let Some(machine) = &mut measured.machine {
@@ -160,7 +160,7 @@ impl Run<'_> {
         if !measured.ends_are_sound {
             self.cast = None;
         }
-        // What goes on where a relay is that is at an agent on this very machine is counted already.
+        // The load of an agent on this very machine is counted already.
         let relay_host = setup.far.and_then(|far| far.relay);
         let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
         if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
@@ -170,7 +170,7 @@ impl Run<'_> {
         }
         let Setup { warmup_ns, window_ns, .. } = setup;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
-        // Not one call in a window that is lengthened is no stall yet: the next trial tells.
+        // No call in a window that was then lengthened is no stall yet: the next trial decides.
         let went_well = measured.outcome == Outcome::Measured || measured.outcome.moved_nothing();
         if let Some(calls) = too_short.filter(|_| went_well) {
             measured.outcome = Outcome::Failed(format!(
@@ -203,7 +203,7 @@ impl Run<'_> {
         self.tell_trial(cell, &record);
         let good = record.outcome == Outcome::Measured;
         if too_short.is_some() {
-            // It was too short and nothing else.
+            // The trial was only too short.
             return self.trial(task, cell, block, position);
         }
         if good {
@@ -214,8 +214,8 @@ impl Run<'_> {
         Ok(Attempt::Done(good))
     }
 
-    /// Lengthens the trials of a cell of which hardly any call is completed in one: how many there were. `None` where
-    /// there were enough, at the limit, and where calls fail or the user fixed the duration.
+    /// Lengthens the trials of a cell in which hardly any call is completed. Returns the number of calls. `None` if
+    /// there were enough, at the limit, and if calls fail or the user fixed the duration.
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
@@ -232,8 +232,8 @@ impl Run<'_> {
         Some(call.calls)
     }
 
-    /// Warm-up and window of a trial of a cell, no shorter than those given: as long as calls need at the pace of its group,
-    /// and longer where those of this cell were seen to be slower. A twin's are its leader's.
+    /// Warm-up and window of a trial of a cell, no shorter than those given: as long as the calls of its group need, and longer
+    /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
         let at_pace_ns = pace::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
         pace::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
@@ -241,10 +241,10 @@ impl Run<'_> {
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
         let design = &self.plan.design;
-        // A duration is what is reported: calibration and screening keep their own lengths.
+        // A duration applies to reported trials: calibration and screening keep their own lengths.
         let explicit_ns = cell.factors.duration().filter(|_| task.stage == Stage::Confirm);
         let (warmup_ns, window_ns) = match (cell.kind, explicit_ns) {
-            // The null loop has nothing to warm up but its lap length and the CPU's clock.
+            // The null loop only warms up its lap length and the CPU's clock.
             (CellKind::Floor, _) => (500_000, design.floor_ns),
             (_, Some(window_ns)) => (task.warmup_ns, window_ns),
             (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
@@ -273,9 +273,9 @@ impl Run<'_> {
         meant.then_some(*plant)
     }
 
-    /// CPU time of what takes part here without being started by us: the ends that agents on this machine run, and relays that
-    /// ran already. It is ours, and nobody else's load. Other machines' is none of what is seen here.
-    /// `None` where `/proc` does not tell.
+    /// CPU time of participants here that this process did not start: the ends of agents on this machine, and relays that ran
+    /// already. It belongs to the measurement, not to other programs. Load of other machines is not included.
+    /// `None` if `/proc` does not report it.
     fn elsewhere_ns(&self) -> Option<u64> {
         let running = self.plan.cells.iter().filter_map(|cell| cell.factors.relay()?.running());
         let relays: HashSet<&RunningRelay> = running.collect();
@@ -292,22 +292,22 @@ impl Run<'_> {
         there.is_some() && there == self.boot_id.as_deref()
     }
 
-    /// A cell that is skipped leaves at once; one that fails leaves the second time in a row: a failure now and
-    /// then is the machine's, and its block is repeated.
+    /// Counts a failure. A skipped cell leaves at once; a failed one leaves after two failures in a row, since a single failure
+    /// may be caused by the machine, and its block is repeated.
     fn trouble(&mut self, cell: &Cell, outcome: &Outcome) -> Result<(), RunError> {
         let failures = self.failures.entry(cell.id.clone()).or_default();
         *failures += 1;
         let leaves = matches!(outcome, Outcome::Skipped(_)) || *failures >= 2;
         if leaves && self.left.insert(cell.id.clone()) {
             self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
-            let reason = outcome.reason().unwrap_or("no reason").to_owned();
+            let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
             self.observer.hear(&Event::Note(format!("{} leaves its group: {reason}", named(cell))));
         }
         Ok(())
     }
 }
 
-/// A cell by what it chooses, as people ask for it: `read 32K, write 64K`.
+/// A cell by its options, in the notation of the user: `read 32K, write 64K`.
 fn named(cell: &Cell) -> String {
     let chosen = cell.factors.present().filter(|(factor, level)| {
         cell.factors.role_of(factor.name) == Role::Choice && !level.is_auto() && factor.name != "engine"

@@ -1,7 +1,7 @@
 //! The first stage: how long a path takes to settle, by MSER-5 on a few longer trials.
 //!
-//! Profiles of one family share their calibration, one trial each in turn: what settles is the path (slow
-//! start, window autotuning, the scheduler's choice), and sixty seconds are few.
+//! Profiles of one family share their calibration, one trial each in turn: the path is what settles (slow
+//! start, window autotuning, the scheduler's choice), and sixty seconds are short.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use crate::block::BlockTask;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
-/// No warm-up is shorter: laps are learnt, threads have just woken.
+/// The shortest warm-up: laps need time to find their length, and threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;
 
-/// The first run of a program is repeated where it took less than this share of the budget: its caches were cold, but a
+/// The first run of a program is repeated if it took less than this share of the budget: its caches were cold, but a
 /// forecast is not worth more.
 const COLD_MAX: f64 = 0.1;
 
-/// After this time the rates of Unix and TCP streams were within 10 % of what they stayed at (docs/research/statistics.md).
+/// After this time the rates of Unix and TCP streams were within 10 % of their final level (docs/research/statistics.md).
 const SETTLED_NS: u64 = 2_500_000;
 
-/// So many times its planned time calibration takes before all that are to come have one trial each.
+/// After this multiple of its planned time, calibration continues with one trial per group.
 const CALIBRATION_MOST: f64 = 1.5;
 
-/// Whether a calibration trial gives way, so that there is time for what is reported; the first of its kind never does.
+/// Whether a calibration trial is dropped to leave time for reported trials; the first of its kind never is.
 fn gives_way(turn: usize, spent_ns: u64, planned_ns: u64) -> bool {
     turn > 0 && spent_ns as f64 > CALIBRATION_MOST * planned_ns as f64
 }
@@ -43,7 +43,7 @@ impl Run<'_> {
             .iter()
             .flat_map(|family| self.same_place(family).into_iter().map(|set| (family.clone(), set)))
             .filter(|(_, set)| set.iter().any(|group| self.plan.design.calibrates(self.conditions(group))))
-            // What its confirmation began with it goes on with.
+            // A resumed session keeps the warm-up of its confirmation.
             .filter(|(_, set)| !set.iter().all(|group| self.is_calibrated(group)))
             .collect();
         let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
@@ -55,7 +55,7 @@ impl Run<'_> {
             let mut series = Vec::new();
             let mut kept = None;
             for turn in 0..self.plan.calibration_trials(&family) as usize {
-                // How long runs of a program take nobody planned, and blocks that were asked for come whatever the time.
+                // The time of a program's runs is not planned, and a given number of blocks is measured whatever the time.
                 let is_bound = self.plan.task.is_none() && self.plan.blocks.is_none();
                 if is_bound && gives_way(turn, monotonic_ns() - began_ns, planned_ns) {
                     break;
@@ -66,7 +66,7 @@ impl Run<'_> {
                 else {
                     continue;
                 };
-                // In a group that sees the finalists alone, this one is measured before they are known.
+                // In a group that only measures the finalists, this cell is measured before they are chosen.
                 self.store.add_cells(self.session, std::slice::from_ref(&cell))?;
                 let task = BlockTask {
                     stage: Stage::Calibrate,
@@ -88,7 +88,7 @@ impl Run<'_> {
                 series.extend(self.last_series.take());
             }
             if series.is_empty() {
-                // Nothing was measured, which says nothing about when it would settle.
+                // Nothing was measured, so nothing is learnt about when it would settle.
                 continue;
             }
             let found = fixed_warmup(&series, BIN_NS as f64);
@@ -97,11 +97,11 @@ impl Run<'_> {
                 self.settle(group, &found, explicit_ns.unwrap_or(family.trial_ns))?;
             }
         }
-        self.tell_what_gave_way(given.told("trials of calibration").as_slice())?;
+        self.note_reductions(given.text("trials of calibration").as_slice())?;
         Ok(true)
     }
 
-    /// Whether nothing is left to be found for a group: its warm-up is known, or its blocks are fixed.
+    /// Whether a group needs no calibration: it has its warm-up, or its blocks are fixed.
     fn is_calibrated(&self, group: &GroupId) -> bool {
         self.warmup.contains_key(group) || self.first_blocks.contains_key(group)
     }
@@ -120,7 +120,7 @@ impl Run<'_> {
         by_place.into_values().collect()
     }
 
-    /// The middle cell; of a program, whose runs take as long as their values make them, one after the other.
+    /// The middle cell; for a program, whose runs depend on its values, one cell after the other.
     fn calibrated_cell(&self, group: &GroupId, turn: usize) -> Option<Cell> {
         let cells: Vec<&Cell> = self.live_cells(group).collect();
         let at = match self.plan.task {
@@ -130,8 +130,8 @@ impl Run<'_> {
         cells.get(at).map(|cell| (*cell).clone())
     }
 
-    /// Keeps a group's warm-up. It is cut at a quarter of a trial, or at [`SETTLED_NS`]: longer would eat the
-    /// budget, and blocks make what is left of a drift common to the cells that are compared.
+    /// Stores a group's warm-up. It is limited to a quarter of a trial, or to [`SETTLED_NS`]: a longer one would use up the
+    /// budget, and within a block the rest of a drift is common to the compared cells.
     fn settle(&mut self, group: &GroupId, found: &Warmup, trial_ns: u64) -> Result<(), RunError> {
         let ns = (found.ns as u64).clamp(WARMUP_MIN_NS, (trial_ns / 4).max(SETTLED_NS));
         self.warmup.insert(group.clone(), ns);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_of_calibration_give_way_where_they_take_too_long_but_the_first() {
+    fn slow_calibration_drops_all_but_the_first() {
         let check =
             |turn, spent_ns, expected| assert_eq!(gives_way(turn, spent_ns, 100), expected, "{turn} {spent_ns}");
         check(1, 150, false);

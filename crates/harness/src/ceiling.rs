@@ -1,15 +1,15 @@
-//! What bounds everything that moves bytes here: how fast one CPU copies, within its caches and beyond them, and what a
-//! system call costs before it does anything.
+//! Upper limits of everything that moves bytes here: the rate at which one CPU copies, within its caches and beyond them,
+//! and the time of an empty system call.
 //!
-//! Measured beside answers, so that a rate can be held against it; never compared with a cell. A ceiling is what can be
-//! reached, so it is the best of several rounds: whatever disturbs makes a round slower, and nothing makes it faster.
+//! Shown with results for reference; never compared with a cell. A ceiling is the best possible value, so it is the best of
+//! several rounds: disturbances make a round slower, and nothing makes it faster.
 
 use std::hint::black_box;
 
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::process::system_call;
 
-/// Both buffers of a copy lie in the second-level cache of any server's CPU since 2013 (256 KiB).
+/// Both buffers of a copy fit in the second-level cache of any server's CPU since 2013 (256 KiB).
 const CACHED_BYTES: usize = 64 << 10;
 
 /// Beyond the last-level cache that one CPU has to itself on most machines.
@@ -23,10 +23,10 @@ const ROUNDS: usize = 8;
 /// Calls of a round.
 const CALLS: u64 = 50_000;
 
-/// What a CPU of this machine can do at best.
+/// The best values of a CPU of this machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
-    /// Bytes copied a second between buffers in the caches.
+    /// Bytes copied per second between buffers in the caches.
     pub copy_cached: f64,
     /// The same between buffers in memory; each byte is read and written.
     pub copy_memory: f64,
@@ -45,7 +45,7 @@ pub fn measure() -> Ceilings {
 }
 
 fn copied_a_second(bytes: usize) -> f64 {
-    // Written once, so that pages are there; of zeroes the kernel might give one page for all.
+    // Written once, so that pages are there; for zeroes the kernel might map one page for all.
     let (from, mut to) = (vec![1u8; bytes], vec![2u8; bytes]);
     let ns = best_ns(|| {
         for _ in 0..ROUND_BYTES / bytes {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_round_is_taken_and_every_round_is_run() {
+    fn the_best_of_all_rounds_is_taken() {
         let mut rounds = 0;
         assert!(best_ns(|| rounds += 1) >= 1);
         assert_eq!(rounds, ROUNDS);

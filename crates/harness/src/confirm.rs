@@ -1,7 +1,7 @@
-//! The last stage: the finalists, a twin of the leader and the harness's floor, in complete blocks.
+//! The last stage: the finalists, an A/A control of the leader and the harness's floor, in complete blocks.
 //!
-//! Everything that is reported comes from here. With how many blocks the first look ends is fixed before the first of
-//! them, from the time that is left; the others double it. A block that breaks is repeated whole.
+//! All reported results come from here. The number of blocks until the first analysis is fixed before the first of
+//! them, from the time that is left; each further analysis doubles it. A block that breaks is repeated whole.
 
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
@@ -21,13 +21,13 @@ use crate::spending::Spending;
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 pub(crate) const SHORTEST_SHARE: f64 = 0.25;
 
-/// The same before the fewest blocks that prove anything are there.
+/// The same before the minimum number of blocks is measured.
 const OVERTIME_FEWEST: f64 = 1.5;
 
-/// A group with everything that is visited in its blocks.
+/// A group with all cells of its blocks.
 pub(crate) struct Confirmed {
     pub group: GroupId,
-    /// Finalists, twin and floor.
+    /// Finalists, A/A control and floor.
     pub cells: Vec<Cell>,
     /// Length of a trial, nanoseconds.
     window_ns: u64,
@@ -35,12 +35,12 @@ pub(crate) struct Confirmed {
     aside: bool,
 }
 
-/// How a look ended.
+/// How an analysis's blocks ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LookEnd {
     /// Every group has its blocks.
     Complete,
-    /// The time is over, and what was measured suffices for a judgement.
+    /// The time is over, and the measured blocks suffice for the analysis.
     CutShort,
     /// The time is over before that.
     OutOfTime,
@@ -49,11 +49,11 @@ enum LookEnd {
 }
 
 impl Run<'_> {
-    /// Confirms the finalists of every group, from look to look.
+    /// Confirms the finalists of every group, from analysis to analysis.
     pub(crate) fn confirm(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
         let mut groups = self.confirmed_groups()?;
         if groups.is_empty() {
-            // Every cell has left its group, and each said why.
+            // Every cell has left its group, each with a note.
             return Ok(Ended::Complete);
         }
         self.fix_blocks(&mut groups)?;
@@ -72,7 +72,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures the blocks that end with the present look.
+    /// Measures the blocks of the present analysis.
     fn take_look(&mut self, groups: &[Confirmed]) -> Result<LookEnd, RunError> {
         self.begin_look(groups)?;
         let look = self.look;
@@ -81,7 +81,7 @@ impl Run<'_> {
         for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
                 let Confirmed { group, cells, window_ns, .. } = &groups[turn];
-                // Blocks on the side are spread evenly over the whole time, not bunched at an end of it.
+                // Blocks of side groups are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
                 while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number, &groups[turn]) {
                     if !self.has_live(&groups[turn]) {
@@ -101,17 +101,17 @@ impl Run<'_> {
                     }
                 }
             }
-            // Cells that left said why: nothing is missing of groups that have none any more.
+            // Cells that left have a note: groups without cells lack nothing.
             let live: Vec<&Confirmed> = groups.iter().filter(|confirmed| self.has_live(confirmed)).collect();
             if live.is_empty() {
                 break;
             }
             if live.iter().any(|confirmed| self.is_out_of_time(number, confirmed)) {
-                let stands = |confirmed: &&Confirmed| {
+                let progress = |confirmed: &&Confirmed| {
                     (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
                 };
                 let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
-                let least = live.iter().map(stands).min_by(|a, b| share(a).total_cmp(&share(b)));
+                let least = live.iter().map(progress).min_by(|a, b| share(a).total_cmp(&share(b)));
                 let Some((done, of)) = least.filter(|(done, of)| done < of) else { break };
                 let why = spending.used_up_by(self);
                 let time = match look {
@@ -125,7 +125,7 @@ impl Run<'_> {
                     self.observer.hear(&Event::Note(note));
                     return Ok(LookEnd::CutShort);
                 }
-                // Not kept with the session: it is true until somebody goes on.
+                // Not stored with the session: it is only true until the session is resumed.
                 self.observer.hear(&Event::Note(format!("{note}; --resume measures what the judgement lacks")));
                 return Ok(LookEnd::OutOfTime);
             }
@@ -136,13 +136,13 @@ impl Run<'_> {
         Ok(LookEnd::Complete)
     }
 
-    /// Whether a group has a cell left that is compared.
+    /// Whether a group still has a cell to compare.
     fn has_live(&self, confirmed: &Confirmed) -> bool {
         confirmed.cells.iter().any(|cell| cell.kind == CellKind::Candidate && self.lives(cell))
     }
 
-    /// What a look has time for from the session's begin, nanoseconds: the first one the budget and a little more, a later
-    /// one what the user allows. `None` where blocks were asked for, whatever they take.
+    /// Time limit of an analysis from the session's begin, nanoseconds: for the first one the budget and a little more, for a
+    /// later one the user's limit. `None` if a number of blocks was given.
     pub(crate) fn limit_ns(&self) -> Option<f64> {
         match self.look {
             1 => Some(self.plan.budget_ns as f64 * OVERTIME).filter(|_| self.plan.blocks.is_none()),
@@ -150,11 +150,10 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the time is over. It is the clock that stops here, which does not depend on what a comparison shows; the
-    /// fewest blocks that prove anything are given half of the budget more, and all the time they take in a session that is
-    /// resumed, which is asked for its judgement. How long a program runs may be known to nobody: one block of it is measured
-    /// whatever its runs took until then, since a session of none is worth nothing. What the user set as a cap is kept: no
-    /// block begins that would end beyond it.
+    /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
+    /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
+    /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
+    /// block is useless. A limit set by the user is kept: no block begins that would end beyond it.
     fn is_out_of_time(&self, rounds_done: u64, next: &Confirmed) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
@@ -166,14 +165,14 @@ impl Run<'_> {
         self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
     }
 
-    /// Whether a group has the blocks without which it is not judged; what compares nothing needs none of them.
+    /// Whether a group has the minimum number of blocks; a group without comparisons needs none.
     fn has_fewest(&self, confirmed: &Confirmed) -> bool {
         let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
         let fewest = if compares { self.plan.design.blocks_min } else { 1 };
         self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
     }
 
-    /// Says beforehand what cannot be kept: once one block of every group is timed, it is known what the fewest take.
+    /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
     fn warn_of_slow_blocks(&mut self, groups: &[Confirmed]) {
         let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
         let fewest = |confirmed: &Confirmed| {
@@ -187,12 +186,12 @@ impl Run<'_> {
         }
     }
 
-    /// Says that the fewest blocks end later than was told, and when, and takes the time: a session of fewer is worth nothing to
-    /// who waited for it. Of a program, whose runs may take any time, a budget that was stated is kept but for its overtime.
+    /// Notes that the minimum number of blocks ends later than planned, and when, and extends the budget: fewer blocks would
+    /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
     fn take_longer(&mut self, end_ns: u64) {
-        let (end, told) = (forecast(end_ns), Nanos(self.plan.budget_ns));
+        let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
         let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-        let mut text = self.plan.takes_longer(end, told);
+        let mut text = self.plan.takes_longer(end, planned);
         if self.plan.task.is_none() {
             self.plan.budget_ns = end.0;
         } else if end_ns as f64 > last_ns && !self.resumed {
@@ -202,13 +201,13 @@ impl Run<'_> {
         self.observer.hear(&Event::Note(text));
     }
 
-    /// A twin goes with the cell it repeats.
+    /// Whether a cell is still measured. An A/A control leaves with the cell that it repeats.
     pub(crate) fn lives(&self, cell: &Cell) -> bool {
         let gone = |id: &CellId| self.left.contains(id);
         !gone(&cell.id) && !cell.twin_of.as_ref().is_some_and(gone)
     }
 
-    /// Every group with its finalists, twin and floor, and the length of its trials.
+    /// Every group with its finalists, A/A control and floor, and the length of its trials.
     fn confirmed_groups(&mut self) -> Result<Vec<Confirmed>, RunError> {
         let mut groups = Vec::new();
         for family in self.plan.families.clone() {
@@ -216,15 +215,15 @@ impl Run<'_> {
                 let ids = self.finalists.get(group).cloned().unwrap_or_default();
                 let mut cells: Vec<Cell> =
                     self.live_cells(group).filter(|cell| ids.contains(&cell.id)).cloned().collect();
-                // The screening leader; where nothing was screened the middle of the grid, which is no extreme.
+                // The screening leader; without screening the middle of the grid, which is no extreme.
                 let named = if family.is_screened() { ids.first() } else { ids.get(ids.len() / 2) };
                 let leader = named.and_then(|id| cells.iter().find(|cell| cell.id == *id).cloned());
                 let Some(leader) = leader.or_else(|| cells.first().cloned()) else { continue };
                 let twin = (cells.len() > 1).then(|| twin(&leader));
-                // Of a program the harness costs nothing while it runs.
+                // The harness costs nothing while a program runs.
                 let floor = self.plan.task.is_none().then(|| floor(&leader));
-                let beside = self.plan.artefacts_of(group).cloned();
-                let extra: Vec<Cell> = twin.into_iter().chain(floor).chain(beside).collect();
+                let artefacts = self.plan.artefacts_of(group).cloned();
+                let extra: Vec<Cell> = twin.into_iter().chain(floor).chain(artefacts).collect();
                 self.store.add_cells(self.session, &extra)?;
                 cells.extend(extra);
                 groups.push(Confirmed {
@@ -238,13 +237,13 @@ impl Run<'_> {
         Ok(groups)
     }
 
-    /// Fixes how many blocks of every group the first look ends with, by the time that is left; as decided before, when a
-    /// session is resumed. If it allows fewer than the fewest useful ones, trials become shorter.
+    /// Fixes the number of blocks of every group until the first analysis, from the time that is left; a resumed session keeps
+    /// its numbers. If the time does not suffice for the minimum, trials become shorter.
     fn fix_blocks(&mut self, groups: &mut [Confirmed]) -> Result<(), RunError> {
         if groups.iter().all(|confirmed| self.first_blocks.contains_key(&confirmed.group)) {
             return Ok(());
         }
-        // Where a kill left out some, no block was measured yet.
+        // If a kill left out some, no block was measured yet.
         let design = self.plan.design;
         let spent_ns = monotonic_ns() - self.began_ns;
         let fewest = design.blocks_min as f64;
@@ -256,7 +255,7 @@ impl Run<'_> {
             let share = (left_ns / fewest - rest_ns) / windows_ns;
             for confirmed in groups.iter_mut() {
                 let shortened_ns = (confirmed.window_ns as f64 * share.clamp(SHORTEST_SHARE, 1.0)) as u64;
-                // A trial in which no call is completed is worth nothing, however well it fits the budget.
+                // A trial without a completed call is worth nothing, even if it fits the budget.
                 let shortest_ns = design.shortest_confirm_ns(self.conditions(&confirmed.group));
                 confirmed.window_ns = shortened_ns.max(shortest_ns.min(confirmed.window_ns));
                 let ns = json!(confirmed.window_ns);
@@ -286,8 +285,8 @@ impl Run<'_> {
         of_kind.map(|confirmed| self.block_ns(confirmed)).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Time of one block of a group, nanoseconds: as long as those that were seen took, else as its trials add up. What is
-    /// said of the time ahead, and what the time that passed is held against, is this.
+    /// Time of one block of a group, nanoseconds: that of measured blocks, else the sum of its trials. Forecasts are based on
+    /// it, and spent time is compared with it.
     pub(crate) fn forecast_ns(&self, confirmed: &Confirmed) -> f64 {
         match self.block_times_ns.get(&confirmed.group) {
             Some((sum_ns, blocks @ 1..)) => *sum_ns as f64 / *blocks as f64,
@@ -298,7 +297,7 @@ impl Run<'_> {
         }
     }
 
-    /// Time of one block, by what was learnt of trials and blocks: windows that may be shortened, and everything else,
+    /// Time of one block, from measured trials and blocks: windows that may be shortened, and everything else,
     /// nanoseconds.
     fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
         let group_ns = self.overhead_ns(&confirmed.group);
@@ -326,7 +325,7 @@ impl Run<'_> {
         ((stretch * windows_ns) as f64, (self.block_overhead_ns() + stretch * rest_ns) as f64)
     }
 
-    /// A trial of the harness's own loop, which has one flow whatever the others have, nanoseconds; 0 of a program.
+    /// A trial of the harness's own loop, which has one flow regardless of the cells, nanoseconds; 0 for a program.
     pub(crate) fn floor_trial_ns(&self, group: &GroupId) -> u64 {
         let design = &self.plan.design;
         let overhead_ns = match self.plan.workload {
@@ -338,12 +337,12 @@ impl Run<'_> {
     }
 }
 
-/// What is kept for an audit of the time that is left: no more than the fewest blocks that prove anything leave.
+/// Time reserved for the long-trial check: at most the time that the minimum number of blocks leaves.
 fn kept_for_audit(planned_ns: u64, free_ns: f64, fewest_ns: f64) -> u64 {
     planned_ns.min((free_ns - fewest_ns).max(0.0) as u64)
 }
 
-/// The leader a second time under another name.
+/// The A/A control: the leader a second time under another name.
 fn twin(leader: &Cell) -> Cell {
     Cell {
         id: CellId(format!("{}t", leader.id)),
@@ -387,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_audit_gives_way_to_the_fewest_blocks() {
+    fn the_check_leaves_time_for_the_blocks() {
         assert_eq!(kept_for_audit(6, 60.0, 20.0), 6);
         assert_eq!(kept_for_audit(6, 24.0, 20.0), 4);
         assert_eq!(kept_for_audit(6, 20.0, 30.0), 0);

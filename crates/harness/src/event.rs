@@ -1,4 +1,4 @@
-//! What a run tells while it goes on. Events come between trials, never within one.
+//! Events of a run in progress. They come between trials, never within one.
 
 use bytegauge_model::{BlockRecord, Cell, SessionId, Stage, Trial};
 use bytegauge_store::Store;
@@ -12,7 +12,7 @@ pub enum Event<'a> {
     Began {
         /// Its number.
         session: SessionId,
-        /// Whether it goes on where it was interrupted.
+        /// Whether it continues an interrupted session.
         resumed: bool,
     },
     /// A stage begins.
@@ -34,22 +34,22 @@ pub enum Event<'a> {
     Trial {
         /// Its cell.
         cell: &'a Cell,
-        /// What was measured.
+        /// The result.
         trial: &'a Trial,
         /// Time since the run began, nanoseconds.
         elapsed_ns: u64,
-        /// Expected time until its end, or until that of the look, nanoseconds.
+        /// Expected time until the end of the session, or of the analysis, nanoseconds.
         left_ns: u64,
-        /// What the looks after it take, which come where something stays open, nanoseconds.
+        /// Expected time of later analyses, which follow if tests are inconclusive, nanoseconds.
         further_ns: u64,
     },
-    /// A look is complete, and the session was judged.
+    /// An analysis is complete.
     Look {
         /// Its number, from 1.
         look: u64,
-        /// How many there are at most.
+        /// The planned number.
         of: u64,
-        /// What it showed.
+        /// Its result.
         judgement: Judgement,
         /// Time that the next one would take, nanoseconds.
         next_ns: u64,
@@ -58,13 +58,13 @@ pub enum Event<'a> {
     Note(String),
 }
 
-/// Somebody who watches.
+/// A receiver of events.
 pub trait Observer {
-    /// Hears of an event. No trial runs meanwhile, so it may draw; it should be quick all the same.
+    /// Receives an event. No trial runs meanwhile, so it may draw; it should be quick all the same.
     fn hear(&mut self, event: &Event<'_>);
 }
 
-/// Nobody watches.
+/// Ignores all events.
 pub struct Silent;
 
 impl Observer for Silent {

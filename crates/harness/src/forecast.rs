@@ -1,4 +1,4 @@
-//! Times that are told before they have passed.
+//! Times that are shown before they have passed.
 
 use bytegauge_model::Nanos;
 

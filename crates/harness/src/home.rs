@@ -1,12 +1,12 @@
 //! Whether a session's machine is the one that this process runs on, in the same boot.
 //!
-//! What a verdict shows holds for one machine in one boot: memory is laid out anew by the next one, and another
-//! kernel or CPU is another experiment. Compares recorded facts alone; a fact that is unknown then or now decides
+//! A result holds for one machine in one boot: the next boot has another memory layout, and another kernel or CPU is
+//! another experiment. Compares recorded facts only; a fact that is unknown then or now decides
 //! nothing.
 
 use serde_json::Value;
 
-/// Facts that a machine keeps as long as it is up, and how a difference is said. The CPU may change within a boot:
+/// Facts that do not change until the next boot, and the text of a difference. The CPU may change within a boot:
 /// where a virtual machine is moved to another host.
 const KEPT: [(&str, &str); 3] = [
     ("/boot_id", "in another boot, or on another machine"),
@@ -17,7 +17,7 @@ const KEPT: [(&str, &str); 3] = [
 /// Where the facts of other hosts are, among those of a machine: by the places of their agents.
 pub(crate) const FAR_HOSTS: &str = "far_hosts";
 
-/// Where the session was measured, if that is not here and now.
+/// The place where the session was measured, if it was not here in this boot.
 pub(crate) fn elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
     let known = |facts: &Value, name: &str| facts.pointer(name).filter(|fact| !fact.is_null()).cloned();
     let differs = |name: &str| known(recorded, name).zip(known(now, name)).is_some_and(|(then, now)| then != now);
@@ -25,7 +25,7 @@ pub(crate) fn elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
     near.or_else(|| far_elsewhere(recorded, now))
 }
 
-/// Whether a far host is another one by now, or was booted anew.
+/// Whether a far host is another one now, or was booted again.
 fn far_elsewhere(recorded: &Value, now: &Value) -> Option<&'static str> {
     let then = recorded.get(FAR_HOSTS)?.as_object()?;
     let boot = |host: &Value| host.pointer("/machine/boot_id").filter(|id| !id.is_null()).cloned();

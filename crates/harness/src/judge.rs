@@ -1,48 +1,48 @@
-//! Who judges a session whose look is complete: somebody outside of this crate, by what is stored and by nothing else.
+//! The judge of a completed analysis: code outside of this crate, which only uses the stored data.
 
 use bytegauge_model::{CellId, GroupId, SessionId};
 use bytegauge_store::{Store, StoreError};
 
-/// What a look shows.
+/// The result of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// Groups in which choices are compared.
+    /// Groups in which options are compared.
     pub groups: usize,
-    /// Those in which something is proven, or nothing ever will be by more blocks.
+    /// Those with a significant result, or in which more blocks would not help.
     pub settled: usize,
 }
 
 impl Judgement {
-    /// Whether another look is of no use.
+    /// Whether another analysis is useless.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.settled >= self.groups
     }
 }
 
-/// Somebody who judges a session by what is stored of it, and by nothing else.
+/// Judges a session by its stored data only.
 pub trait Judge {
-    /// Judges a session whose look was just completed.
+    /// Judges a session whose analysis was just completed.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError>;
 
-    /// Whose answers a session gives so far, to be audited.
+    /// The recommendations of a session so far, for the long-trial check.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<Subject>, StoreError>;
 }
 
-/// The answer of a group, and whom it should be compared with once more.
+/// The recommended option of a group, and the options that it should be compared with again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The group.
     pub group: GroupId,
-    /// The choice first, then the others, the most important first.
+    /// The recommended option first, then the others, the most important first.
     pub cells: Vec<CellId>,
-    /// Whether something is proven of the choice.
+    /// Whether the option has a significant result.
     pub proven: bool,
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_settled_needs_no_look() {
+    fn settled_sessions_need_no_analysis() {
         assert!(Judgement { groups: 0, settled: 0 }.is_settled());
         assert!(!Judgement { groups: 3, settled: 2 }.is_settled());
     }

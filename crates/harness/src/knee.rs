@@ -2,8 +2,8 @@
 //!
 //! A search is what a trial is elsewhere: one number of one cell in its block. A closed loop shows how far it can go at
 //! most, since no open loop on the same connections completes more; below that, open loops are probed on fresh sockets,
-//! timed from the intended send. What is kept of them is the probe at the knee itself, so that the cell's rate, times
-//! and CPU are those that it has there; the others are remembered as a line each. Never judges two probes together.
+//! timed from the intended send. The search keeps the probe at the knee, so that the cell's rate, times
+//! and CPU time are those at the knee, and a line for each other probe. Never judges two probes together.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ use crate::trial::{self, Measured};
 /// Share of the offered calls that must be completed within the window.
 const COMPLETED_SHARE: f64 = 0.99;
 
-/// Random arrivals of a time may well be fewer than their mean: three standard deviations of their count.
+/// Random arrivals may well be fewer than their mean: three standard deviations of their count.
 const CHANCE: f64 = 3.0;
 
 /// Searches once. `None` if `stop` was set meanwhile.
@@ -87,16 +87,16 @@ fn step(setup: &Setup, slo: &Slo, offered: u64) -> Setup {
 /// A probe of an offered rate, and whether it kept the objective.
 fn judged(report: &CallReport, offered: u64, step: &Setup, slo: &Slo) -> Probe {
     let probe = probe(report, Some(offered), slo);
-    // A call that failed took too long, however soon it did.
+    // A call that failed counts as too slow.
     let all = probe.calls.max(1) as f64 + lost(report) as f64;
     let in_time = all - probe.late as f64 >= slo.share * all;
     let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, step.arrivals(), slo);
     Probe { kept, ..probe }
 }
 
-/// Whether nearly all of what was offered was completed: else the client, or the server, cannot keep up, and the
-/// percentile is that of a queue which grows. A call that was due in the window's last moments may well be completed after
-/// it, within its limit.
+/// Whether nearly all offered calls were completed; else the client, or the server, cannot keep up, and the percentile is
+/// that of a growing queue. A call that was due in the window's last moments may be completed after it, within
+/// its limit.
 fn keeps_up(probe: &Probe, offered: u64, arrivals: Arrivals, slo: &Slo) -> bool {
     let due = offered as f64 * probe.window_ns as f64 / 1e9;
     let on_its_way = offered as f64 * slo.limit_ns as f64 / 1e9;
@@ -104,7 +104,7 @@ fn keeps_up(probe: &Probe, offered: u64, arrivals: Arrivals, slo: &Slo) -> bool 
     probe.calls as f64 >= due - on_its_way.max((1.0 - COMPLETED_SHARE) * due) - chance
 }
 
-/// What a client saw in one probe.
+/// The result of one probe, from the client's report.
 fn probe(report: &CallReport, offered: Option<u64>, slo: &Slo) -> Probe {
     let times = report.total.as_ref().and_then(Recorded::decode);
     Probe {
@@ -117,13 +117,13 @@ fn probe(report: &CallReport, offered: Option<u64>, slo: &Slo) -> Probe {
     }
 }
 
-/// Calls that failed; a connection lost between two calls costs none.
+/// Calls that failed; a connection lost between two calls counts as none.
 fn lost(report: &CallReport) -> u64 {
     report.errors.iter().filter(|error| error.phase != ErrorPhase::Idle).map(|error| error.count).sum()
 }
 
-/// Whether a probe came to nothing because every call was too slow for its window: that is a rate that is lost, not
-/// something that went wrong.
+/// Whether a probe had no result because every call was too slow for its window: the rate is lost, but there is
+/// no error.
 fn just_nothing(probe: &Probe) -> bool {
     probe.calls == 0 && probe.late == 0
 }
@@ -158,7 +158,7 @@ fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
 fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
     let open = || probes.iter().filter_map(|probe| Some((probe.offered?, probe.percentile_ns)));
     let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
-    // The quietest of the looks at the lowest rate is what the limit would have to allow at least.
+    // The quietest of the probes at the lowest rate gives the smallest useful limit.
     let there = open().filter(|(offered, _)| *offered == lowest).filter_map(|(_, ns)| ns).min();
     let there = there.map_or_else(String::new, |ns| format!(", where {} is {},", slo.percentile, Nanos(ns)));
     format!(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_nothing_keeps_is_told_what_it_would_take() {
+    fn an_impossible_limit_shows_the_reached_percentile() {
         let probe = |offered, percentile_ns| Probe { offered, percentile_ns, ..Probe::default() };
         let probes = [
             probe(None, Some(1)),

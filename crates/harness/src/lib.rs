@@ -1,7 +1,7 @@
-//! The heart: opens a path, warms up, measures, checks, closes; and runs a plan's stages of blocks within
+//! Opens a path, warms up, measures, checks, closes; and runs a plan's stages of blocks within
 //! its budget, writing every trial to the store before the next one starts.
 //!
-//! It judges nothing: what the numbers mean is decided from the store, by `report`.
+//! Judges nothing: `report` computes results from the store.
 #![forbid(unsafe_code)]
 
 pub mod ceiling;
@@ -14,6 +14,7 @@ pub mod sampled;
 pub mod surroundings;
 pub mod trial;
 
+mod analysis_state;
 mod audit;
 mod bins;
 mod block;
@@ -29,10 +30,9 @@ mod lost_host;
 mod screen;
 mod spending;
 mod stages;
-mod stand;
 
+pub use analysis_state::{Ahead, AnalysisState};
 pub use event::{Event, Observer};
 pub use judge::{Judge, Judgement, Subject};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, this_machine};
-pub use stand::{Ahead, Stand};

@@ -1,7 +1,7 @@
-//! Looks: whether a session has shown what it can, or goes on to twice the blocks.
+//! Interim analyses: whether a session is complete, or continues to twice the blocks.
 //!
-//! When it may be asked is declared before the first confirmation block, and stored with every group; what is proven is
-//! judged elsewhere, from the store. So nothing that is measured decides how many looks there are, or where.
+//! The analyses are declared before the first confirmation block, and stored with every group; results are judged
+//! elsewhere, from the store. So no measurement decides how many analyses there are, or when.
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::{ENDED_AFTER, Stage};
@@ -9,15 +9,15 @@ use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
+use crate::analysis_state::{AnalysisState, BEGUN, BLOCKS, LOOKS};
 use crate::confirm::Confirmed;
 use crate::event::Event;
 use crate::forecast::with_spare;
 use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
-use crate::stand::{BEGUN, BLOCKS, LOOKS, Stand};
 
 impl Run<'_> {
-    /// Declares the looks of all groups, before their first block.
+    /// Declares the analyses of all groups, before their first block.
     pub(crate) fn declare_looks(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
         for Confirmed { group, .. } in groups {
             let blocks = self.target(group, 1);
@@ -27,13 +27,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Blocks that a group has had when a look ends.
+    /// Blocks of a group at the end of an analysis.
     pub(crate) fn target(&self, group: &GroupId, look: u64) -> u64 {
         let first = self.first_blocks.get(group).copied().unwrap_or(0);
         first.saturating_mul(1 << look.saturating_sub(1).min(62))
     }
 
-    /// Keeps in the store which look it is: a session that is killed between two looks goes on with the right one.
+    /// Stores the number of the analysis: a session that is killed between two analyses continues with the right one.
     pub(crate) fn begin_look(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
         let look = self.look;
         for Confirmed { group, .. } in groups {
@@ -50,7 +50,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the session goes on to the next look at once, now that one is complete.
+    /// Whether the session continues to the next analysis at once, now that one is complete.
     pub(crate) fn goes_on(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
         let (look, of) = (self.look, self.plan.looks);
         let wanted = self.options.until_proven && !self.stop.load(std::sync::atomic::Ordering::Relaxed);
@@ -73,8 +73,8 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Says so where what the look of a resumed session lacks would end beyond the user's cap, and measures nothing: how
-    /// the session ends then, which is as it stood.
+    /// For a resumed session whose missing blocks would end beyond the user's limit: notes that, and measures nothing. Returns
+    /// how the session then ends, which is unchanged.
     pub(crate) fn beyond_cap_at_once(&mut self, groups: &[Confirmed]) -> Result<Option<Ended>, RunError> {
         let next_ns = self.time_until(groups, self.look);
         let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
@@ -83,20 +83,20 @@ impl Run<'_> {
             "nothing more is measured: judgement {} of {} {beyond}: give --max-time {needed}, or leave it out",
             self.look, self.plan.looks
         )));
-        let begun = Stand::of(&self.store.groups(self.session)?).map_or(0, |stand| stand.begun);
+        let begun = AnalysisState::of(&self.store.groups(self.session)?).map_or(0, |state| state.begun);
         Ok(Some(if begun < self.look { Ended::Complete } else { Ended::OutOfTime }))
     }
 
-    /// How something that takes so long would end beyond the user's cap; `None` where it does not, or there is none.
+    /// The text if something of this length would end beyond the user's limit; `None` if it does not, or there is none.
     fn beyond_cap(&self, next_ns: u64) -> Option<String> {
         let spent_ns = monotonic_ns() - self.began_ns;
         let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
         let (next, spent, cap) = (forecast(next_ns), forecast(spent_ns), Nanos(cap_ns));
-        Some(format!("would take about {next} beside the {spent} that were measured, and end beyond --max-time {cap}"))
+        Some(format!("would take about {next} in addition to the measured {spent}, and end beyond --max-time {cap}"))
     }
 
-    /// Time of all looks after one, which come at once where something stays open and the user wants them, nanoseconds; as
-    /// far as the user's cap lets them begin.
+    /// Time of all analyses after one, which follow at once if tests are inconclusive and the user allows it, nanoseconds; as
+    /// far as the user's limit lets them begin.
     fn time_after(&self, groups: &[Confirmed], look: u64) -> u64 {
         if !self.options.until_proven {
             return 0;
@@ -108,7 +108,7 @@ impl Run<'_> {
         allowed.max().unwrap_or(until_ns).saturating_sub(until_ns)
     }
 
-    /// Time that the blocks take with which a look ends, nanoseconds.
+    /// Time of the blocks until an analysis, nanoseconds.
     fn blocks_until(&self, groups: &[Confirmed], look: u64) -> u64 {
         let time_ns = |confirmed: &Confirmed| {
             let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
@@ -117,7 +117,7 @@ impl Run<'_> {
         groups.iter().map(time_ns).fold(0, u64::saturating_add)
     }
 
-    /// Time until the end of a look, its audit included, nanoseconds.
+    /// Time until the end of an analysis, including its long-trial check, nanoseconds.
     fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
         let blocks_ns = self.blocks_until(groups, look);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));

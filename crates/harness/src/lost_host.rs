@@ -1,8 +1,8 @@
 //! A far host that is lost in the middle of a session: the run waits for it, within a limit.
 //!
-//! The loss is no property of the cell that was measured, so no trial is recorded for it. When the host is back, the block
-//! begins anew; when it does not come back, the session ends as interrupted and can be resumed. Whether a host is lost is asked
-//! of its agent, and never read from the text of a failure.
+//! The loss is no property of the measured cell, so no trial is recorded for it. When the host is back, the block is
+//! repeated; if it does not come back, the session ends as interrupted and can be resumed. The agent reports whether its
+//! host is lost; the text of a failure never decides it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::home;
 use crate::run::{Run, RunError, machine};
 use crate::trial::Measured;
 
-/// How long a run waits for a lost host unless the user says otherwise, nanoseconds.
+/// Default time that a run waits for a lost host, nanoseconds.
 pub const HOST_WAIT_NS: u64 = 60_000_000_000;
 
 /// Losses without a measured trial in between, after which the trial counts as failed: the host may be lost because of it.
@@ -32,23 +32,23 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long an attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// How often a pause looks whether the user wants to stop.
+/// How often a pause checks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A host that was lost and did not come back.
 #[derive(Clone, Debug)]
 pub(crate) struct LostHost {
-    /// Which one, and why, for people.
+    /// The host and the reason, as text.
     pub reason: String,
     /// When it was lost, Unix time in nanoseconds.
     pub at_unix_ns: u64,
 }
 
-/// What follows from the loss of a host.
+/// The consequence of a lost host.
 pub(crate) enum Loss {
-    /// No host was lost: the trial is what it is.
+    /// No host was lost: the trial counts.
     None,
-    /// The host is back: the block begins anew.
+    /// The host is back: the block is repeated.
     Back,
     /// It is not, or the user wants to stop.
     Over,
@@ -117,13 +117,13 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// The wait is none of the session's time.
+    /// Removes the wait from the session's time.
     fn came_back(&mut self, link: &Link, waited_ns: u64) {
         self.began_ns += waited_ns;
         if self.confirm_began_ns > 0 {
             self.confirm_began_ns += waited_ns;
         }
-        let text = format!("the agent at {} is back after {}: the block begins anew", link.agent(), Nanos(waited_ns));
+        let text = format!("the agent at {} is back after {}: repeating the block", link.agent(), Nanos(waited_ns));
         self.observer.hear(&Event::Note(text));
     }
 

@@ -20,7 +20,7 @@ use bytegauge_traffic::{Cast, Fault, Setup};
 use crate::surroundings::Watch;
 use crate::trial;
 
-/// What a visit needs in addition to its cells.
+/// The parameters of a visit, in addition to its cells.
 #[derive(Clone, Debug)]
 pub struct PairVisit {
     /// This program's own file, for ends that are processes.

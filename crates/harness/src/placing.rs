@@ -1,7 +1,7 @@
 //! Which CPUs the ends of each flow are pinned to.
 //!
 //! Placement moves a result more than any buffer size, so it is fixed within a block and the roles of the
-//! two CPUs are swapped between blocks by a seeded coin: what one CPU has to do besides (interrupts, a
+//! two CPUs are swapped between blocks by a seeded coin: other load of one CPU (interrupts, a
 //! busy neighbour) averages out over blocks and cancels within them.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use bytegauge_sys::topology::{Relation, Topology};
 
 /// The CPUs of each end's flows, cyclically; empty leaves it to the scheduler.
 ///
-/// One-ended sources have no placement: their one end is pinned, so that it does not wander. Clients that compete
-/// stand where the measured ones do.
+/// One-ended sources have no placement: their one end is pinned, so that it does not move. Competing clients use
+/// the CPUs of the measured ones.
 pub fn cpus(factors: &Spec, topology: &Topology, swapped: bool) -> BTreeMap<EndRole, Vec<usize>> {
     let placement = factors.placement();
     let Some(relation) = relation(placement.unwrap_or(Placement::SameCpu)) else { return BTreeMap::new() };
@@ -35,7 +35,7 @@ pub fn cpus(factors: &Spec, topology: &Topology, swapped: bool) -> BTreeMap<EndR
         Some(RelayPlacement::Unpinned | RelayPlacement::Follows) | None => Vec::new(),
     };
     let cpus = |role: &EndRole| match role.side() {
-        // A program of the user's that talks to a server.
+        // A program of the user's with a server.
         Side::Sink if *role == EndRole::Command => (*role, here.clone()),
         Side::Source => (*role, here.clone()),
         Side::Sink => (*role, there.clone()),
@@ -50,7 +50,7 @@ pub fn cpus(factors: &Spec, topology: &Topology, swapped: bool) -> BTreeMap<EndR
         .collect()
 }
 
-/// A CPU that neither end of the first flow has: the last one, which others are the least likely to want.
+/// A CPU that neither end of the first flow uses: the last one, which other programs are least likely to use.
 fn own_cpu(pairs: &[(usize, usize)], topology: &Topology) -> Option<usize> {
     let (here, there) = pairs.first()?;
     topology.cpus.iter().map(|place| place.cpu).rfind(|cpu| cpu != here && cpu != there)
@@ -60,12 +60,12 @@ fn own_cpu(pairs: &[(usize, usize)], topology: &Topology) -> Option<usize> {
 pub fn relay_missing(placement: Placement, topology: &Topology) -> Option<String> {
     let has_own = |relation| own_cpu(&topology.pairs(relation), topology).is_some();
     (!has_own(relation(placement)?)).then(|| {
-        let beside = match has_own(Relation::SameCpu) {
+        let same_cpu = match has_own(Relation::SameCpu) {
             true => "--relay-placement own --placement same-cpu (both ends on one CPU, the relay on another), or ",
             false => "",
         };
         format!(
-            "--relay-placement own: with --placement {placement} the ends have all the CPUs that are allowed: use {beside}\
+            "--relay-placement own: with --placement {placement} the ends use all allowed CPUs: use {same_cpu}\
              --relay-placement client,server (where one of the ends runs)"
         )
     })
@@ -82,7 +82,7 @@ fn relation(placement: Placement) -> Option<Relation> {
     })
 }
 
-/// Why a placement cannot be had on this machine, or `None` if it can.
+/// Why a placement is unavailable on this machine, or `None` if it is available.
 pub fn missing(placement: Placement, topology: &Topology) -> Option<String> {
     let (relation, why) = match placement {
         Placement::Unpinned => return None,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_proposed_for_a_relay_can_be_measured() {
+    fn suggestions_for_relays_can_be_measured() {
         let missing = |placement, count| relay_missing(placement, &cores(count));
         assert_eq!((missing(Placement::CrossCore, 3), missing(Placement::SameCpu, 2)), (None, None));
         let two = missing(Placement::CrossCore, 2).expect("two ends have both CPUs");

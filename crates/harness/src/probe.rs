@@ -1,4 +1,4 @@
-//! What this machine can do, asked once before a plan is made.
+//! The capabilities of this machine, probed once before a plan is made.
 
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
         return catalog;
     }
     if emulated::is_wanted(spec) {
-        // Whoever emulates it is this program once more; without its file the ends tell of it.
+        // This program emulates the link in another process; without its file the ends report that.
         catalog.missing_link =
             std::env::current_exe().ok().and_then(|program| bytegauge_link::missing_requirement(&program));
     }
@@ -52,7 +52,7 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     catalog
 }
 
-/// Tries every ring of the spec: which set-ups a kernel knows, and which of them a library, it alone can say.
+/// Tries every ring of the spec: only the kernel and the library show which set-ups they support.
 fn probe_rings(catalog: &mut Catalog, spec: &PlanSpec) {
     let levels = |part: &bytegauge_plan::Part, name: &str| {
         factor::find(name).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default()
@@ -89,13 +89,13 @@ fn probe_placements(catalog: &mut Catalog) {
     }
 }
 
-/// Tries to pin, in a thread of its own so that ours stays where it is.
+/// Tries to pin, in a thread of its own so that the present one is not moved.
 fn pinning_refused<E>(topology: &Result<Topology, E>) -> Option<String> {
     let cpu = topology.as_ref().ok()?.cpus.first()?.cpu;
     let tried =
         std::thread::Builder::new().spawn(move || affinity::pin_thread(&[cpu])).map(std::thread::JoinHandle::join);
     match tried {
-        // The first trial says that no thread can be made.
+        // If no thread can be made, the first trial reports it.
         Ok(Ok(Err(error))) => Some(format!(
             "pinning a thread to CPU {cpu} is not permitted ({error}): use --placement unpinned, or allow \
              sched_setaffinity in the sandbox"
@@ -120,7 +120,7 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
 
 /// Congestion controls that this user may not set (tcp(7), `tcp_allowed_congestion_control`).
 fn reserved(congestion: &[String]) -> Vec<String> {
-    // Where there is no such socket a trial says so.
+    // If there is no such socket, a trial reports it.
     let Ok(socket) = std::net::TcpListener::bind("127.0.0.1:0") else { return Vec::new() };
     let is_refused = |name: &&String| {
         let refused = option::set(socket.as_fd(), &option::CONGESTION.to(name.as_str())).err();
@@ -129,7 +129,7 @@ fn reserved(congestion: &[String]) -> Vec<String> {
     congestion.iter().filter(is_refused).cloned().collect()
 }
 
-/// `MemAvailable` of `/proc/meminfo`: what may be used without swapping (proc_meminfo(5)).
+/// `MemAvailable` of `/proc/meminfo`: memory that can be used without swapping (proc_meminfo(5)).
 fn memory_available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,4 +1,4 @@
-//! A session in progress: what its stages know and learn, begun anew or from what the store holds at any trial.
+//! A session in progress: the state of its stages, for a new session or one continued from any trial in the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use bytegauge_traffic::{Cast, Fault, Plant};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::analysis_state::{AnalysisState, first_blocks};
 use crate::bins::series;
 use crate::event::{Event, Observer};
 use crate::home;
 use crate::lost_host::LostHost;
-use crate::stand::{Stand, first_blocks};
 use crate::surroundings::Watch;
 
-/// Why a run cannot go on. Everything recorded before is in the store.
+/// Why a run cannot continue. Everything recorded before is in the store.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The store refuses.
@@ -39,24 +39,26 @@ pub enum RunError {
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// The stored plan cannot be read.
-    #[error("session {0} was begun by an older version of bytegauge and cannot be resumed: run anew, without --resume")]
-    OldPlan(SessionId),
-    /// All its looks are taken.
     #[error(
-        "session {session} is over (judgements: {looks} of {looks}): whoever judges again and again finds something proven by \
-         chance some day, so how often was fixed when it began. See it with `bytegauge report {session}`, or measure \
-         a new session without --resume"
+        "session {0} was begun by an older version of bytegauge and cannot be resumed: run it again without --resume"
+    )]
+    OldPlan(SessionId),
+    /// All its analyses are complete.
+    #[error(
+        "session {session} is over (judgements: {looks} of {looks}): its number of analyses was fixed at the start, since further \
+ ones could find a significant result by chance. Show it with `bytegauge report {session}`, or measure \
+ a new session without --resume"
     )]
     Over {
         /// The session.
         session: SessionId,
-        /// How many looks it had.
+        /// Its number of analyses.
         looks: u64,
     },
-    /// The machine was restarted since, or is another.
+    /// The machine was restarted since, or is another one.
     #[error(
-        "session {session} cannot be resumed: it was begun {place}, and what a session shows holds for one machine in \
-         one boot: see what is there with `bytegauge report {session}`, or run anew without --resume"
+        "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in \
+ one boot: show it with `bytegauge report {session}`, or run it again without --resume"
     )]
     Elsewhere {
         /// The session.
@@ -66,7 +68,7 @@ pub enum RunError {
     },
 }
 
-/// What a run needs beside its plan.
+/// Settings of a run in addition to its plan.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// This program's own file, for ends that are processes.
@@ -75,10 +77,10 @@ pub struct RunOptions {
     pub plant: Option<(Option<CellId>, Plant)>,
     /// How long an end may be late before it counts as stalled, nanoseconds.
     pub grace_ns: Option<u64>,
-    /// Goes on from look to look until all is settled that can be.
+    /// Continues from analysis to analysis until more blocks would not help.
     pub until_proven: bool,
-    /// Begins no further look that would end after so much of the session's time, nanoseconds: what was measured before it
-    /// was resumed counts, pauses do not.
+    /// Begins no further analysis that would end after this much of the session's time, nanoseconds: time before a resume
+    /// counts, pauses do not.
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
     pub links: Vec<Arc<Link>>,
@@ -89,17 +91,17 @@ pub struct RunOptions {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every block of the look was measured, or as many as there was time for where those suffice for a judgement.
+    /// Every block of the analysis was measured, or enough of them in the available time.
     Complete,
-    /// The time was over before the blocks that the judgement needs were there; the session can be resumed.
+    /// The time was over before the minimum number of blocks was measured; the session can be resumed.
     OutOfTime,
     /// The user stopped it; the session can be resumed.
     Interrupted,
-    /// A far host was lost and did not come back in time: which one, and why. The session can be resumed.
+    /// A far host was lost and did not come back in time: its name and the reason. The session can be resumed.
     HostLost(String),
 }
 
-/// What screening needs of a trial: its cell, its block and what it cost.
+/// The part of a trial that screening needs: its cell, its block and its cost.
 pub(crate) type Screened = (CellId, u64, f64);
 
 /// A session in progress.
@@ -116,18 +118,18 @@ pub struct Run<'a> {
     pub(crate) boot_id: Option<String>,
     pub(crate) cast: Option<Cast>,
     pub(crate) began_ns: u64,
-    /// Whether it goes on with what was measured before.
+    /// Whether it continues an earlier run.
     pub(crate) resumed: bool,
     pub(crate) next_block: u64,
     pub(crate) warmup: BTreeMap<GroupId, u64>,
     pub(crate) finalists: BTreeMap<GroupId, Vec<CellId>>,
-    /// Blocks of every group until its first look, once they are fixed.
+    /// Blocks of every group until its first analysis, once they are fixed.
     pub(crate) first_blocks: BTreeMap<GroupId, u64>,
-    /// The look that is being measured, from 1.
+    /// The present analysis, from 1.
     pub(crate) look: u64,
     /// Trials that were shortened before the session was interrupted, nanoseconds.
     pub(crate) shortened: BTreeMap<GroupId, u64>,
-    /// Trials of cells whose calls are slow, nanoseconds: learnt as they come.
+    /// Lengthened trials of cells with slow calls, nanoseconds.
     pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
@@ -140,25 +142,25 @@ pub struct Run<'a> {
     /// Cells whose load is below the maximum: looked up after every trial.
     offered: BTreeSet<CellId>,
     pub(crate) last_series: Option<Vec<f64>>,
-    /// Time spent in audits, nanoseconds.
+    /// Time spent in long-trial checks, nanoseconds.
     pub(crate) audited_ns: u64,
     pub(crate) confirm_ns: u64,
     pub(crate) confirm_began_ns: u64,
-    /// What the looks after the present one take, should they come, nanoseconds.
+    /// Expected time of the analyses after the present one, nanoseconds.
     pub(crate) further_ns: u64,
-    // Held until the run is over: nobody else measures this session.
+    // Held until the run is over: no other process measures this session.
     _owner: SessionLock,
-    /// Overheads of trials by group: their sum, and of how many.
+    /// Overheads of trials by group: their sum, and their number.
     overheads_ns: BTreeMap<GroupId, (u64, u64)>,
-    /// What trials of a program took, what goes around its runs included, by cell: their sum, and of how many.
+    /// Times of trials of a program with their overhead, by cell: their sum, and their number.
     runs_ns: BTreeMap<CellId, (u64, u64)>,
-    /// The runs alone: their sum, and of how many.
+    /// The runs alone: their sum, and their number.
     within_runs_ns: (u64, u64),
     /// Time spent in trials, nanoseconds.
     pub(crate) trials_ns: u64,
-    /// What blocks took beside their trials: the sum, and of how many.
+    /// Overheads of blocks in addition to their trials: their sum, and their number.
     pub(crate) block_overheads_ns: (u64, u64),
-    /// What confirmation blocks of each group took: the sum, and of how many.
+    /// Times of confirmation blocks of each group: their sum, and their number.
     pub(crate) block_times_ns: BTreeMap<GroupId, (u64, u64)>,
 }
 
@@ -201,12 +203,12 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Goes on with a session: with the look in which it was interrupted, or with the next one where that is complete.
-    /// What the store holds counts as done.
+    /// Continues a session: with the analysis in which it was interrupted, or with the next one if that is complete.
+    /// Trials in the store count as done.
     ///
     /// # Errors
     /// When the store cannot be read, the session was begun by an older version, on another machine or before the last
-    /// boot of this one, or all its looks are taken.
+    /// boot of this one, or all its analyses are complete.
     pub fn resume(
         session: SessionId,
         store: &'a mut Store,
@@ -220,11 +222,11 @@ impl<'a> Run<'a> {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
-        // Asked once nobody else measures it.
-        let stand = Stand::of(&store.groups(session)?);
-        let look = Stand::look_ahead(stand, store.session(session)?.status)
+        // Checked once no other process measures it.
+        let state = AnalysisState::of(&store.groups(session)?);
+        let look = AnalysisState::look_ahead(state, store.session(session)?.status)
             .ok_or(RunError::Over { session, looks: plan.looks })?;
-        // A kill in the first moments may have left out some of these.
+        // A kill at the start may have left out some of these.
         store.add_groups(session, &plan.groups)?;
         store.add_cells(session, &visited(&plan))?;
         let blocks = store.blocks(session)?;
@@ -253,13 +255,13 @@ impl<'a> Run<'a> {
         for trial in &trials {
             run.remember(trial);
         }
-        // What was spent before counts against the budget, trials of a block that was cut off as well.
+        // Time spent before counts against the budget, including trials of a block that was cut off.
         let recorded: HashSet<u64> = blocks.iter().map(|block| block.index).collect();
         let cut_off = trials.iter().filter(|trial| !recorded.contains(&trial.block));
         let spent_ns: u64 = blocks.iter().map(|block| block.surroundings.wall_ns).sum::<u64>()
             + cut_off.map(|trial| trial.warmup_ns + trial.wall_ns).sum::<u64>();
         run.began_ns = run.began_ns.saturating_sub(spent_ns);
-        // The last that can fail: from here on `execute` closes the session, however it ends.
+        // The last step that can fail: from here on `execute` closes the session, however it ends.
         run.store.resume_session(session)?;
         run.observer.hear(&Event::Began { session, resumed: true });
         Ok(run)
@@ -336,7 +338,7 @@ impl<'a> Run<'a> {
         self.plan.design.screening_ns(self.conditions(group), self.warmup.get(group).copied())
     }
 
-    /// What all cells of a group have in common.
+    /// The common conditions of all cells of a group.
     pub(crate) fn conditions(&self, group: &GroupId) -> &Spec {
         const NONE: &Spec = &Spec::of(Workload::Stream);
         self.plan.group(group).map_or(NONE, |group| &group.factors)
@@ -347,8 +349,8 @@ impl<'a> Run<'a> {
         self.visited.get(&(group.clone(), stage)).copied().unwrap_or(0)
     }
 
-    /// Counts a block, and learns what it took. One that broke is repeated where blocks are compared; elsewhere it is good
-    /// enough as it is: the cells that were measured have scores.
+    /// Counts a block, and learns its time. A broken block is repeated if blocks are compared; otherwise it is good
+    /// enough: its measured cells have scores.
     pub(crate) fn learn_block(&mut self, group: &GroupId, stage: Stage, complete: bool, spent_ns: u64) {
         if !complete && matches!(stage, Stage::Confirm | Stage::Audit) {
             return;
@@ -364,22 +366,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a trial costs besides its warm-up and window, as seen so far, nanoseconds: in its group (with many flows it
-    /// is far more than with one), else in all that were seen.
+    /// Overhead of a trial in addition to its warm-up and window, as measured so far, nanoseconds: in its group (with many flows
+    /// it is far more than with one), else in all groups.
     pub(crate) fn overhead_ns(&self, group: &GroupId) -> u64 {
         let all = || self.overheads_ns.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
         let (sum_ns, trials) = self.overheads_ns.get(group).copied().unwrap_or_else(all);
         sum_ns.checked_div(trials).unwrap_or(self.plan.design.overhead_ns)
     }
 
-    /// What a trial of a program takes with the value of a cell, as seen so far, nanoseconds: its run, and what goes around
-    /// it. `None` where none was seen, or no program is run.
+    /// Time of a trial of a program with the value of a cell, as measured so far, nanoseconds: its run and its
+    /// overhead. `None` without a measurement, or without a program.
     pub(crate) fn run_ns(&self, cell: &CellId) -> Option<u64> {
         let (sum_ns, runs) = self.runs_ns.get(cell)?;
         sum_ns.checked_div(*runs)
     }
 
-    /// What a trial of a program takes on the average of the values that were seen.
+    /// Mean time of a trial of a program over the measured values.
     pub(crate) fn mean_run(&self) -> Option<RunTime> {
         let seen: Vec<u64> = self.runs_ns.keys().filter_map(|cell| self.run_ns(cell)).collect();
         let all_ns = seen.iter().sum::<u64>().checked_div(seen.len() as u64)?;
@@ -388,20 +390,20 @@ impl<'a> Run<'a> {
         Some(RunTime { run_ns, around_ns: all_ns - run_ns })
     }
 
-    /// What a block costs besides its trials, as seen so far, nanoseconds.
+    /// Overhead of a block in addition to its trials, as measured so far, nanoseconds.
     pub(crate) fn block_overhead_ns(&self) -> u64 {
         let (sum_ns, blocks) = self.block_overheads_ns;
         sum_ns.checked_div(blocks).unwrap_or(0)
     }
 
-    /// What the first run of a program took says nothing of the others: caches were cold.
+    /// Forgets the time of the first run of a program, which differs from the others: caches were cold.
     pub(crate) fn forget_overheads(&mut self) {
         self.overheads_ns.clear();
         self.runs_ns.clear();
         self.within_runs_ns = (0, 0);
     }
 
-    /// Learns from a trial of one window, or of as many as its search had probes.
+    /// Learns from a trial of one window, or of a search with several probes.
     pub(crate) fn learn_overhead(&mut self, trial: &Trial, window_ns: u64, spent_ns: u64, cell: &Cell) {
         self.trials_ns += spent_ns;
         if cell.kind == CellKind::Floor {
@@ -422,8 +424,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls per second of which a group's trials may be sure, and that the probes of its searches are expected to offer: about
-    /// half of what a closed loop reached there; before one was seen, what the plan assumes.
+    /// A conservative number of calls per second of a group's trials, which is also expected in its searches' probes: about
+    /// half of the rate of a closed loop there; before one was measured, the plan's assumption.
     pub(crate) fn pace(&self, group: &GroupId) -> f64 {
         self.plan.pace(group, self.conditions(group))
     }
@@ -433,7 +435,7 @@ impl<'a> Run<'a> {
         self.observer.hear(&Event::Stage { stage, trials, blocks, session: self.session, store: &*self.store });
     }
 
-    /// Keeps what later stages need of a trial, and tells the observer.
+    /// Keeps the data of a trial that later stages need, and notifies the observer.
     pub(crate) fn tell_trial(&mut self, cell: &Cell, trial: &Trial) {
         self.remember(trial);
         let elapsed_ns = monotonic_ns() - self.began_ns;
@@ -467,7 +469,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The cells that are known from the start: a group that sees the finalists alone gets its own when they are.
+/// The cells that are fixed from the start: a group that only measures the finalists gets its cells when they are chosen.
 fn visited(plan: &Plan) -> Vec<Cell> {
     let alone = plan.seeing_finalists_alone();
     plan.cells.iter().filter(|cell| !alone.contains(&cell.group)).cloned().collect()
@@ -478,7 +480,7 @@ fn search(trial: &Trial) -> &[Probe] {
     trial.client().map_or(&[], |call| &call.search)
 }
 
-/// What the probes of a search offer on average, by a closed loop that was seen.
+/// Mean rate of a search's probes, relative to the measured closed loop.
 fn pace(trial: &Trial) -> Option<f64> {
     let closed = match (trial.stage, search(trial)) {
         (Stage::Calibrate, _) => trial.rate()?,
@@ -488,7 +490,7 @@ fn pace(trial: &Trial) -> Option<f64> {
     (closed > 0.0).then_some(closed / 2.0)
 }
 
-/// The machine as it is now. Whether softirq time is accounted apart is asked here once, since the answer
+/// The machine as it is now. Whether softirq time is accounted separately is checked here once, since the answer
 /// is in the kernel's build, not in a counter.
 pub(crate) fn machine(links: &[Arc<Link>]) -> Value {
     let mut facts = serde_json::to_value(MachineEnvironment::read()).unwrap_or(Value::Null);
@@ -503,13 +505,13 @@ pub(crate) fn machine(links: &[Arc<Link>]) -> Value {
     facts
 }
 
-/// What an agent said of its host when the session began, or its link was made anew.
+/// The agent's description of its host when the session began, or when its link was made again.
 fn far(link: &Link) -> Option<Value> {
     let facts = link.facts()?;
     Some(json!({ "program": facts.program, "machine": facts.machine }))
 }
 
-/// This machine, as sessions record it: what an agent tells of its own.
+/// This machine, as sessions record it: an agent reports it for its own.
 pub fn this_machine() -> Value {
     machine(&[])
 }

@@ -1,5 +1,5 @@
-//! A trial of its own, in which somebody samples the relay's processes: after everything that is judged, so that sampling
-//! costs nothing that is reported. Nothing of it is stored.
+//! An extra trial in which a profiler samples the relay's processes. It comes after all judged trials, so that sampling does
+//! not affect reported results. Nothing of it is stored.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,13 +29,13 @@ pub enum SampledError {
     /// Its end cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// Nobody may know its processes, or they have gone.
-    #[error("its processes are not to be seen: give the @PID of one that runs already, or run as root")]
+    /// Its processes are not visible, or have ended.
+    #[error("its processes are not visible: add the @PID of a running relay, or run as root")]
     Unseen,
-    /// Who samples could not begin, or end.
+    /// The profiler could not begin, or end.
     #[error("{0}")]
     Sampler(String),
-    /// The trial came to nothing.
+    /// The trial failed.
     #[error("its trial failed: {0}")]
     Trial(String),
     /// The user wants to stop.
@@ -43,8 +43,8 @@ pub enum SampledError {
     Interrupted,
 }
 
-/// Carries a trial of a cell that has a relay. Before it begins `sample` is told the processes in which, or below which, the
-/// relay will run; what it returns is handed to `finish` when the trial is over, while these still live.
+/// Runs a trial of a cell that has a relay. Before it begins, `sample` gets the processes in which, or below which, the
+/// relay will run; its return value is passed to `finish` after the trial, while these processes still live.
 ///
 /// # Errors
 /// [`SampledError`], with what to do.
@@ -61,7 +61,7 @@ pub fn carry<T>(
     let mut cast = Cast::new(plan.ends, program);
     let pids = match cell.factors.relay().and_then(RelayChoice::running) {
         Some(running) => relay::processes_of(running),
-        // What it starts, threads or programs, is sampled with it.
+        // Threads or programs that it starts are sampled with it.
         None => cast.end(EndRole::Relay)?.process_id().into_iter().collect(),
     };
     if pids.is_empty() {

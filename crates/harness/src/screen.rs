@@ -1,6 +1,6 @@
-//! The second stage: every cell briefly, the better ones once more, and the choice of finalists.
+//! The second stage: every cell briefly, the better ones again, and the choice of finalists.
 //!
-//! Screening chooses; it never speaks. No number that is reported with an interval comes from here.
+//! Screening only chooses. No reported number with an interval comes from here.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::block::BlockTask;
 use crate::giving_way::Given;
 use crate::run::{Run, RunError};
 
-/// Costs of one block: nanoseconds per byte of each choice, by its index in the family.
+/// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;
 
 impl Run<'_> {
@@ -23,7 +23,7 @@ impl Run<'_> {
         let families = self.plan.families.clone();
         let design = self.plan.design;
         let screened: Vec<&Family> = families.iter().filter(|family| family.is_screened()).collect();
-        // What a session had before it was resumed is not measured again.
+        // Trials from before a resume are not measured again.
         let due = |stage: Stage, blocks: u64, cells: fn(&Family, usize) -> usize| -> (u64, u64) {
             let of_family = |family: &&Family| {
                 let left = family.screened.iter().map(|group| blocks.saturating_sub(self.visits(group, stage)));
@@ -70,8 +70,8 @@ impl Run<'_> {
         let fixed = families.iter().flat_map(|family| &family.groups).all(|group| self.finalists.contains_key(group));
         let most = self.finalists_that_fit();
         if !screened.is_empty() && !fixed {
-            let told = rounds.told("rounds of screening").into_iter().chain(self.told_of_finalists(most));
-            self.tell_what_gave_way(&told.collect::<Vec<_>>())?;
+            let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
+            self.note_reductions(&reductions.collect::<Vec<_>>())?;
         }
         for family in &families {
             self.fix_finalists(family, most)?;
@@ -112,8 +112,8 @@ impl Run<'_> {
         choose_over_profiles(&scores, &footprints, keep, self.plan.margin)
     }
 
-    /// Decides who is confirmed, and whose twin: the same choices in every group of the family, where cells were screened at
-    /// most so many.
+    /// Decides which cells are confirmed, and the cell of the A/A control: the same options in every group of the family. Screened
+    /// families have at most `most`.
     fn fix_finalists(&mut self, family: &Family, most: usize) -> Result<(), RunError> {
         let chosen = family.is_screened().then(|| self.chosen(family, most));
         for group in &family.groups {
@@ -125,7 +125,7 @@ impl Run<'_> {
                     let of = |wanted: &Spec| self.live_cells(group).find(|cell| choice(cell) == *wanted);
                     chosen.iter().filter_map(|wanted| Some(of(wanted)?.id.clone())).collect()
                 }
-                // All of them, two that are set alike included: how far apart is one thing that is asked as two?
+                // All of them, even two with equal settings: the user may ask for their difference.
                 None => self.live_cells(group).map(|cell| cell.id.clone()).collect(),
             };
             let cells: Vec<Cell> = self.plan.cells.iter().filter(|cell| ids.contains(&cell.id)).cloned().collect();
@@ -136,7 +136,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The choices of a screened family that are confirmed, the best first, and then those that always are.
+    /// The options of a screened family that are confirmed: the best ones, then those that always are.
     fn chosen(&self, family: &Family, most: usize) -> Vec<Spec> {
         let choices = self.choices(family);
         let ranked = self.ranked(family, family.confirmed().min(most));
@@ -146,7 +146,7 @@ impl Run<'_> {
         ranked.iter().filter_map(of).chain(always.map(|(choice, _)| choice.clone())).collect()
     }
 
-    /// The score of every choice under every screened condition, and its footprint by buffer sizes.
+    /// The score of every option under every screened condition, and its footprint by buffer sizes.
     fn scores(&self, family: &Family) -> (Vec<Costs>, Vec<Option<f64>>) {
         let choices = self.choices(family);
         let mut footprints = vec![None; family.choices];
@@ -203,8 +203,8 @@ type KernelBuffer = fn(&Spec) -> Option<OrAuto<u64>>;
 /// The kernel's buffers of a flow.
 const KERNEL_BUFFERS: [KernelBuffer; 3] = [|spec| spec.sndbuf, |spec| spec.rcvbuf, |spec| spec.pipe_size];
 
-/// Buffers of one flow as requested. A buffer that the plan varies and this cell leaves to the system has no
-/// size that is known here: `report` uses the effective one, screening gives such a cell no place by size.
+/// Buffers of one flow as requested. A buffer that the plan varies and that is at its default in this cell has no
+/// known size here: `report` uses the effective one, and screening ranks such a cell by rate only.
 fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
     let spec = &cell.factors;
     let mut bytes = spec.read_size().unwrap_or(0) + spec.write_size().unwrap_or(0);
@@ -218,7 +218,7 @@ fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
     (bytes > 0).then_some(bytes as f64)
 }
 
-/// Buffers that the cells set to some size at least once.
+/// Buffers that a cell sets to some size at least once.
 fn varied_buffers(cells: &[&Cell]) -> [bool; 3] {
     KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(buffer(&cell.factors), Some(OrAuto::Is(_)))))
 }

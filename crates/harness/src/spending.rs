@@ -1,4 +1,4 @@
-//! What a look that ran out of time spent it on.
+//! The use of the time of an analysis that ran out of time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,34 +10,34 @@ use bytegauge_sys::clock::monotonic_ns;
 use crate::confirm::Confirmed;
 use crate::run::Run;
 
-/// Blocks are slower than forecast where they take more than this times the forecast: less is noise.
+/// Blocks count as slower than forecast above this multiple of the forecast: less is noise.
 const SLOWER: f64 = 1.1;
 
-/// What was known when a look began, or was gone on with.
+/// The state when an analysis began, or was resumed.
 pub(crate) struct Spending {
     /// When it was, from the session's begin, nanoseconds.
     before_ns: u64,
-    /// Whether blocks of the same look were measured before.
+    /// Whether blocks of the same analysis were measured before.
     resumed: bool,
     /// A block of each group by forecast, nanoseconds, and the time and number of those that were complete.
     groups: BTreeMap<GroupId, (f64, (u64, u64))>,
 }
 
-/// What the time went into.
+/// The main use of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum UsedUpBy {
-    /// Blocks took so long, where so long was forecast of them, nanoseconds.
+    /// Blocks took this time, longer than the forecast, nanoseconds.
     SlowBlocks { took_ns: u64, forecast_ns: u64, resumed: bool },
-    /// Blocks that broke, and cells that failed in them, took so long, nanoseconds.
+    /// Broken blocks, and cells that failed in them, took this time, nanoseconds.
     Broken(u64),
-    /// Blocks took what was forecast, which is more than there was.
+    /// Blocks took the forecast time, which exceeds the budget.
     AsForecast,
-    /// So long had passed before the look began, nanoseconds.
+    /// This time had passed before the analysis began, nanoseconds.
     Before(u64),
 }
 
 impl Spending {
-    /// Now, with what is forecast of the blocks of a look.
+    /// The present state, with the forecast of the analysis's blocks.
     pub(crate) fn begin(run: &Run<'_>, groups: &[Confirmed]) -> Spending {
         let known = |confirmed: &Confirmed| {
             let complete = run.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Spending {
         }
     }
 
-    /// By what was known then and is known now.
+    /// Compares the state at the begin with the present one.
     pub(crate) fn used_up_by(&self, run: &Run<'_>) -> UsedUpBy {
         let (mut forecast_ns, mut complete_ns) = (0.0, 0);
         for (group, (block_ns, (ns, blocks))) in &self.groups {
@@ -86,11 +86,11 @@ impl fmt::Display for UsedUpBy {
         match *self {
             UsedUpBy::SlowBlocks { took_ns, forecast_ns, resumed } => {
                 let which = if resumed { "those since it was resumed" } else { "those" };
-                write!(f, "{which} took {}, where {} were forecast of them", forecast(took_ns), forecast(forecast_ns))
+                write!(f, "{which} took {}, but {} were forecast", forecast(took_ns), forecast(forecast_ns))
             }
             UsedUpBy::Broken(ns) => write!(f, "blocks in which a cell failed took {}", shown(ns)),
-            UsedUpBy::AsForecast => f.write_str("the blocks need more, as was forecast"),
-            UsedUpBy::Before(ns) => write!(f, "what came before them took {}", shown(ns)),
+            UsedUpBy::AsForecast => f.write_str("the blocks need more time, as forecast"),
+            UsedUpBy::Before(ns) => write!(f, "earlier steps took {}", shown(ns)),
         }
     }
 }
@@ -108,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn what_used_the_time_up_is_named() {
-        check(1, 10, 15, 0, "those took 15 s, where 10 s were forecast of them");
-        check(12, 10, 15, 0, "those took 15 s, where 10 s were forecast of them");
+    fn the_main_use_of_time_is_named() {
+        check(1, 10, 15, 0, "those took 15 s, but 10 s were forecast");
+        check(12, 10, 15, 0, "those took 15 s, but 10 s were forecast");
         let resumed = used_up_by(SECOND, 10.0 * SECOND as f64, 15 * SECOND, 0, true).to_string();
-        assert_eq!(resumed, "those since it was resumed took 15 s, where 10 s were forecast of them");
-        check(12, 0, 0, 0, "what came before them took 12 s");
-        check(12, 3, 3, 1, "what came before them took 12 s");
+        assert_eq!(resumed, "those since it was resumed took 15 s, but 10 s were forecast");
+        check(12, 0, 0, 0, "earlier steps took 12 s");
+        check(12, 3, 3, 1, "earlier steps took 12 s");
         check(1, 0, 0, 11, "blocks in which a cell failed took 11 s");
-        check(1, 10, 10, 0, "the blocks need more, as was forecast");
+        check(1, 10, 10, 0, "the blocks need more time, as forecast");
         check(1, 5, 6, 4, "blocks in which a cell failed took 4 s");
     }
 }

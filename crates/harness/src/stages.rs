@@ -11,7 +11,7 @@ use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError, machine};
 
 impl Run<'_> {
-    /// Runs all stages, up to the first look or to the one that settles all. However it ends, the session is closed in
+    /// Runs all stages, up to the first analysis or to the one that completes the session. However it ends, it is closed in
     /// the store.
     ///
     /// # Errors
@@ -22,10 +22,10 @@ impl Run<'_> {
         self.cast = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
-            // What is missing can be measured yet: `--resume` goes on with it.
+            // Missing blocks can still be measured by `--resume`.
             _ => SessionStatus::Incomplete,
         };
-        // The wait for a host that did not come back is none of the session's time.
+        // The wait for a host that did not come back does not count as the session's time.
         let finished_unix_ns = self.lost.as_ref().map_or_else(unix_ns, |lost| lost.at_unix_ns);
         let machine = machine(&self.options.links);
         let closed = self.store.finish_session(self.session, status, finished_unix_ns, &machine);
@@ -47,8 +47,8 @@ impl Run<'_> {
         self.confirm(judge)
     }
 
-    /// Once calls were seen: where they are slower than was planned, less is confirmed, or it takes longer, and it is said
-    /// which, before it is waited for. A session that is resumed keeps what was settled then.
+    /// After calibration of calls: if they are slower than planned, confirms less, or extends the time, with a note in
+    /// advance. A resumed session keeps its earlier decision.
     fn fit_pace(&mut self) -> Result<(), RunError> {
         let spent_ns = monotonic_ns() - self.began_ns;
         let paced: Vec<GroupId> = self.plan.seen.paces.keys().cloned().collect();
@@ -59,21 +59,21 @@ impl Run<'_> {
         self.plan.seen.overheads_ns =
             paced.into_iter().map(|group| (group.clone(), self.overhead_ns(&group))).collect();
         let (given_ns, families) = (self.plan.budget_ns, self.plan.families.clone());
-        let said = self.plan.fit_budget();
+        let notes = self.plan.fit_budget();
         if self.plan.families != families {
             let amended = Plan { budget_ns: given_ns, ..self.plan.clone() };
             self.store.amend_plan(self.session, &serde_json::to_value(&amended).unwrap_or(Value::Null))?;
         }
-        for text in said {
+        for text in notes {
             self.store.add_note(self.session, &text)?;
             self.observer.hear(&Event::Note(text));
         }
         Ok(())
     }
 
-    /// Once runs of a program were seen: gives a budget that nobody stated room for the fewest blocks, and says that one
-    /// which was stated has none. What fits is measured then: how long a run takes nobody may know beforehand. Nothing is
-    /// said once the blocks are fixed: some of them are measured, and what the rest takes the look says.
+    /// After calibration of a program: extends an unstated budget to the minimum number of blocks, or notes that a stated
+    /// one is too short. The blocks that fit are then measured, since the time of a run may be unknown in advance. Without
+    /// effect once the blocks are fixed: some of them are measured, and the analysis notes the rest.
     fn fit_runs(&mut self) -> Result<(), RunError> {
         let Some(run) = self.mean_run().filter(|_| self.first_blocks.is_empty()) else { return Ok(()) };
         let spent_ns = monotonic_ns() - self.began_ns;

@@ -1,4 +1,4 @@
-//! What went on around a block and a trial: counters read before and after, turned into shares.
+//! The environment of a block and of a trial: counters read before and after, converted to shares.
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{MachineUse, Transport, UdpUse};
@@ -36,7 +36,7 @@ impl Watch {
         self.probe.as_mut()?.sample().ok()
     }
 
-    /// What the machine did since `earlier`.
+    /// The machine's counts since `earlier`.
     pub fn machine_use(&mut self, earlier: Option<&MachineSample>) -> Option<MachineUse> {
         let change = delta(earlier?, &self.sample()?);
         let softirq_ticks: u64 = change.per_cpu.iter().map(|cpu| cpu.softirq).sum();
@@ -53,10 +53,10 @@ impl Watch {
         })
     }
 
-    /// Reads everything a block is compared with. Ends that an agent on this machine runs, and relays that ran already, have
-    /// used so much CPU time, nanoseconds; `None` where that is not known.
+    /// Reads all counters of a block's start. `elsewhere_ns` is the CPU time of the ends of an agent on this machine and of
+    /// relays that ran already, nanoseconds; `None` if it is unknown.
     pub fn block_start(&mut self, elsewhere_ns: Option<u64>) -> BlockStart {
-        // What looking for it costs belongs before both readings, hence the order.
+        // The cost of reading it belongs before both readings, hence the order.
         let own_ns = sum(own_cpu_ns(), elsewhere_ns);
         BlockStart {
             at_ns: monotonic_ns(),
@@ -67,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// What went on since a block's start.
+    /// The environment since a block's start.
     pub fn block_end(&mut self, start: &BlockStart, elsewhere_ns: Option<u64>) -> Surroundings {
         let wall_ns = monotonic_ns() - start.at_ns;
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
@@ -75,15 +75,15 @@ impl Watch {
         let change = start.machine.as_ref().and_then(|earlier| Some(delta(earlier, &self.sample()?)));
         let share = change.as_ref().map(|change| {
             let capacity_ns = (change.elapsed_ns * change.per_cpu.len().max(1) as u64).max(1) as f64;
-            // What is ours is not known to be somebody else's either.
-            let foreign_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
-            let foreign = foreign_ns.map(|foreign_ns| foreign_ns / change.elapsed_ns.max(1) as f64);
-            (change.steal_ns() as f64 / capacity_ns, foreign)
+            // Without our own CPU time that of other programs is unknown as well.
+            let others_ns = own_ns.map(|own_ns| change.busy_ns().saturating_sub(own_ns) as f64);
+            let others = others_ns.map(|others_ns| others_ns / change.elapsed_ns.max(1) as f64);
+            (change.steal_ns() as f64 / capacity_ns, others)
         });
         Surroundings {
             wall_ns,
             steal_share: share.map(|(steal, _)| steal),
-            foreign_cpus: share.and_then(|(_, foreign)| foreign),
+            foreign_cpus: share.and_then(|(_, others)| others),
             throttled_us: grown(throttled_us(), start.throttled_us),
             cpu_pressure_us: grown(cpu_pressure_us(), start.cpu_pressure_us),
             load: load(),
@@ -91,7 +91,7 @@ impl Watch {
     }
 }
 
-/// What the kernel counts of a path's protocol in the network namespace.
+/// The kernel's counts of a path's protocol in the network namespace.
 #[derive(Debug)]
 pub struct ProtocolCounts {
     udp: Option<Snmp>,
@@ -100,17 +100,17 @@ pub struct ProtocolCounts {
 }
 
 impl ProtocolCounts {
-    /// The counts now of the protocol that a path speaks.
+    /// The present counts of a path's protocol.
     pub fn read(transport: Option<&Transport>) -> ProtocolCounts {
-        let speaks = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
+        let uses = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
         ProtocolCounts {
-            udp: speaks(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
-            backlog_drops: speaks(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
-            tcp: speaks(Transport::is_tcp).then(|| snmp::read_tcp().ok()).flatten(),
+            udp: uses(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
+            backlog_drops: uses(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
+            tcp: uses(Transport::is_tcp).then(|| snmp::read_tcp().ok()).flatten(),
         }
     }
 
-    /// Writes what was counted since an earlier reading to a trial's record.
+    /// Writes the differences to an earlier reading to a trial's record.
     pub fn since(&self, earlier: &ProtocolCounts, machine: &mut MachineUse) {
         let dropped = self.backlog_drops.zip(earlier.backlog_drops);
         let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
@@ -121,7 +121,7 @@ impl ProtocolCounts {
     }
 }
 
-/// What the kernel counted between two readings, of both protocols.
+/// The difference between two readings, for both protocols.
 fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
     let (v4, v6) = (later.udp.since(&earlier.udp), later.udp6.since(&earlier.udp6));
     let gained = |of: fn(&UdpCounts) -> u64| of(&v4) + of(&v6);
@@ -138,9 +138,9 @@ fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
     }
 }
 
-/// CPU time of this process and of all that it started: ends that live with whatever programs they run or ran (a relay
-/// of somebody else's ends with its trial, its end does not), and those that were ended, also after a failure. None of
-/// them may count as somebody else's. `None` where `/proc` does not tell.
+/// CPU time of this process and of everything that it started: living ends with the programs that they run or ran (an
+/// external relay ends with its trial, its end does not), and ended ones, also after a failure. None of it may count as load
+/// of other programs. `None` if `/proc` does not report it.
 fn own_cpu_ns() -> Option<u64> {
     Some(process_usage().total_ns + ended_children_ns() + descendants::used().ok()?.cpu_ns)
 }
@@ -172,10 +172,10 @@ mod tests {
 
     // One test, since a child of another one that ends between two readings would be counted twice.
     #[test]
-    fn an_end_that_was_ended_and_a_program_that_an_end_ran_are_no_strangers() {
+    fn ended_ends_and_their_programs_are_own_load() {
         let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before_ns = own_cpu_ns().unwrap();
-        // By its own clock, not by the wall: it has worked when it has worked.
+        // By its own CPU clock, not by the wall clock.
         while cpu_time_ns(end.id()).unwrap() < 60_000_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -202,18 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ends_of_an_agent_use_is_no_strangers_load() {
+    fn ends_of_an_agent_are_own_load() {
         let mut watch = Watch::open();
         let start = watch.block_start(Some(7));
         // More than any machine has.
         let block = watch.block_end(&start, Some(u64::MAX >> 1));
         assert!(block.foreign_cpus.is_none_or(|cpus| cpus == 0.0), "{block:?}");
-        // Where it cannot be read it is not nothing.
+        // An unreadable value is not zero.
         let block = watch.block_end(&start, None);
         assert!(block.foreign_cpus.is_none(), "{block:?}");
     }
 
-    /// Whether a path's record says what UDP, and the machine's backlogs, dropped.
+    /// Whether a path's record contains drops of UDP, and of the machine's backlogs.
     fn check(transport: &Transport, expected: bool) {
         let counts = || ProtocolCounts::read(Some(transport));
         let mut machine = MachineUse::default();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_backlog_dropped_is_recorded_over_udp() {
+    fn backlog_drops_are_recorded_over_udp() {
         check(&Transport::Udp, true);
         check(&Transport::Udp6, true);
         check(&Transport::Tcp, false);

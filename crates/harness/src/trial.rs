@@ -1,7 +1,7 @@
-//! One trial: opens its ends, lets them go, collects what they counted, and checks it.
+//! One trial: opens its ends, starts them, collects their counts, and checks them.
 //!
-//! Every trial goes by one script, whatever its workload: who takes part, and who measures, is all that differs. What
-//! the counts must agree on is said in a file a workload.
+//! Every trial follows one script, whatever its workload: only the ends and the measuring end differ. A file per workload
+//! checks that the counts agree.
 
 mod call;
 mod datagram;
@@ -30,35 +30,35 @@ const PREPARE: Duration = Duration::from_secs(30);
 /// A trial longer than this can be interrupted in the middle, nanoseconds.
 const LONG_NS: u64 = 1_000_000_000;
 
-/// How often a long trial is looked after.
+/// How often a long trial is checked.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// What a trial left behind.
+/// The result of a trial.
 #[derive(Debug)]
 pub struct Measured {
     /// How it ended.
     pub outcome: Outcome,
-    /// What the ends counted that reported.
+    /// Counts of the ends that reported.
     pub ends: EndReports,
     /// Whether the ends can be used again.
     pub ends_are_sound: bool,
-    /// What the machine did meanwhile; absent where no byte was sent, or nobody counts it.
+    /// Counts of the machine during the trial; absent if no byte was sent, or without a counter.
     pub machine: Option<MachineUse>,
 }
 
 impl Measured {
-    /// A trial that came to no number.
+    /// The result of a trial without a number.
     pub fn nothing(outcome: Outcome) -> Measured {
         Measured { outcome, ends: EndReports::default(), ends_are_sound: false, machine: None }
     }
 
-    /// What the end of a role counted.
+    /// The counts of the end of a role.
     pub fn end(&self, role: EndRole) -> Option<&EndReport> {
         self.ends.get(role)
     }
 
-    /// Bytes at the end that measures and the length of the window that all its flows share; a ring moves none. Of a
-    /// stream they are the sink's, or the source's where the sink is not ours; of calls, the client's bytes both ways.
+    /// Bytes at the end that measures and the length of the window that all its flows share; a ring moves none. In a
+    /// stream they are the sink's, or the source's if the sink is external; in calls, the client's bytes both ways.
     pub fn throughput(&self) -> (u64, u64) {
         match self.ends.measuring() {
             None => (0, 0),
@@ -70,7 +70,7 @@ impl Measured {
         }
     }
 
-    /// Units that were counted beside bytes: calls that the client completed, completions that were taken from a ring, runs of
+    /// Units other than bytes: calls that the client completed, completions that were taken from a ring, runs of
     /// a program.
     pub fn calls(&self) -> u64 {
         let client = self.end(EndRole::Client).and_then(|client| client.call.as_ref()).map(|call| call.calls);
@@ -85,7 +85,7 @@ fn delivered(end: &EndReport) -> u64 {
     if share < 1.0 { (end.bytes as f64 * share) as u64 } else { end.bytes }
 }
 
-/// Carries one trial. `None` if `stop` was set in the middle of a long one.
+/// Runs one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
@@ -97,20 +97,20 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
         // The other end may still wait for a connection that never comes.
         return Some(Measured::nothing(outcome));
     }
-    // What it costs to start a program is none of what bytes cost.
+    // The cost of starting a program is not part of the trial.
     let before = watch.sample();
     let started = script.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
     if let Err(error) = started {
         return Some(Measured::nothing(error.into()));
     }
-    // However short a run of a program is: it may hang, and its user need not wait for its time-out.
+    // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
     let mut answers = script.collect(cast, window_ns, patience, stop)?;
     let mut machine = watch.machine_use(before.as_ref());
-    let joined = link::told(cast, link.as_ref(), machine.as_mut());
+    let joined = link::checked(cast, link.as_ref(), machine.as_mut());
     script.collect_late(cast, patience, &mut answers);
     let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(setup, &answers));
-    let outcome = match answers.came_to_nobody() {
+    let outcome = match answers.served_no_call() {
         true => relay::forwards_elsewhere(setup, outcome),
         false => outcome,
     };
@@ -119,7 +119,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     Some(Measured { outcome, ends, ends_are_sound, machine })
 }
 
-/// The outcome of a trial in which no end had trouble of its own.
+/// The outcome of a trial without trouble at an end.
 fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     match setup.workload() {
         Workload::Stream => stream::judge(setup, answers),
@@ -134,17 +134,17 @@ pub fn cpus(setup: &Setup) -> BTreeMap<EndRole, usize> {
     Script::of(setup).roles().filter_map(|role| Some((role, setup.cpu(role, 0)?))).collect()
 }
 
-/// Who takes part in a trial.
+/// The ends of a trial.
 struct Script {
     /// The end that is opened first: the one that others connect to, or one that is alone.
     first: Option<EndRole>,
-    /// Where the others connect to, if nobody of ours listens.
+    /// Where the others connect to, if no end of bytegauge listens.
     elsewhere: Option<Address>,
-    /// Whether somebody stands between: it connects to the first one, and the others to it.
+    /// Whether there is a relay: it connects to the first end, and the others to it.
     relayed: bool,
-    /// Whether that is a program of somebody else's, started for this or not.
+    /// Whether the relay is an external program, started for the trial or not.
     relay_is_program: bool,
-    /// Those that connect, in the order in which they are opened and let go.
+    /// Those that connect, in the order in which they are opened and started.
     others: Vec<(EndRole, Setup)>,
     measures: EndRole,
     /// Whether bytes go both ways at once, so that both ends measure.
@@ -163,12 +163,12 @@ impl Script {
         };
         let relay = setup.relay();
         let relay_is_program = relay.is_some_and(|relay| relay.method().is_none());
-        // Between an end that is alone and nobody there is nothing to pass on.
+        // A single end without a peer has nothing to relay.
         let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
         Script { relayed: relay.is_some() && joins, relay_is_program, ..script }
     }
 
-    /// An end that nobody else connects to.
+    /// An end without a peer.
     fn alone(role: EndRole) -> Script {
         let others = Vec::new();
         let (relayed, relay_is_program) = (false, false);
@@ -176,14 +176,14 @@ impl Script {
         Script { first: Some(role), elsewhere, relayed, relay_is_program, others, measures: role, both, longer_ns: 0 }
     }
 
-    /// Everybody, in the order in which they are let go: of calls the server's schedule begins first, and the measured
+    /// All ends, in the order in which they are started: in calls the server's schedule begins first, and the measured
     /// client's last.
     fn roles(&self) -> impl Iterator<Item = EndRole> {
         let others = self.others.iter().map(|(role, _)| *role);
         self.first.into_iter().chain(self.relay()).chain(others)
     }
 
-    /// The end that stands between, if there is one.
+    /// The relay, if there is one.
     fn relay(&self) -> Option<EndRole> {
         self.relayed.then_some(EndRole::Relay)
     }
@@ -196,7 +196,7 @@ impl Script {
             let end = cast.end(role)?;
             prepare(end, role, setup, None)?;
             match end.reply(PREPARE)? {
-                // Nobody connects to it.
+                // It accepts no connection.
                 Reply::Ready => {}
                 Reply::Listening(listens) => {
                     address = Some(listens);
@@ -225,14 +225,14 @@ impl Script {
         prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(cast, patience, outcome)))
     }
 
-    /// Why nobody can connect, or nobody comes, the relay or the server may know.
+    /// Adds the reason why no connection can be made, or none arrives, if the relay or the server has it.
     fn explained(&self, cast: &mut Cast, patience: Duration, outcome: Outcome) -> Outcome {
         let server = self.first.filter(|role| *role == EndRole::Server);
         let mut answers = self.relay().into_iter().chain(server).map(|role| Answer::of(stop_end(cast, role, patience)));
         answers.find_map(|answer| answer.trouble).unwrap_or(outcome)
     }
 
-    /// Waits for what the ends counted: those who do not measure are told when to stop. `None` if `stop` was set.
+    /// Waits for the counts of the ends: those that do not measure get the command to stop. `None` if `stop` was set.
     fn collect(&self, cast: &mut Cast, window_ns: u64, patience: Duration, stop: &AtomicBool) -> Option<Answers> {
         let first = match cast.end(self.measures) {
             Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
@@ -243,7 +243,7 @@ impl Script {
         }
         let closed = matches!(first, Ok(Reply::Closed));
         let mut answers = BTreeMap::new();
-        // Whatever it says, it needs no more data. Those who connect leave first, so that a relay passes all on and a
+        // Whatever it replies, it needs no more data. Connecting ends stop first, so that a relay forwards everything and a
         // server misses nothing.
         let relay = self.relay().filter(|_| !self.relay_is_program);
         let others = self.others.iter().map(|(role, _)| *role).chain(relay).chain(self.first);
@@ -255,29 +255,29 @@ impl Script {
         Some(Answers { by_role: answers })
     }
 
-    /// The same of a relay that is a program: it leaves when it is told, whatever it still holds. By now nobody waits for it.
+    /// The same for a relay that is a program: it ends at once, whatever it still holds. By now no end waits for it.
     fn collect_late(&self, cast: &mut Cast, patience: Duration, answers: &mut Answers) {
         let relay = self.relay().filter(|_| self.relay_is_program);
         answers.by_role.extend(relay.map(|role| (role, Answer::of(stop_end(cast, role, patience)))));
     }
 
-    /// The same where both ends measure: none is told to stop before all have measured, since each reads what the other writes.
+    /// The same if both ends measure: none gets the command to stop before all have measured, since each reads what the other writes.
     fn collect_both(&self, cast: &mut Cast, patience: Duration, first: Result<Reply, ChannelError>) -> Answers {
         let others = self.others.iter().map(|(role, _)| *role);
-        let mut said = vec![(self.measures, first)];
+        let mut replies = vec![(self.measures, first)];
         for role in others {
-            said.push((role, cast.end(role).and_then(|end| end.reply(patience))));
+            replies.push((role, cast.end(role).and_then(|end| end.reply(patience))));
         }
-        for (role, _) in &said {
-            // Whoever is gone needs no telling.
+        for (role, _) in &replies {
+            // An end that has died needs no command.
             let _ = cast.end(*role).and_then(|end| end.send(Command::Stop));
         }
-        let last = said.into_iter().map(|(role, said)| {
-            let said = match said {
+        let last = replies.into_iter().map(|(role, reply)| {
+            let reply = match reply {
                 Ok(Reply::Closed) => cast.end(role).and_then(|end| end.reply(patience)),
                 other => other,
             };
-            (role, Answer::of(said))
+            (role, Answer::of(reply))
         });
         let mut answers = Answers { by_role: last.collect() };
         stream::crossed(&mut answers);
@@ -285,7 +285,7 @@ impl Script {
     }
 }
 
-/// Tells an end to prepare, on its host. A relay that runs already says where the end behind it listens.
+/// Commands an end to prepare, on its host. The configuration of a running relay determines where the end behind it listens.
 fn prepare(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), ChannelError> {
     let mut setup = setup.clone();
     setup.host = match setup.relay().and_then(RelayChoice::running) {
@@ -306,7 +306,7 @@ fn stop_end(cast: &mut Cast, role: EndRole, patience: Duration) -> Result<Reply,
     end.reply(patience)
 }
 
-/// How long an end may take before it counts as stuck. Its own watchdog comes first.
+/// How long an end may take before it counts as stuck. Its own watchdog expires first.
 fn patience(parts_ns: &[u64]) -> Duration {
     let ns = parts_ns.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
     Duration::from_nanos(ns) + Duration::from_secs(5)
@@ -326,16 +326,16 @@ fn listening(end: &mut Channel) -> Result<Address, Outcome> {
     }
 }
 
-/// Why a trial does not go on after a reply.
+/// Why a trial stops after a reply.
 fn stopped(reply: Reply) -> Outcome {
     match reply {
         Reply::Skipped(reason) => Outcome::Skipped(reason),
         Reply::Failed(reason, _) => Outcome::Failed(reason),
-        other => Outcome::Failed(format!("an end answered out of turn: {other:?}")),
+        other => Outcome::Failed(format!("an end replied at the wrong time: {other:?}")),
     }
 }
 
-/// Waits for the end that measures. A short trial is always waited for; a long one is looked after now and then, so that
+/// Waits for the end that measures. A short trial is always waited for; a long one is checked periodically, so that
 /// an interrupt does not take minutes. `None` if the user wants to stop.
 fn reply_or_stop(
     end: &mut Channel,
@@ -357,13 +357,13 @@ fn reply_or_stop(
     }
 }
 
-/// What one end said in the end.
+/// The last reply of one end.
 struct Answer {
     report: Option<EndReport>,
     trouble: Option<Outcome>,
     /// The end is alive and waits for the next trial.
     sound: bool,
-    /// The end itself is gone, which explains whatever the other ones say.
+    /// The end itself has died, which explains all other replies.
     gone: bool,
 }
 
@@ -380,31 +380,31 @@ impl Answer {
     }
 }
 
-/// What all ends said.
+/// The last replies of all ends.
 struct Answers {
     by_role: BTreeMap<EndRole, Answer>,
 }
 
 impl Answers {
-    /// What the end of a role counted.
+    /// The counts of the end of a role.
     fn report(&self, role: EndRole) -> Option<&EndReport> {
         self.by_role.get(&role)?.report.as_ref()
     }
 
-    /// Whether a server of ours saw no call at all.
-    fn came_to_nobody(&self) -> bool {
+    /// Whether a server of bytegauge saw no call at all.
+    fn served_no_call(&self) -> bool {
         let server = self.report(EndRole::Server).and_then(|server| server.call.as_ref());
         server.is_some_and(|server| server.begun == 0)
     }
 
-    /// What went wrong at an end: whoever is gone explains it, then whoever lacks something, since the others then only
-    /// see their peer go, then a relay, then the end that is read from or that measures calls, then the others.
+    /// The main trouble: first an end that died, then an end that lacks a feature, since the others then only
+    /// see their peer close, then a relay, then the end that reads or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
         let mut answers: Vec<(&EndRole, &Answer)> = self.by_role.iter().collect();
         let explains = |role: &EndRole| {
             matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay | EndRole::Command)
         };
-        // What a relay says of itself, or why its program left: its neighbours only see that their connections break.
+        // The relay's own error, or why its program ended: its neighbours only see that their connections break.
         answers.sort_by_key(|(role, answer)| {
             (
                 !answer.gone,
@@ -418,7 +418,7 @@ impl Answers {
     }
 }
 
-/// A mode that was asked for but did not run fails the trial.
+/// A requested mode that did not run fails the trial.
 fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
     Outcome::Failed(format!("engine {engine} did not run in its mode: {reason}"))
 }
@@ -428,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relay_explains_what_its_neighbours_see() {
+    fn a_relay_explains_errors_of_its_neighbours() {
         let failed = |reason: &str| Answer {
             report: None,
             trouble: Some(Outcome::Failed(reason.into())),

@@ -15,13 +15,13 @@ use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Sp
 use bytegauge_traffic::engine::lacks;
 use bytegauge_traffic::{Cast, Channel, Plant, Setup};
 
-/// A trial that nobody waits for.
+/// Length of a trial that is never waited for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Ends are free within a second or so. Far longer than any machine is busy, and far shorter than the trial.
+/// Ends are free within about a second. Far longer than any machine is busy, and far shorter than the trial.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// How long an end is left alone before it is killed: longer where a busy machine had completed no call by then.
+/// How long an end runs before it is killed: longer if a busy machine had completed no call by then.
 const PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(8)];
 
 fn main() {
@@ -57,7 +57,7 @@ fn servers() -> impl Iterator<Item = Engine> {
 
 fn setup() -> Setup {
     let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 64.into()), ("flows", 3.into())];
-    let levels = Spec::from(levels).said_of(Workload::Call);
+    let levels = Spec::from(levels).with_workload(Workload::Call);
     let mut setup = Setup::of(&levels).unwrap();
     setup.window_ns = 30_000_000;
     setup
@@ -95,14 +95,14 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
     assert_eq!(cast.channels().filter_map(Channel::process_id).count(), expected);
 }
 
-/// Measures, and panics where that takes as long as if nobody had died.
+/// Measures, and panics if it takes as long as without a death.
 fn soon(mut cast: Cast, setup: Setup) -> Measured {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
-        tell.send(measured).expect("somebody waits for it");
+        sender.send(measured).expect("the receiver waits");
     });
-    told.recv_timeout(PATIENCE).expect("whoever is left waits for nobody")
+    receiver.recv_timeout(PATIENCE).expect("the remaining ends stop")
 }
 
 fn a_server_that_dies_of_itself_is_noticed() {
@@ -110,7 +110,7 @@ fn a_server_that_dies_of_itself_is_noticed() {
     let measured = soon(cast(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
     assert!(reason.contains("the server died in the middle of a trial"), "{reason}");
-    assert!(calls(&measured, EndRole::Client).calls > 0, "what was counted is kept");
+    assert!(calls(&measured, EndRole::Client).calls > 0, "its counts are kept");
 }
 
 /// A long trial of which one end is killed, and what the other one had completed by then.
@@ -141,7 +141,7 @@ fn a_server_that_is_killed_is_noticed(server: Engine) {
     assert!(reason.contains("the server died in the middle of a trial"), "{server}: {reason}");
     assert!(
         measured.end(EndRole::Server).is_none() && !measured.ends_are_sound,
-        "{server}: nothing is known of the dead"
+        "{server}: a killed end has no report"
     );
     let refused: u64 =
         client.errors.iter().filter(|error| error.class == ErrorClass::Refused).map(|error| error.count).sum();
@@ -154,7 +154,7 @@ fn a_client_that_is_killed_is_noticed(server: Engine) {
     assert!(reason.contains("the client died in the middle of a trial"), "{server}: {reason}");
     assert!(
         measured.end(EndRole::Client).is_none() && !measured.ends_are_sound,
-        "{server}: nothing is known of the dead"
+        "{server}: a killed end has no report"
     );
     // The server is free, and tells what it saw.
     assert!(served.begun >= served.completed, "{server}: {served:?}");

@@ -61,7 +61,7 @@ pub(super) enum LinkReply {
 /// Serves a link until standard input ends. Commands arrive there and answers go to standard output, as lines of JSON.
 ///
 /// # Errors
-/// When a device or its own input breaks.
+/// If a device or its own input fails.
 pub fn serve_stdio() -> io::Result<()> {
     let (near, far) = match networks() {
         Ok(made) => made,
@@ -110,11 +110,11 @@ fn networks() -> Result<(Network, Network), String> {
     let refused = |error: io::Error| {
         // The user has as many as allowed; the text of this error number is about a disk.
         let why = match error.kind() {
-            io::ErrorKind::StorageFull => "this user may have none".to_owned(),
+            io::ErrorKind::StorageFull => "the user's limit is 0".to_owned(),
             _ => error.to_string(),
         };
         format!(
-            "an emulated link needs a user namespace of one's own ({why}): run as root, allow them (sysctl \
+            "an emulated link needs a user namespace ({why}): run as root, allow them (sysctl \
              user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; for a \
              container --security-opt seccomp=unconfined), or measure a real link (--host)"
         )

@@ -108,7 +108,7 @@ impl<P> LinkWay<P> {
         self.on_its_way.front().map(|next| next.due_ns)
     }
 
-    /// The next packets that have arrived by now.
+    /// The next packets that are due by now.
     pub(super) fn arrived(&mut self, now_ns: u64) -> Option<P> {
         self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
         let DuePackets { due_ns, packets, bytes, waits_ns, piece } = self.on_its_way.pop_front()?;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_late_is_counted_as_late() {
+    fn packets_taken_late_count_as_late() {
         let mut way = LinkWay::new(link(0, 0, 1_000_000_000), 1);
         way.offer(0, 7, &train(0..1));
         way.offer(0, 7, &train(1..2));

@@ -1,4 +1,4 @@
-//! What a client saw of its calls, and how an engine carried them: raw, as [`crate::trial`] is.
+//! Raw data of a client's calls and of the engine that carried them, as in [`crate::trial`].
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::slo::Probe;
 #[serde(transparent)]
 pub struct EncodedHistogram(pub String);
 
-/// What one group of clients counted within its window.
+/// Counts of one group of clients within its window.
 ///
 /// Times of a closed loop are service times: from the moment the client was ready to send. With an offered
 /// rate they begin at the moment the call was intended, so that a stalled server is felt by every call it
@@ -49,30 +49,30 @@ pub struct CallReport {
     /// flow free to begin it. Absent where calls have no intended moments, and in sessions that were stored without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<EncodedHistogram>,
-    /// What went wrong, by class, over the client's whole life.
+    /// Errors, by class, over the client's whole life.
     pub errors: Vec<CallError>,
-    /// Every probe of the search that ended with this report, in the order in which they were made; empty where
-    /// nothing was searched for.
+    /// Every probe of the search that ended with this report, in the order in which they were made; empty without
+    /// a search.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<Probe>,
-    /// What became of datagrams, where calls are carried by them.
+    /// Counts of datagrams, where calls are carried by them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagrams>,
 }
 
-/// What one end of calls saw of datagrams, over its whole life.
+/// Counts of datagrams at one end of calls, over its whole life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallDatagrams {
     /// Datagrams that the kernel took.
     pub sent: u64,
-    /// Datagrams that it would not take: of a server, replies to clients that were gone or had no room.
+    /// Datagrams that it refused; at a server, replies to clients that had ended or had no room.
     pub unsent: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// Of these, the ones that were longer than the buffer, whose ends are lost (`MSG_TRUNC`).
+    /// The ones among them that were longer than the buffer, so that their ends are lost (`MSG_TRUNC`).
     pub truncated: u64,
-    /// Datagrams that the kernel threw away because a socket of this end had no room (`SK_MEMINFO_DROPS`).
+    /// Datagrams that the kernel dropped because a socket of this end had no room (`SK_MEMINFO_DROPS`).
     pub dropped: u64,
     /// Replies to calls that had been given up.
     pub late: u64,
@@ -80,12 +80,12 @@ pub struct CallDatagrams {
     pub duplicated: u64,
     /// Replies that a reply to a later call had overtaken.
     pub overtaken: u64,
-    /// Datagrams that answer no call that was ever begun.
+    /// Datagrams that match no call.
     pub strange: u64,
 }
 
 impl CallDatagrams {
-    /// What two threads, or flows, saw together.
+    /// The sum of two threads, or flows.
     pub fn plus(&self, other: &CallDatagrams) -> CallDatagrams {
         CallDatagrams {
             sent: self.sent + other.sent,
@@ -101,12 +101,12 @@ impl CallDatagrams {
     }
 }
 
-/// Calls that went wrong in one way.
+/// Calls that failed in one way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
-    /// What happened.
+    /// The error.
     pub class: ErrorClass,
-    /// What the client was doing.
+    /// The client's state.
     pub phase: ErrorPhase,
     /// How often.
     pub count: u64,
@@ -116,13 +116,13 @@ pub struct CallError {
     pub reply_bytes_missing: u64,
 }
 
-/// What can happen to a call.
+/// The error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorClass {
     /// The peer reset the connection (`ECONNRESET`, `EPIPE`).
     Reset,
-    /// Nobody listens (`ECONNREFUSED`), or the name of a Unix socket is gone (`ENOENT`).
+    /// No listener (`ECONNREFUSED`), or the name of a Unix socket does not exist (`ENOENT`).
     Refused,
     /// The backlog of a Unix socket is full (`EAGAIN` of connect(2)); TCP keeps silent then.
     BacklogFull,
@@ -163,33 +163,33 @@ pub enum ErrorPhase {
     Idle,
 }
 
-/// What an engine did, over its whole life: the evidence that a mode which was asked for did run.
+/// Counts of an engine over its whole life: the evidence that the requested mode did run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineReport {
     /// System calls that the engine itself made.
     pub system_calls: u64,
-    /// Times it waited and was given something (epoll_wait(2), io_uring_enter(2), poll(2)).
+    /// Waits that returned an event (epoll_wait(2), io_uring_enter(2), poll(2)).
     pub wakeups: u64,
     /// Connections accepted.
     pub accepted: u64,
     /// Most connections accepted at one wake-up.
     pub accepted_at_once: u64,
-    /// Most datagrams that one receive brought (recvmmsg(2)).
+    /// Most datagrams of one receive (recvmmsg(2)).
     pub received_at_once: u64,
-    /// Most datagrams that one send gave (sendmmsg(2)).
+    /// Most datagrams of one send (sendmmsg(2)).
     pub sent_at_once: u64,
     /// Completions taken from a ring.
     pub completions: u64,
-    /// Completions of a request that goes on (`IORING_CQE_F_MORE`), receives only.
+    /// Completions of multishot requests (`IORING_CQE_F_MORE`), receives only.
     pub multishot: u64,
-    /// Times a multishot request ended for want of a buffer (`ENOBUFS`).
+    /// Times a multishot request ended without a free buffer (`ENOBUFS`).
     pub out_of_buffers: u64,
     /// Completions that took more than one buffer.
     pub bundled: u64,
     /// Sends that asked for zero copy.
     pub zero_copy: u64,
-    /// Part of them of which the kernel says that it copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
+    /// Part of them that the kernel reports as copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
     pub zero_copy_copied: u64,
     /// Bytes that the engine copied from one place of the program's memory to another, since it could not send or hand
     /// over from where they were. 0 where messages fit a read.
@@ -198,12 +198,12 @@ pub struct EngineReport {
     /// it.
     pub buffer_bytes: u64,
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
-    /// where it cannot be told.
+    /// where it is unknown.
     pub kernel_threads_ns: Option<u64>,
 }
 
 impl EngineReport {
-    /// What two threads, or ends, did together.
+    /// The sum of two threads, or ends.
     pub fn plus(&self, other: &EngineReport) -> EngineReport {
         EngineReport {
             system_calls: self.system_calls + other.system_calls,

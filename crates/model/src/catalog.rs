@@ -1,9 +1,9 @@
 //! The tables of names: transports, placements, kinds of work; the engines have a file of their own.
 //!
-//! Long because the tables stand together: each is short.
+//! Long because it contains many tables, each of them short.
 //!
-//! Help text, completions, plan validation and the conformance tests walk these tables; a name stands
-//! here once and nowhere else. Knows nothing of how a name is carried out: that is `traffic`'s part.
+//! Help text, completions, plan validation and the conformance tests walk these tables; a name is written
+//! here and nowhere else. Never carries a name out: that is `traffic`'s part.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -27,21 +27,21 @@ pub enum NameError {
     /// Not in the table of this kind.
     #[error("no {kind} is called `{name}`{hint}")]
     Unknown {
-        /// What was looked up: "transport", "engine", …
+        /// The kind of name: "transport", "engine", …
         kind: &'static str,
         /// The text given.
         name: String,
-        /// The likely intention, or the names that exist.
+        /// The most similar name, or all names.
         hint: String,
     },
-    /// In the table, but of no use to this workload.
+    /// In the table, but not usable in this workload.
     #[error("{kind} `{name}` does not carry the workload {workload}: use one of {fitting}")]
     Unfit {
-        /// What was looked up.
+        /// The kind of name.
         kind: &'static str,
         /// The name given.
         name: String,
-        /// What it was to be used for.
+        /// The workload.
         workload: &'static str,
         /// The names that fit.
         fitting: String,
@@ -54,7 +54,7 @@ pub enum NameError {
 /// One row of a table: a name and a line about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<T: 'static> {
-    /// What the row stands for.
+    /// The value of the row.
     pub value: T,
     /// The name in flags, plans, tables and documents.
     pub name: &'static str,
@@ -110,7 +110,7 @@ pub enum Transport {
     Udp6,
     /// A Unix datagram socket.
     UnixDatagram,
-    /// A device or any readable file: one end, nobody writes.
+    /// A device or any readable file: one end, no writer.
     Source(String),
 }
 
@@ -138,7 +138,7 @@ pub const TRANSPORTS: &[Row<Transport>] = &[
 ];
 
 impl Transport {
-    /// Whether somebody writes at the other end.
+    /// Whether there is a writer at the other end.
     pub fn two_ended(&self) -> bool {
         !matches!(self, Transport::Source(_))
     }
@@ -148,7 +148,7 @@ impl Transport {
         matches!(self, Transport::Unix | Transport::Tcp | Transport::Tcp6) || self.is_datagram()
     }
 
-    /// Whether the ends are sockets that carry datagrams: each has its bounds, and none is sent again.
+    /// Whether the ends are sockets that carry datagrams: each has its bounds, and none is retransmitted.
     pub fn is_datagram(&self) -> bool {
         self.is_udp() || *self == Transport::UnixDatagram
     }
@@ -158,12 +158,12 @@ impl Transport {
         self.is_socket() && !self.is_datagram()
     }
 
-    /// Whether the ends speak UDP.
+    /// Whether the ends use UDP.
     pub fn is_udp(&self) -> bool {
         matches!(self, Transport::Udp | Transport::Udp6)
     }
 
-    /// Most bytes of one datagram, where the protocol says: 65,535 bytes of a packet less its headers (RFC 791,
+    /// Most bytes of one datagram, by the protocol: 65,535 bytes of a packet less its headers (RFC 791,
     /// RFC 768), which over IPv6 are not part of that length (RFC 8200). `None` where something else is the limit,
     /// or there are no datagrams.
     pub fn datagram_max(&self) -> Option<u64> {
@@ -174,7 +174,7 @@ impl Transport {
         }
     }
 
-    /// Whether the ends speak TCP.
+    /// Whether the ends use TCP.
     pub fn is_tcp(&self) -> bool {
         matches!(self, Transport::Tcp | Transport::Tcp6)
     }
@@ -224,7 +224,7 @@ impl TryFrom<String> for Transport {
     }
 }
 
-/// How calls of an offered load are spread over time.
+/// How offered calls are spaced over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -242,7 +242,7 @@ pub const ARRIVALS: &[Row<Arrivals>] = &[
 ];
 named!(Arrivals, "kind of arrivals", ARRIVALS);
 
-/// Who uses the descriptor table of a measured thread.
+/// The users of a measured thread's descriptor table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FdTable {
@@ -268,14 +268,14 @@ pub const FD_TABLES: &[Row<FdTable>] = &[
 ];
 named!(FdTable, "descriptor table", FD_TABLES);
 
-/// Whose `SO_RCVBUF` is set.
+/// The socket whose `SO_RCVBUF` is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RcvbufOn {
-    /// The listening socket's: accepted ones inherit it, and the window scale is offered by it.
+    /// The listening socket's: accepted ones inherit it, and it determines the window scale.
     #[default]
     Listener,
-    /// Each accepted socket's: the window scale is settled by then.
+    /// Each accepted socket's: the window scale is fixed by then.
     Accepted,
     /// The client's, before connect(2).
     Client,
@@ -288,7 +288,7 @@ pub const RCVBUF_ON: &[Row<RcvbufOn>] = &[
         name: "listener",
         summary: "the listening socket: accepted ones inherit it, with its window scale",
     },
-    Row { value: RcvbufOn::Accepted, name: "accepted", summary: "each accepted socket, when the scale is settled" },
+    Row { value: RcvbufOn::Accepted, name: "accepted", summary: "each accepted socket, when the scale is fixed" },
     Row { value: RcvbufOn::Client, name: "client", summary: "the client's socket, before connect(2)" },
 ];
 named!(RcvbufOn, "socket", RCVBUF_ON);
@@ -314,7 +314,7 @@ pub const PLACEMENTS: &[Row<Placement>] = &[
     Row {
         value: Placement::Unpinned,
         name: "unpinned",
-        summary: "the scheduler decides, and may change its mind within a trial",
+        summary: "the scheduler decides, and may move them within a trial",
     },
     Row { value: Placement::SameCpu, name: "same-cpu", summary: "both ends pinned to one CPU" },
     Row { value: Placement::SmtSibling, name: "smt-sibling", summary: "two hardware threads of one core" },
@@ -345,31 +345,31 @@ pub const ENDS: &[Row<Ends>] = &[
 ];
 named!(Ends, "kind of ends", ENDS);
 
-/// What the reader does with each read before the next.
+/// The reader's work on each read before the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Work {
-    /// Throws the bytes away.
+    /// Discards the bytes.
     #[default]
     None,
     /// Sums every byte.
     Sum,
     /// Copies every byte to memory of its own.
     Copy,
-    /// Spins for so many nanoseconds per byte.
+    /// Spins for this number of nanoseconds per byte.
     NsPerByte(f64),
 }
 
-/// What the writer does with its buffer before each write.
+/// The writer's work on its buffer before each write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Fill {
     /// Sends the same bytes again.
     #[default]
     None,
-    /// Writes every byte of the buffer anew.
+    /// Writes every byte of the buffer again.
     Touch,
-    /// Spins for so many nanoseconds per byte.
+    /// Spins for this number of nanoseconds per byte.
     NsPerByte(f64),
 }
 

@@ -1,4 +1,4 @@
-//! Cells and groups: one combination of levels, and the family within which choices are compared.
+//! Cells and groups: one combination of levels, and the set within which options are compared.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::Spec;
 
-/// A cell's name within its session: `c17`; its twin is `c17t`, its group's harness floor `g3n`.
+/// A cell's name within its session: `c17`; its A/A control is `c17t`, its group's harness floor `g3n`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CellId(pub String);
@@ -29,20 +29,20 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// What a cell is in its group.
+/// The kind of a cell in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellKind {
-    /// A combination that is measured for its own sake.
+    /// A combination that is a candidate.
     #[default]
     Candidate,
-    /// The screening leader a second time under another id: what differs between the two is noise.
+    /// The screening leader a second time under another id: differences between the two are noise.
     Twin,
-    /// The null engine: what the harness itself costs.
+    /// The null engine: the cost of the harness itself.
     Floor,
-    /// A path without the relays that are compared: what they could reach at most, never compared.
+    /// A path without the relays that are compared: their upper limit, never compared.
     Ceiling,
-    /// A published loop that measures something else than it seems to: shown beside, never compared.
+    /// A published loop that measures something other than it seems to: shown, never compared.
     Artefact,
 }
 
@@ -53,10 +53,10 @@ pub struct Cell {
     pub id: CellId,
     /// The group it belongs to.
     pub group: GroupId,
-    /// Candidate, twin or floor.
+    /// Candidate, A/A control or floor.
     #[serde(default)]
     pub kind: CellKind,
-    /// The cell that a twin repeats.
+    /// The cell that an A/A control repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin_of: Option<CellId>,
     /// The level of every factor.
@@ -64,7 +64,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whom a cell stands for: a twin for the cell that it repeats.
+    /// The cell that the data belongs to: for an A/A control, the cell that it repeats.
     pub fn subject(&self) -> &CellId {
         self.twin_of.as_ref().unwrap_or(&self.id)
     }

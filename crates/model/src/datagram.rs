@@ -1,42 +1,42 @@
-//! What became of datagrams: how many an end sent or took, in how many packets, and what went wrong with them.
+//! Counts of datagrams: how many an end sent or received, in how many packets, and their errors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one end, or one flow of it, counted of datagrams. What says nothing about a window is of the flows' whole life.
+/// Counts of datagrams at one end, or one flow of it. Counts without a window cover the flows' whole life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DatagramReport {
-    /// Datagrams in the window: sent, or taken by the reader.
+    /// Datagrams in the window: sent, or read by the reader.
     pub datagrams: u64,
-    /// Packets of the kernel that held them: one that is cut late (`UDP_SEGMENT`), or was joined (`UDP_GRO`), is one.
+    /// Packets of the kernel that held them: one that is segmented late (`UDP_SEGMENT`), or was joined (`UDP_GRO`), is one.
     pub packets: u64,
-    /// Datagrams: numbers that were sent, or those that came, duplicates included.
+    /// Datagrams: numbers that were sent, or that arrived, duplicates included.
     pub total: u64,
     /// Packets of the kernel that held them.
     pub total_packets: u64,
-    /// Numbers below the highest that came which did not come; at the sink.
+    /// Numbers that did not arrive although a higher one did; at the sink.
     pub missing: u64,
-    /// Datagrams that came after one with a higher number; at the sink.
+    /// Datagrams that arrived after one with a higher number; at the sink.
     pub reordered: u64,
-    /// Datagrams whose number had come before; at the sink.
+    /// Datagrams whose number had arrived before; at the sink.
     pub duplicated: u64,
-    /// Datagrams that the reader's buffer did not hold whole (`MSG_TRUNC`).
+    /// Datagrams that were longer than the reader's buffer (`MSG_TRUNC`).
     pub truncated: u64,
-    /// Bytes that were cut off with that.
+    /// Bytes that were truncated with them.
     pub cut_bytes: u64,
-    /// Sends that the kernel refused for want of room or memory (`EAGAIN`, `ENOBUFS`, `ENOMEM`) and that were tried
+    /// Sends that the kernel refused for lack of room or memory (`EAGAIN`, `ENOBUFS`, `ENOMEM`) and that were tried
     /// again; at the source.
     pub refused: u64,
     /// Packets that the sockets dropped because their receive buffers were full (`SO_MEMINFO`); absent where the
-    /// kernel does not say.
+    /// kernel does not report it.
     pub socket_drops: Option<u64>,
-    /// The same by `SO_RXQ_OVFL`, in sessions of versions that asked for it with every datagram.
+    /// The same by `SO_RXQ_OVFL`, in sessions of versions that requested it with every datagram.
     pub told_drops: Option<u64>,
 }
 
 impl DatagramReport {
-    /// What two flows counted together.
+    /// The sum of two flows.
     #[must_use]
     pub fn plus(&self, other: &DatagramReport) -> DatagramReport {
         let known = |a: Option<u64>, b: Option<u64>| match (a, b) {
@@ -59,27 +59,27 @@ impl DatagramReport {
         }
     }
 
-    /// Datagrams of different numbers that came.
+    /// Datagrams of different numbers that arrived.
     #[must_use]
     pub fn distinct(&self) -> u64 {
         self.total.saturating_sub(self.duplicated)
     }
 }
 
-/// Where the datagrams of a stream died, of which `lost` never came.
+/// Where the datagrams of a stream were lost; `lost` never arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deaths {
-    /// Never came.
+    /// Never arrived.
     pub lost: u64,
     /// Part of them that the sink's socket dropped, its receive buffer full.
     pub at_socket: u64,
-    /// Part of them of which nobody tells where they died.
+    /// Part of them whose place of loss is unknown.
     pub unknown: u64,
 }
 
 impl Deaths {
-    /// What both ends' counts say. A packet that a socket dropped held as many datagrams as those that the source
-    /// sent on average.
+    /// The losses from both ends' counts. A packet that a socket dropped is assumed to hold the average number of datagrams
+    /// of the source's packets.
     #[must_use]
     pub fn of(source: &DatagramReport, sink: &DatagramReport) -> Deaths {
         let lost = source.total.saturating_sub(sink.distinct());
@@ -100,8 +100,8 @@ impl Deaths {
     }
 }
 
-/// What the kernel counted of UDP in the whole network namespace meanwhile (`/proc/net/snmp`, `/proc/net/snmp6`), both
-/// protocols together: whoever else speaks UDP is in it.
+/// The kernel's counts of UDP in the whole network namespace during a trial (`/proc/net/snmp`, `/proc/net/snmp6`), both
+/// protocols together. They include other programs' UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UdpUse {
@@ -109,7 +109,7 @@ pub struct UdpUse {
     pub received: u64,
     /// `OutDatagrams`.
     pub sent: u64,
-    /// `NoPorts`: nobody had a socket for them.
+    /// `NoPorts`: no socket for them.
     pub no_port: u64,
     /// `InErrors`, those of full buffers included.
     pub receive_errors: u64,
@@ -121,13 +121,13 @@ pub struct UdpUse {
     pub checksum_errors: u64,
     /// `MemErrors`: UDP as a whole had used up its memory.
     pub memory_errors: u64,
-    /// Packets of anybody on the machine that died in a CPU's full queue of what has arrived (`/proc/net/softnet_stat`);
-    /// absent where the kernel does not say.
+    /// Packets of any program on the machine that were dropped in a CPU's full backlog queue (`/proc/net/softnet_stat`);
+    /// absent where the kernel does not report it.
     pub backlog_drops: Option<u64>,
 }
 
 impl UdpUse {
-    /// What was counted in two spans together.
+    /// The sum of two spans.
     #[must_use]
     pub fn plus(&self, other: &UdpUse) -> UdpUse {
         let sum = |of: fn(&UdpUse) -> u64| of(self).saturating_add(of(other));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_missing_once_is_what_was_counted_else() {
+    fn sums_ignore_a_missing_count() {
         let counted = |backlog_drops| UdpUse { backlog_drops, ..UdpUse::default() };
         assert_eq!(counted(Some(2)).plus(&counted(Some(3))).backlog_drops, Some(5));
         assert_eq!(counted(Some(2)).plus(&counted(None)).backlog_drops, Some(2));
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_where_the_kernel_says_or_unknown() {
+    fn losses_have_a_place_or_are_unknown() {
         check((1000, 1000), (1000, 0), Some(0), (0, 0, 0));
         check((1000, 1000), (990, 0), Some(10), (10, 10, 0));
         check((1000, 1000), (992, 2), Some(4), (10, 4, 6));
         check((1000, 1000), (990, 0), None, (10, 0, 10));
         // Packets of 64: one that was dropped took all of its datagrams with it.
         check((6400, 100), (6272, 0), Some(2), (128, 128, 0));
-        // More drops than were sent belong to somebody else.
+        // More drops than datagrams were sent: the excess belongs to another program.
         check((10, 10), (9, 0), Some(50), (1, 1, 0));
     }
 }

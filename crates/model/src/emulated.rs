@@ -1,7 +1,7 @@
-//! A link between two ends on one host that is emulated: what was asked of it, and what it did.
+//! An emulated link between two ends on one host: its settings, and its counts.
 //!
-//! Delay is the whole round trip, as people measure and quote it; loss and rate are those of each direction. Rates of links are
-//! in bits, as everywhere else, and so written that nobody takes them for bytes: `1Gbit`.
+//! Delay is the whole round trip, as it is usually measured and quoted; loss and rate are those of each direction. Rates of
+//! links are in bits, and are written so that they cannot be confused with bytes: `1Gbit`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ use crate::unit::{Nanos, significant};
 /// The largest packet of an emulated link, bytes with its IP header: Ethernet's.
 pub const LINK_MTU: u64 = 1500;
 
-/// What the queue before an emulated link holds at least, however short the link is: what passes in so many nanoseconds, which a
-/// sender is ahead of a rate by bursts and by the moments in which it gets no CPU; and so many packets of [`LINK_MTU`].
+/// Least queue before an emulated link, however short the link is: the bytes of this number of nanoseconds at its rate,
+/// since a sender is ahead of a rate by bursts and by the moments without a CPU; and this number of packets of [`LINK_MTU`].
 const QUEUE_MIN: (u64, u64) = (10_000_000, 32);
 
 /// Parts per million of the packets that a link loses.
@@ -28,25 +28,25 @@ pub struct LinkLoss(pub u32);
 #[serde(transparent)]
 pub struct LinkRate(pub u64);
 
-/// What an emulated link is to do to every packet.
+/// The effect of an emulated link on every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmulatedLink {
     /// The round trip that it adds, half of it in each direction, nanoseconds.
     pub delay_ns: u64,
-    /// What it loses, in each direction.
+    /// Loss, in each direction.
     pub loss: LinkLoss,
-    /// What it carries, in each direction.
+    /// Rate, in each direction.
     pub rate: LinkRate,
 }
 
 impl EmulatedLink {
-    /// Bytes that are on their way in one round trip at the full rate: the bandwidth-delay product.
+    /// Bytes under way in one round trip at the full rate: the bandwidth-delay product.
     pub fn product_bytes(&self) -> u64 {
         self.carries_in(self.delay_ns)
     }
 
-    /// Bytes that wait before it at most, in each direction; what comes when so many wait is dropped. One bandwidth-delay product
-    /// keeps a link busy while a sender that met a loss halves its window (Villamizar and Song, 1994).
+    /// Most bytes that wait before it, in each direction; a packet that finds a full queue is dropped. One bandwidth-delay
+    /// product keeps a link busy while a sender halves its window after a loss (Villamizar and Song, 1994).
     pub fn queue_bytes(&self) -> u64 {
         let (least_ns, least_packets) = QUEUE_MIN;
         self.carries_in(self.delay_ns.max(least_ns)).max(least_packets * LINK_MTU)
@@ -56,19 +56,19 @@ impl EmulatedLink {
         (u128::from(self.rate.0) * u128::from(ns) / 8_000_000_000) as u64
     }
 
-    /// Bytes of data that TCP can bring over it in one direction, per second: of each packet 40 bytes are headers, and 12 more
-    /// are its time stamps (RFC 7323).
+    /// Bytes of data that TCP can transfer over it in one direction, per second: of each packet 40 bytes are headers, and 12
+    /// more are its time stamps (RFC 7323).
     pub fn data_rate(&self) -> f64 {
         self.rate.0 as f64 / 8.0 * (LINK_MTU - 52) as f64 / LINK_MTU as f64
     }
 
-    /// How long so many bytes take to pass, nanoseconds.
+    /// Time that `bytes` take to pass, nanoseconds.
     pub fn passing_ns(&self, bytes: u64) -> u64 {
         (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0.max(1))) as u64
     }
 }
 
-/// What an emulated link did in one direction.
+/// Counts of an emulated link in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WayUse {
@@ -76,15 +76,15 @@ pub struct WayUse {
     pub passed: u64,
     /// Their bytes, with their IP headers.
     pub passed_bytes: u64,
-    /// Packets that it lost as it was told to.
+    /// Packets that it lost on purpose.
     pub lost: u64,
     /// Packets that found its queue full.
     pub queue_drops: u64,
-    /// Packets that the kernel dropped since the emulator had not taken those before them.
+    /// Packets that the kernel dropped since the emulator had not yet read those before them.
     pub missed: u64,
-    /// How much later than asked packets arrived at most, all together, nanoseconds.
+    /// Sum of the packets' delays beyond the setting, nanoseconds; an upper limit.
     pub late_ns: u64,
-    /// The same of the one that was latest.
+    /// The same of the latest packet.
     pub late_max_ns: u64,
 }
 
@@ -106,20 +106,20 @@ impl WayUse {
     }
 }
 
-/// What an emulated link did in a trial.
+/// Counts of an emulated link in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkUse {
-    /// From the end that connects to the one that is connected to.
+    /// From the end that connects to the end that accepts.
     pub there: WayUse,
-    /// And back.
+    /// The other direction.
     pub back: WayUse,
-    /// CPU time of the emulator, with what the kernel did in it to deliver packets, nanoseconds.
+    /// CPU time of the emulator, including the kernel's delivery of packets in its context, nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl LinkUse {
-    /// How much longer than asked a round trip took on average, for want of a CPU, nanoseconds.
+    /// How much longer than set a round trip took on average, for lack of a CPU, nanoseconds.
     pub fn late_ns(&self) -> u64 {
         self.there.late_mean_ns() + self.back.late_mean_ns()
     }
@@ -129,7 +129,7 @@ impl LinkUse {
         self.there.plus(&self.back)
     }
 
-    /// What it did in two trials together.
+    /// The sum of two trials.
     #[must_use]
     pub fn plus(&self, other: &LinkUse) -> LinkUse {
         let cpu_ns = self.cpu_ns + other.cpu_ns;
@@ -156,7 +156,7 @@ impl FromStr for LinkLoss {
         let wrong = || NameError::Malformed(text.into(), "a loss of packets: write 0%, 0.1% or 1%, up to 50%");
         let percent = if text == "0" { "0" } else { text.strip_suffix('%').ok_or_else(wrong)?.trim() };
         let percent: f64 = percent.parse().map_err(|_| wrong())?;
-        // Beyond that no connection comes about within any patience.
+        // With a higher loss no connection is made within a reasonable time.
         if !(0.0..=50.0).contains(&percent) {
             return Err(wrong());
         }
@@ -168,8 +168,8 @@ impl FromStr for LinkLoss {
 const RATE_UNITS: [(u64, &str); 3] = [(1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "kbit")];
 
 impl LinkRate {
-    /// The number and the unit that are short and exact.
-    fn spoken(self) -> (String, &'static str) {
+    /// The shortest exact number, and its unit.
+    fn number_and_unit(self) -> (String, &'static str) {
         let fits = |(unit, _): &&(u64, _)| self.0 >= *unit && self.0.is_multiple_of(unit / 10);
         let (unit, name) = RATE_UNITS.iter().find(fits).copied().unwrap_or((1_000, "kbit"));
         (significant(self.0 as f64 / unit as f64, 12), name)
@@ -178,7 +178,7 @@ impl LinkRate {
 
 impl fmt::Display for LinkRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, unit) = self.spoken();
+        let (number, unit) = self.number_and_unit();
         f.pad(&format!("{number}{unit}"))
     }
 }
@@ -207,7 +207,7 @@ impl FromStr for LinkRate {
 /// `20 ms, 1 Gbit/s, 0.1 % lost`.
 impl fmt::Display for EmulatedLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, unit) = self.rate.spoken();
+        let (number, unit) = self.rate.number_and_unit();
         write!(f, "{}, {number} {unit}/s", Nanos(self.delay_ns))?;
         if self.loss.0 > 0 { write!(f, ", {} % lost", self.loss.percent()) } else { Ok(()) }
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_losses_are_read_as_they_are_printed() {
+    fn rates_and_losses_round_trip() {
         for (text, bits) in
             [("1Gbit", 1_000_000_000), ("2.5Gbit", 2_500_000_000), ("100Mbit", 100_000_000), ("250kbit", 250_000)]
         {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_delay_times_rate() {
+    fn bytes_under_way_are_delay_times_rate() {
         let link = |delay_ns, bits| EmulatedLink { delay_ns, loss: LinkLoss(0), rate: LinkRate(bits) };
         let long = link(20_000_000, 1_000_000_000);
         assert_eq!((long.product_bytes(), long.queue_bytes(), long.passing_ns(1500)), (2_500_000, 2_500_000, 12_000));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_is_as_late_as_both_directions_together() {
+    fn a_round_trip_adds_both_delays() {
         let way = |passed, late_ns| WayUse { passed, late_ns, ..WayUse::default() };
         let used = LinkUse { there: way(10, 1000), back: way(2, 60), cpu_ns: 7 };
         assert_eq!((used.late_ns(), used.both().passed, used.plus(&used).cpu_ns), (130, 12, 14));

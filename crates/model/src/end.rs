@@ -1,10 +1,10 @@
-//! The ends of a trial by what they do.
+//! The ends of a trial by their role.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an end does in a trial.
+/// The role of an end in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndRole {
@@ -20,9 +20,9 @@ pub enum EndRole {
     Competitor,
     /// Runs a ring, without a path.
     Ring,
-    /// Stands between the two sides of a path, and passes on what each of them sends.
+    /// Relays between the two sides of a path.
     Relay,
-    /// Runs a program of the user's.
+    /// Runs the user's program.
     Command,
 }
 
@@ -38,13 +38,13 @@ pub const END_ROLES: [EndRole; 8] = [
     EndRole::Command,
 ];
 
-/// Which side of a path.
+/// A side of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// Connects: it writes, or calls.
     Source,
-    /// Is connected to: it reads, or serves.
+    /// Accepts: it reads, or serves.
     Sink,
 }
 
@@ -79,13 +79,13 @@ impl EndRole {
         END_ROLES.into_iter().find(|role| role.name() == name)
     }
 
-    /// Whether others of ours are told, or know, where it listens, and nobody stands behind it.
+    /// Whether other ends get its address to connect to, and it connects to none.
     pub fn is_connected_to(self) -> bool {
         matches!(self, EndRole::Sink | EndRole::Server)
     }
 
-    /// The side of a path that it is on. A ring has no path: it is where something arrives, and so is a relay, to which
-    /// others connect, and a program of the user's.
+    /// The side of a path that it is on. A ring has no path: it counts as the side where data arrives, as do a relay, to
+    /// which others connect, and the user's program.
     pub fn side(self) -> Side {
         match self {
             EndRole::Source | EndRole::Client | EndRole::Competitor => Side::Source,

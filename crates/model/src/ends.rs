@@ -1,4 +1,4 @@
-//! What the ends of a trial counted.
+//! Counts of the ends of a trial.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::end::EndRole;
 use crate::trial::EndReport;
 
-/// What the ends of a trial counted, by role: those that reported.
+/// Counts of the ends of a trial, by role: those that reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EndReports(pub BTreeMap<EndRole, EndReport>);
 
 impl EndReports {
-    /// What an end counted.
+    /// The counts of an end.
     pub fn get(&self, role: EndRole) -> Option<&EndReport> {
         self.0.get(&role)
     }
@@ -28,13 +28,13 @@ impl EndReports {
         self.get(EndRole::Source).or_else(|| self.get(EndRole::Client))
     }
 
-    /// The end that is connected to, a sink or a server; or a ring, or a command.
+    /// The end that accepts, a sink or a server; or a ring, or a command.
     pub fn sink_side(&self) -> Option<&EndReport> {
         [EndRole::Sink, EndRole::Server, EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.get(role))
     }
 
-    /// The end whose window is the trial's: the client of calls, the sink of a stream, or its source where the sink is
-    /// not ours, a ring, a command.
+    /// The end whose window is the trial's: the client of calls, the sink of a stream, its source where the sink is
+    /// external, a ring, a command.
     pub fn measuring(&self) -> Option<&EndReport> {
         const MEASURING: [EndRole; 5] =
             [EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Sink, EndRole::Source];

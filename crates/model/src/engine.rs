@@ -1,7 +1,7 @@
-//! The table of engines: who moves bytes at an end, in which modes, and what each of them can do.
+//! The table of engines: the code that moves bytes at an end, its modes, and their abilities.
 //!
-//! Planning, skips, the ends themselves, the documents and the tests walk these rows; what an engine cannot do stands
-//! nowhere else. Whether this machine has what an engine needs is another question, which `traffic` answers.
+//! Planning, skips, the ends themselves, the documents and the tests walk these rows; the limits of an engine are written
+//! nowhere else. Whether this machine has the features that an engine needs is decided in `traffic`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,34 +11,34 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{NameError, Transport, text_serde};
 use crate::suggest;
 
-/// Who moves bytes at an end.
+/// The code that moves bytes at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Engine {
-    /// A thread per flow, `recv(2)` and `send(2)`; `read(2)` and `write(2)` of what is no socket.
+    /// A thread per flow, `recv(2)` and `send(2)`; `read(2)` and `write(2)` for files that are no sockets.
     Blocking,
-    /// Moves nothing: what the harness itself costs.
+    /// Moves nothing: measures the cost of the harness itself.
     Null,
     /// One thread drives many connections by `epoll(7)`.
     Epoll(EpollMode),
-    /// The Tokio runtime, one single-threaded runtime a thread.
+    /// The Tokio runtime, one single-threaded runtime per thread.
     Tokio,
     /// One thread drives many connections, or datagrams, by `io_uring(7)`.
     Uring(UringMode),
-    /// Datagrams, one a call: `send(2)` and `recv(2)` for streams, `sendmsg(2)` and `recvmsg(2)` for calls.
+    /// Datagrams, one per call: `send(2)` and `recv(2)` for streams, `sendmsg(2)` and `recvmsg(2)` for calls.
     Plain,
-    /// Datagrams, many a call: `sendmmsg(2)` and `recvmmsg(2)`.
+    /// Datagrams, many per call: `sendmmsg(2)` and `recvmmsg(2)`.
     Mmsg,
-    /// Datagrams that the kernel cuts out of one send (`UDP_SEGMENT`) and joins into one receive (`UDP_GRO`).
+    /// Datagrams that the kernel segments from one send (`UDP_SEGMENT`) and joins into one receive (`UDP_GRO`).
     Gso,
 }
 
 /// How an epoll engine asks for readiness, and how it accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EpollMode {
-    /// Connections are reported once a change (`EPOLLET`) instead of for as long as they are ready.
+    /// Connections are reported once per change (`EPOLLET`) instead of as long as they are ready.
     pub edge: bool,
-    /// Connections are accepted until none is left instead of one a wake-up.
+    /// Connections are accepted until none is left instead of one per wake-up.
     pub batch: bool,
 }
 
@@ -48,21 +48,21 @@ impl EpollMode {
     }
 }
 
-/// What an io_uring engine asks of the kernel, and who takes its submissions.
+/// The requests of an io_uring engine, and the thread that takes its submissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UringMode {
-    /// What it asks.
+    /// The requests.
     pub kind: UringKind,
     /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`): it occupies a CPU of its own.
     pub sqpoll: bool,
 }
 
-/// What an io_uring engine asks of the kernel.
+/// The requests of an io_uring engine to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UringKind {
     /// One receive, one send, one accept at a time.
     Plain,
-    /// Accepts and receives that go on, into buffers that the kernel picks when data is there.
+    /// Multishot accepts and receives, into buffers that the kernel picks when data is there.
     Multishot,
     /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
     Bundle,
@@ -76,7 +76,7 @@ impl UringMode {
     }
 }
 
-/// What an end does in its workload.
+/// The role of an end in its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineEnd {
     /// Writes or reads a stream.
@@ -90,24 +90,24 @@ pub enum EngineEnd {
 /// How an engine's threads share flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// A thread carries one flow: as many threads as flows, whatever is asked for.
+    /// A thread carries one flow: as many threads as flows.
     PerFlow,
     /// A thread carries many flows, and several threads share them.
     Shared,
 }
 
-/// Whether the kernel is handed several datagrams at once.
+/// Whether the kernel gets several datagrams at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// One a call.
+    /// One per call.
     None,
-    /// Many a call, each with a buffer of its own.
+    /// Many per call, each with a buffer of its own.
     Calls,
-    /// Many a send, which the kernel cuts out of one buffer.
+    /// Many per send, which the kernel segments from one buffer.
     Cuts,
 }
 
-/// What an engine can do: which ends it can be over what, and how.
+/// The abilities of an engine: its ends by transport, and its modes.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
     /// Over TCP.
@@ -122,9 +122,9 @@ pub struct Abilities {
     pub udp: &'static [EngineEnd],
     /// Over Unix datagram sockets.
     pub unix_datagrams: &'static [EngineEnd],
-    /// How its threads share connections. A stream of datagrams has a thread a flow, whatever the engine.
+    /// How its threads share connections. A stream of datagrams has a thread per flow with any engine.
     pub threads: Threads,
-    /// Whether `--batch` says something to it.
+    /// Whether `--batch` has an effect on it.
     pub batches: Batches,
     /// Whether it keeps several receives of datagrams in flight (`--outstanding`).
     pub outstanding: bool,
@@ -139,7 +139,7 @@ pub struct EngineRow {
     pub name: &'static str,
     /// One line of help.
     pub summary: &'static str,
-    /// What it can do.
+    /// Its abilities.
     pub can: Abilities,
 }
 
@@ -159,16 +159,16 @@ const NOTHING: Abilities = Abilities {
     outstanding: false,
 };
 
-/// Many connections a thread, and nothing that is no socket.
+/// Many connections per thread, and sockets only.
 const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
 
-/// What can be waited for: files and devices are always ready, and epoll_ctl(2) refuses them.
+/// Descriptors with readiness: files and devices are always ready, and epoll_ctl(2) refuses them.
 const READINESS: Abilities = Abilities { pipes: STREAM, ..CONNECTIONS };
 
 /// Unix sockets take no zero-copy sends.
 const ZERO_COPY: Abilities = Abilities { unix: &[], ..CONNECTIONS };
 
-/// A ring knows one socket of datagrams, and the clients of calls are many.
+/// A ring serves one socket of datagrams, while the clients of calls are many.
 const RING: Abilities = Abilities { udp: SERVER_TOO, unix_datagrams: SERVER_TOO, outstanding: true, ..CONNECTIONS };
 
 const DATAGRAMS: Abilities = Abilities { udp: ALL, unix_datagrams: ALL, ..NOTHING };
@@ -181,7 +181,7 @@ pub const ENGINES: &[EngineRow] = &[
         summary: "a thread per flow, recv(2) and send(2)",
         can: Abilities { tcp: ALL, unix: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
     },
-    // A floor of calls is a client of it alone; as an engine that was asked for it would answer nothing.
+    // The null engine can be a client of calls; as a server it would never answer.
     EngineRow {
         value: Engine::Null,
         name: "null",
@@ -199,7 +199,7 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: EpollMode::of(false, false),
         name: "epoll",
-        summary: "epoll(7), level-triggered, one accept a wake-up",
+        summary: "epoll(7), level-triggered, one accept per wake-up",
         can: READINESS,
     },
     EngineRow {
@@ -223,7 +223,7 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: Engine::Tokio,
         name: "tokio",
-        summary: "the Tokio runtime, one single-threaded runtime a thread",
+        summary: "the Tokio runtime, one single-threaded runtime per thread",
         can: CONNECTIONS,
     },
     EngineRow {
@@ -235,13 +235,13 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: UringMode::of(UringKind::Multishot, false),
         name: "uring:multishot",
-        summary: "io_uring(7), accepts and receives that go on, provided buffers",
+        summary: "io_uring(7), multishot accepts and receives, provided buffers",
         can: RING,
     },
     EngineRow {
         value: UringMode::of(UringKind::Bundle, false),
         name: "uring:bundle",
-        summary: "io_uring(7), multishot, many buffers a receive and a send",
+        summary: "io_uring(7), multishot, many buffers per receive and send",
         can: CONNECTIONS,
     },
     EngineRow {
@@ -259,33 +259,33 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: UringMode::of(UringKind::Multishot, true),
         name: "uring:multishot:sqpoll",
-        summary: "io_uring(7), accepts and receives that go on, provided buffers; a kernel thread submits",
+        summary: "io_uring(7), multishot accepts and receives, provided buffers; a kernel thread submits",
         can: CONNECTIONS,
     },
     EngineRow {
         value: UringMode::of(UringKind::Bundle, true),
         name: "uring:bundle:sqpoll",
-        summary: "io_uring(7), multishot, many buffers a receive and a send; a kernel thread submits",
+        summary: "io_uring(7), multishot, many buffers per receive and send; a kernel thread submits",
         can: CONNECTIONS,
     },
     EngineRow {
         value: UringMode::of(UringKind::ZeroCopy, true),
         name: "uring:zc:sqpoll",
-        summary: "refused: a kill could leave a kernel thread that nothing ends; use `uring:zc`",
+        summary: "refused: after a kill a kernel thread could run for ever; use `uring:zc`",
         can: ZERO_COPY,
     },
-    EngineRow { value: Engine::Plain, name: "plain", summary: "datagrams, one a system call", can: DATAGRAMS },
+    EngineRow { value: Engine::Plain, name: "plain", summary: "datagrams, one per system call", can: DATAGRAMS },
     EngineRow {
         value: Engine::Mmsg,
         name: "mmsg",
-        summary: "datagrams, --batch a call: sendmmsg(2), recvmmsg(2)",
+        summary: "datagrams, --batch per call: sendmmsg(2), recvmmsg(2)",
         can: Abilities { batches: Batches::Calls, ..DATAGRAMS },
     },
-    // What the kernel cuts out of one send goes to one peer, while replies go to many.
+    // The segments of one send go to one peer, while replies go to many.
     EngineRow {
         value: Engine::Gso,
         name: "gso",
-        summary: "streams over UDP: the kernel cuts --batch datagrams out of one send (UDP_SEGMENT) and joins them again (UDP_GRO)",
+        summary: "streams over UDP: the kernel segments one send into --batch datagrams (UDP_SEGMENT) and joins them again (UDP_GRO)",
         can: Abilities { udp: STREAM, batches: Batches::Cuts, ..NOTHING },
     },
 ];
@@ -299,7 +299,7 @@ impl Engine {
         ENGINES.iter().find(|row| row.value == self).expect("every engine has a row")
     }
 
-    /// What it can do.
+    /// Its abilities.
     pub fn can(self) -> &'static Abilities {
         &self.row().can
     }
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_carries_no_calls_is_refused_with_those_that_do() {
+    fn engines_without_calls_are_refused_with_alternatives() {
         let error = "null".parse::<Engine>().and_then(Engine::for_call).unwrap_err().to_string();
         assert!(error.starts_with("engine `null` does not carry the workload call: use one of blocking"), "{error}");
     }

@@ -1,10 +1,10 @@
 //! The table of factors: everything that can be varied, with its role, its levels and its help.
 //!
 //! A factor is declared here and applied in `traffic`; flags, TOML keys, JSON keys, validation and the
-//! documentation walk this table. `choice`: the user may set it. `condition`: life imposes it; cells that
-//! agree in every condition form a group, within which choices are compared. A row says in which workloads it
-//! has a meaning and what its default is there; where one flag means two things (`--rate` in bytes or in calls)
-//! there are two rows, told apart by the workload.
+//! documentation walk this table. `choice`: the user may set it. `condition`: the environment or the peer sets it; cells
+//! that agree in every condition form a group, within which options are compared. A row states in which workloads the
+//! factor has a meaning and what its default is there. A flag with two meanings (`--rate` in bytes or in calls) has two
+//! rows, distinguished by the workload.
 //!
 //! Long because it is one table.
 
@@ -25,7 +25,7 @@ use crate::slo::Slo;
 use crate::spec::{LENSES, Lens, Spec, lens};
 use crate::workload::{WORKLOADS, Workload};
 
-/// Whether the user may set a factor, or life imposes it.
+/// Whether the user may set a factor, or the environment or the peer sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -109,11 +109,11 @@ pub struct Factor {
     pub defaults: Defaults,
     /// A short column heading.
     pub heading: &'static str,
-    /// What it is, in at most 60 characters.
+    /// A summary of at most 60 characters.
     pub summary: &'static str,
-    /// What a reader of the summary may need in addition; empty where that is nothing.
+    /// Details in addition to the summary; may be empty.
     pub details: &'static str,
-    /// The transports it makes sense for; elsewhere it is absent. Of a workload without a path nothing is asked.
+    /// The transports that it applies to; it is absent for others. Not used in a workload without a path.
     pub fits: fn(&Transport) -> bool,
 }
 
@@ -159,7 +159,7 @@ impl Factor {
 /// The largest buffer of one call.
 pub const SIZE_MAX: u64 = 16 << 20;
 
-/// More flows than this no end can have: their local ports and descriptors are numbered in 16 bits.
+/// No end can have more flows than this: local ports and descriptors have 16 bits.
 const FLOWS_MAX: u64 = 65_536;
 const THREADS: Kind = Kind::Count { min: 1, max: 1024, auto: false };
 
@@ -207,7 +207,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         details: "unix, tcp, tcp6, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
         fits: EVERYWHERE,
     },
-    // Before all that it may make a condition of: what the peer of a program decides.
+    // Before all factors that it may turn into conditions: those that the peer of a program sets.
     Factor {
         name: "role",
         lens: lens!(role),
@@ -250,7 +250,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| s.parse::<Placement>().map(|p| p.to_string())),
-        // A program of the user's runs where it runs.
+        // The user's program is not pinned.
         defaults: both("cross-core").and_check("unpinned"),
         heading: "placement",
         summary: "CPUs of the ends: cross-core, same-cpu, unpinned, …",
@@ -426,7 +426,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         details: "100M is 100 MiB/s, 100Mbit is 100,000,000 bit/s",
         fits: TWO_ENDED,
     },
-    // Before the rate, the arrivals and the pause, which mean nothing beside it or only beside it.
+    // Before the rate, the arrivals and the pause, which have no effect with it, or only with it.
     Factor {
         name: "slo",
         lens: lens!(slo),
@@ -481,7 +481,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
-        // Datagrams are not sent again: a flow that waits long for a lost one measures its own timeout.
+        // Datagrams are not retransmitted: a flow that waits long for a lost one measures its own timeout.
         defaults: call("5s").datagrams("250ms"),
         heading: "timeout",
         summary: "Time after which a call has failed",
@@ -634,7 +634,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         details: "docs/factors.md lists the engines",
         fits: EVERYWHERE,
     },
-    // A choice: whose servers are given are compared. Before the others of the server, which mean nothing beside it.
+    // A choice: the given servers are compared. Before the other factors of the server, which have no effect with it.
     Factor {
         name: "connect",
         lens: lens!(connect),
@@ -796,8 +796,8 @@ const AFTER_OPTIONS: &[Factor] = &[
         details: "listen(2); auto: the largest that the system allows",
         fits: CONNECTIONS,
     },
-    // What a program needs of its ring is a condition: whether it must know which operation completed, and whether it
-    // looks at all. How large the ring is, how it is made and who drives it can be chosen.
+    // Requirements of a program on its ring are conditions: whether it must find out which operation completed, and whether it
+    // reads completions at all. The size of the ring, its flags and the code that drives it are choices.
     Factor {
         name: "mode",
         lens: lens!(mode),
@@ -919,8 +919,8 @@ pub fn find(name: &str) -> Option<&'static Factor> {
     FACTORS.iter().find(|factor| factor.name == name)
 }
 
-/// What a flag, or a key of a plan, sets in a workload: usually one factor. `engine` means both ends, which in
-/// `call` are two factors; empty where nothing is called so.
+/// The factors that a flag, or a key of a plan, sets in a workload: usually one. `engine` means both ends, which in
+/// `call` are two factors. Empty for an unknown name.
 pub fn named(workload: Workload, flag: &str) -> Vec<&'static Factor> {
     let flag = flag.replace('_', "-");
     let ends: &[&str] = match (workload, flag.as_str()) {
@@ -936,7 +936,7 @@ pub fn elsewhere(workload: Workload, flag: &str) -> Option<Workload> {
     others.into_iter().find(|other| !named(*other, flag).is_empty())
 }
 
-/// The names that [`named`] understands in a workload.
+/// The names that [`named`] accepts in a workload.
 pub fn flags(workload: Workload) -> Vec<String> {
     let both_ends = (workload == Workload::Call).then(|| "engine".to_owned());
     of(workload).map(Factor::flag).chain(both_ends).collect()
@@ -966,18 +966,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workload_of_levels_that_do_not_state_it_is_inferred() {
+    fn a_missing_workload_is_inferred() {
         let of = |text: &str| serde_json::from_str::<Spec>(text).unwrap();
         assert_eq!(of(r#"{"read_size":4096}"#).workload(), Workload::Stream);
         assert_eq!(of(r#"{"request":512}"#).workload(), Workload::Call);
         assert_eq!(of(r#"{"mode":"checked"}"#).workload(), Workload::Ring);
-        assert_eq!(of(r#"{"request":512}"#).said_of(Workload::Call), of(r#"{"request":512,"workload":"call"}"#));
+        assert_eq!(of(r#"{"request":512}"#).with_workload(Workload::Call), of(r#"{"request":512,"workload":"call"}"#));
     }
 
     #[test]
     fn the_table_is_sound() {
         for (index, factor) in FACTORS.iter().enumerate() {
-            assert!(FACTORS[..index].iter().all(|f| f.name != factor.name), "{} stands twice", factor.name);
+            assert!(FACTORS[..index].iter().all(|f| f.name != factor.name), "{} occurs twice", factor.name);
             assert!((1..=60).contains(&factor.summary.chars().count()), "{}", factor.name);
             assert!(!factor.summary.ends_with('.') && !factor.details.ends_with('.'), "{}", factor.name);
             let defaults: Vec<_> = WORKLOADS.iter().filter_map(|row| factor.default_in(row.value)).collect();

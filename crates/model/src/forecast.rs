@@ -1,11 +1,11 @@
-//! Times that are told before they have passed: one rule for a plan, for progress, and for what is to be done next.
+//! Times that are shown before they have passed: one rule for a plan, for progress, and for suggestions.
 //!
-//! What is told may still differ from one of them to the next, for one reason: a plan knows the lengths of trials and assumes
-//! what goes around them, while progress, and the report afterwards, go by the blocks that this machine has measured.
+//! Two shown times may still differ, for one reason: a plan has the lengths of trials and assumes their overhead, while
+//! progress, and the report afterwards, use the blocks that this machine has measured.
 
 use crate::unit::Nanos;
 
-/// How long something may take: rounded up to two digits, since nobody knows it any better.
+/// How long something may take: rounded up to two digits, since the forecast is no more exact.
 pub fn forecast(ns: u64) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let unit = if ns < SECOND { SECOND / 1000 } else { SECOND };
@@ -14,7 +14,7 @@ pub fn forecast(ns: u64) -> Nanos {
     Nanos(whole.div_ceil(step).saturating_mul(step).saturating_mul(unit))
 }
 
-/// Time of an audit that has a share of all, and follows so much other work, nanoseconds.
+/// Time of a long-trial check with this share of the whole, after `spent_ns` of other work, nanoseconds.
 pub fn audit_after_ns(share: f64, spent_ns: u64) -> u64 {
     (spent_ns as f64 * share / (1.0 - share)) as u64
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forecast_has_two_digits_and_is_never_too_short() {
+    fn a_forecast_rounds_up_to_two_digits() {
         let cases = [
             (0, "1 ms"),
             (123_400_000, "130 ms"),

@@ -1,7 +1,7 @@
 //! One level of a factor, and the syntax of lists and ranges of levels.
 //!
-//! `64K`, `1K,4K,64K`, `1K..2M` (doubling; the upper end is always included), `auto`. What a level means
-//! is the factor's business; here it is a name, a number, a switch, `auto` or absent.
+//! `64K`, `1K,4K,64K`, `1K..2M` (doubling; the upper end is always included), `auto`. The factor gives a level its
+//! meaning; here it is a name, a number, a switch, `auto` or absent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::rate::{bytes_per_second, calls_per_second};
 use crate::suggest;
 use crate::unit::{Bytes, Nanos, UnitError, call_rate, megabits};
 
-/// What a name begins with that is a command of the user's.
+/// Prefix of a name that is a command of the user's.
 pub(crate) const COMMAND: &str = "cmd:";
 
 /// One level of one factor.
@@ -27,17 +27,17 @@ pub enum Level {
     Switch(bool),
     /// A number in base units: bytes, nanoseconds, bytes per second, or a count.
     Number(u64),
-    /// A name; the option that the system chooses is the name `auto`.
+    /// A name; the system's default is the name `auto`.
     Name(String),
 }
 
 impl Level {
-    /// The level that leaves the choice to the system.
+    /// The level of the system's default.
     pub fn auto() -> Level {
         Level::Name("auto".into())
     }
 
-    /// Whether the choice is left to the system.
+    /// Whether it is the system's default.
     pub fn is_auto(&self) -> bool {
         matches!(self, Level::Name(name) if name == "auto")
     }
@@ -58,7 +58,7 @@ impl Level {
         }
     }
 
-    /// What the name stands for, if it is one of those.
+    /// The value of the name, if it has one of this type.
     pub fn parsed<T: FromStr>(&self) -> Option<T> {
         self.name()?.parse().ok()
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What kind of levels a factor has: how a level is read, bounded and printed.
+/// The kind of a factor's levels: how a level is read, bounded and printed.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Bytes, from `min` to `max`; `auto` allowed where the system has a default of its own.
@@ -106,7 +106,7 @@ pub enum Kind {
         /// Whether `auto` (do not set the option) is a level.
         auto: bool,
     },
-    /// Bytes, from `min` to `max`, or one name that stands for a size which follows from elsewhere.
+    /// Bytes, from `min` to `max`, or one name for a size that follows from elsewhere.
     SizeOr {
         /// The smallest size.
         min: u64,
@@ -150,7 +150,7 @@ pub enum Kind {
         /// Whether `auto` is a level.
         auto: bool,
     },
-    /// Whatever a program takes: a size where it is written with a unit, beside others that are; else a word.
+    /// Any argument of a program: a size if it, or another level of the list, is written with a unit; else a word.
     Value,
     /// A name that the function accepts (and returns in its canonical form).
     Name(fn(&str) -> Result<String, NameError>),
@@ -186,7 +186,7 @@ pub enum LevelError {
         above: u64,
     },
     /// `64K..1K`.
-    #[error("the range {0} is upside down: write the smaller end first")]
+    #[error("the range {0} is in the wrong order: write the smaller end first")]
     UpsideDown(String),
     /// A range over names or switches.
     #[error("{0} is a range, and this factor has names: list them with commas")]
@@ -253,7 +253,7 @@ impl Kind {
                 bounded(n, min, max, |n| Bytes(n).compact())
             }
             Kind::Count { min, max, .. } => {
-                // Counts take no units except the binary thousands of `1K`, which nobody means for flows.
+                // Counts take no units except the binary thousands of `1K`, which are never meant for flows.
                 let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
                     Err(error @ UnitError::Negative(_)) => error,
                     _ => UnitError::NotANumber(text.into(), "50"),
@@ -300,7 +300,7 @@ impl Kind {
     /// Reads a list or a range of levels, in the order given.
     ///
     /// # Errors
-    /// When an element is not of this kind, a range is upside down, or a level stands twice.
+    /// If an element is not of this kind, a range is in the wrong order, or a level occurs twice.
     pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, LevelError> {
         let mut levels = Vec::new();
         let sizes = matches!(self, Kind::Value) && are_sizes(text);
@@ -328,7 +328,7 @@ impl Kind {
         Ok(levels)
     }
 
-    /// That an element was meant as a range, where its parts are numbers with a dash between them.
+    /// The error for an element that was meant as a range: numbers with a dash between them.
     fn dashed(&self, element: &str) -> Option<LevelError> {
         let (low, high) = element.split_once('-')?;
         let is_level = |text: &str| matches!(self.parse(text), Ok(Level::Number(_)));
@@ -344,7 +344,7 @@ impl Kind {
         Ok(doubled(element, low, high)?.into_iter().map(Level::Number).collect())
     }
 
-    /// A level as a person reads it: `64 KiB`, `42 ms`, `on`.
+    /// A level as shown to users: `64 KiB`, `42 ms`, `on`.
     pub fn show(&self, level: &Level) -> String {
         match (self, level) {
             (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).to_string(),
@@ -373,8 +373,8 @@ impl Kind {
     }
 }
 
-/// The elements of a list of names. A command may hold commas: it ends where the next one begins, so that commands
-/// stand last.
+/// The elements of a list of names. A command may hold commas: it ends where the next one begins, so commands come
+/// last.
 fn names(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = Some(text);
@@ -404,7 +404,7 @@ fn doubled(element: &str, low: u64, high: u64) -> Result<Vec<u64>, LevelError> {
     Ok(numbers)
 }
 
-/// Whether any of the values of a program is written as a size: then plain numbers beside it are bytes.
+/// Whether any value of a program is written as a size: then plain numbers in the list are bytes.
 fn are_sizes(text: &str) -> bool {
     let is_size = |part: &str| is_number(part) && !part.trim().bytes().all(|byte| byte.is_ascii_digit());
     text.split(',').flat_map(|element| element.split("..")).any(is_size)
@@ -414,7 +414,7 @@ fn is_number(text: &str) -> bool {
     text.trim().starts_with(|c: char| c.is_ascii_digit()) && text.parse::<Bytes>().is_ok()
 }
 
-/// One value of a program. A decimal such as `1.5` is a word, however it is read as a size.
+/// One value of a program. A decimal such as `1.5` is a word, although it could be read as a size.
 fn value(text: &str, sizes: bool) -> Level {
     let has_unit = !text.ends_with(|c: char| c.is_ascii_digit());
     match text.parse() {
@@ -502,7 +502,7 @@ mod tests {
         check(SIZE, "64K", "64K");
         check(SIZE, "64K..64K", "64K");
         check(SIZE, "auto,4K..8K", "auto 4K 8K");
-        check(SIZE, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
+        check(SIZE, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
         check(SIZE, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
         check(SIZE, "4096-65536", "`4096-65536` is not a level: write a range as 4096..65536");
         check(SIZE, "default", "`default` is not a level: write auto to keep the system's default");
@@ -534,7 +534,7 @@ mod tests {
         check(Kind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
         check(Kind::Value, "../a,/b", "../a /b");
         check(Kind::Value, "4096,4K", "4 KiB is twice in the list: write every level once");
-        check(Kind::Value, "8K..4K", "the range 8K..4K is upside down: write the smaller end first");
+        check(Kind::Value, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
         check(Kind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
         let levels = |text: &str| Kind::Value.parse_list(text).unwrap();
         assert_eq!(levels("64"), [Level::Name("64".into())]);

@@ -1,7 +1,7 @@
 //! The nouns of bytegauge: factors and their levels, cells, trials, sessions, and the tables of names
 //! that flags, help, plans and reports walk.
 //!
-//! Every other crate speaks in these types. Nothing here reads a clock, opens a socket or a file, or
+//! Every other crate uses these types. Nothing here reads a clock, opens a socket or a file, or
 //! draws a random number.
 #![forbid(unsafe_code)]
 

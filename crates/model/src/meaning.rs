@@ -1,4 +1,4 @@
-//! What the names are that the levels of a factor have, as the tables say it: for who reads of them and knows none.
+//! The names of a factor's levels with their descriptions, from the tables, for readers of results.
 
 use crate::catalog::{ARRIVALS, ENDS, FD_TABLES, PLACEMENTS, RCVBUF_ON, Row, TRANSPORTS};
 use crate::engine::ENGINES;
@@ -8,7 +8,7 @@ use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
 use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
 
-/// Every name that a level of the factor may have, with a line about it; none of a factor whose levels are numbers.
+/// Every name that a level of the factor may have, with its description; empty if the levels are numbers.
 pub fn of(factor: &str) -> Vec<(&'static str, &'static str)> {
     match factor {
         "transport" => rows(TRANSPORTS),
@@ -44,13 +44,13 @@ mod tests {
     use crate::factor::FACTORS;
 
     #[test]
-    fn every_factor_that_has_them_is_one_and_no_name_stands_twice() {
-        let told: Vec<_> = FACTORS.iter().map(|factor| (factor.name, of(factor.name))).collect();
-        assert!(told.iter().filter(|(_, names)| !names.is_empty()).count() >= 15);
-        for (factor, names) in told {
+    fn names_are_unique_within_their_factor() {
+        let names: Vec<_> = FACTORS.iter().map(|factor| (factor.name, of(factor.name))).collect();
+        assert!(names.iter().filter(|(_, names)| !names.is_empty()).count() >= 15);
+        for (factor, names) in names {
             for (at, (name, meaning)) in names.iter().enumerate() {
                 assert!(!meaning.is_empty(), "{factor} {name}");
-                assert!(names[..at].iter().all(|(other, _)| other != name), "{factor}: {name} stands twice");
+                assert!(names[..at].iter().all(|(other, _)| other != name), "{factor}: {name} occurs twice");
             }
         }
     }

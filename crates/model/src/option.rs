@@ -1,7 +1,7 @@
-//! Options of sockets and pipes: what a row of their table has, who sets an option, and what the kernel makes of it.
+//! Options of sockets and pipes: the columns of their table, the ends that set an option, and how the kernel changes its value.
 //!
-//! The rows are in `option_table`. Streams, calls and datagrams set and read back by walking them, and a report compares
-//! what is in force with what was asked. Never touches a socket.
+//! The rows are in `option_table`. Streams, calls and datagrams set options and read them back by walking these rows, and a
+//! report compares the values in force with the requested ones. Never touches a socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::{Lens, Spec, index_of};
 use crate::workload::Workload;
 
-/// Which end of a path a socket belongs to, by what the end does.
+/// Which end of a path a socket belongs to, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Setter {
@@ -43,20 +43,20 @@ impl Setter {
     }
 }
 
-/// When an option is set on an end that accepts connections. Any other socket has it before it is joined.
+/// When an option is set on an end that accepts connections. Other sockets get it before they connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// On the listening socket before bind(2) and listen(2): accepted TCP connections inherit it, Unix ones are given
+    /// On the listening socket before bind(2) and listen(2): accepted TCP connections inherit it, Unix ones get
     /// it once more.
     Early,
     /// On each accepted connection.
     Accepted,
 }
 
-/// Who sets an option, and when.
+/// The ends that set an option, and when.
 pub type Sites = (&'static [Setter], When);
 
-/// The level of setsockopt(2) at which an option is found.
+/// The level of an option in setsockopt(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionLayer {
     /// `SOL_SOCKET`.
@@ -69,24 +69,24 @@ pub enum OptionLayer {
     Tcp,
 }
 
-/// The form in which the kernel takes a value.
+/// The type of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueForm {
     /// An int: a number, or 0 and 1 of a switch.
     Int,
-    /// An int that is 1 for every number, where the option only turns something on.
+    /// An int that is 1 for any number, if the option only turns something on.
     Flag,
-    /// A number of 64 bits, as an unsigned long.
+    /// A number of 64 bits, an unsigned long.
     Long,
     /// A name of at most 16 bytes.
     Text,
     /// `struct linger`.
     Linger,
-    /// Of a pipe: fcntl(2).
+    /// A pipe's value, set by fcntl(2).
     Pipe,
 }
 
-/// Another option of the kernel with the same meaning: its name, level, number and form.
+/// Another option of the kernel with the same meaning: its name, level, number and type.
 pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 
 /// One option of sockets or pipes, and the factor that sets it.
@@ -94,39 +94,39 @@ pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 pub struct OptionRow {
     /// The factor's name. It and all up to `fits` are as in [`Factor`]; every option is a choice.
     pub factor: &'static str,
-    /// How levels are read, bounded and printed.
+    /// How levels are parsed, limited and printed.
     pub kind: Kind,
     /// The default list of levels.
     pub(crate) defaults: Defaults,
     /// A short column heading.
     pub(crate) heading: &'static str,
-    /// What it is, in at most 60 characters.
+    /// A description of at most 60 characters.
     pub(crate) summary: &'static str,
-    /// What a reader of the summary may need in addition.
+    /// More details.
     pub(crate) details: &'static str,
     /// The transports over which the option exists.
     pub fits: fn(&Transport) -> bool,
-    /// A level for tests, which every kernel takes from every user who may set the option.
+    /// A level for tests, which every kernel accepts from any user who may set the option.
     pub example: &'static str,
     /// The kernel's name for the option.
     pub name: &'static str,
-    /// Where it is found.
+    /// Its level.
     pub layer: OptionLayer,
     /// Its number there.
     pub number: i32,
-    /// The option that stands for it at some ends, or over some transports.
+    /// The option that replaces it at some ends, or over some transports.
     pub variant: fn(Setter, &Transport) -> Option<Variant>,
-    /// How the kernel takes a value.
+    /// The type of its value.
     pub form: ValueForm,
-    /// The unit after a number of the kernel's.
+    /// The unit after a number from the kernel.
     pub suffix: &'static str,
-    /// One of the kernel's units, in those of the level: 1000 where the kernel counts µs and the level ns.
+    /// Size of the kernel's unit in the level's unit: 1000 where the kernel counts µs and the level ns.
     pub unit: u64,
-    /// Who sets it and when, beside the levels of the cell's other options.
+    /// The ends that set it and when; depends on the levels of the cell's other options.
     pub sites: fn(&Spec) -> Sites,
-    /// Whether the kernel doubles what it is asked for, to make room for its own structures (socket(7)).
+    /// Whether the kernel doubles the requested value, to make room for its own structures (socket(7)).
     pub doubled: bool,
-    /// Whether a report holds it where nobody asked for it, too.
+    /// Whether a report shows it even if it was not requested.
     pub always: bool,
     /// Whether the kernel changes the value while the connection is used.
     pub changes: bool,
@@ -136,9 +136,9 @@ pub struct OptionRow {
     pub of_listener: bool,
     /// The reason why a request cannot have an effect on a path, where that is known before it is measured.
     pub no_effect: fn(&Spec) -> Option<&'static str>,
-    /// Why something else may be in force than was asked for, and what to do.
+    /// Why the value in force may differ from the requested one, and what to do.
     pub why: &'static str,
-    /// The same where more is in force than was asked for, if that has another reason.
+    /// The same where the value in force is larger, if that has another reason.
     pub why_more: Option<&'static str>,
 }
 
@@ -147,7 +147,7 @@ const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
 
 const SWITCH: Kind = Kind::Switch { auto: true };
 
-/// What most rows have.
+/// Values that most rows have.
 const USUAL: OptionRow = OptionRow {
     factor: "",
     kind: SWITCH,
@@ -171,12 +171,12 @@ const USUAL: OptionRow = OptionRow {
     readable: true,
     of_listener: false,
     no_effect: |_| None,
-    why: "the kernel has the last word",
+    why: "the kernel may change it",
     why_more: None,
 };
 
-/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and what the kernel keeps of it.
-const LEAST_BUFFER: &str = "that is the least that the kernel allows: ask for more, or take what it gives";
+/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and the kernel's structures for it.
+const LEAST_BUFFER: &str = "that is the minimum of the kernel: use at least that";
 
 /// The kernel's timers have a resolution of one tick (`CONFIG_HZ`).
 const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 10 ms";
@@ -184,18 +184,18 @@ const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 1
 /// Busy polling needs a queue with NAPI.
 const NO_QUEUE: &str = "loopback has no device queue to poll";
 
-/// A reason, over loopback.
+/// A reason that applies over loopback.
 fn over_loopback(spec: &Spec, why: &'static str) -> Option<&'static str> {
     spec.is_over_loopback().then_some(why)
 }
 
-/// That nothing is repeated, over loopback.
+/// Over loopback, nothing is sent again.
 fn without_loss(spec: &Spec) -> Option<&'static str> {
     over_loopback(spec, "loopback loses no packet, so no timer expires")
 }
 
-/// That connections are made before the measured window.
-fn once_a_flow(spec: &Spec) -> Option<&'static str> {
+/// Connections are made before the measured window.
+fn once_per_flow(spec: &Spec) -> Option<&'static str> {
     (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
 }
 
@@ -214,10 +214,10 @@ macro_rules! options {
 
 with_options! { options {} {} }
 
-/// Where the receive buffer is set decides whether it binds: the window scale is settled in the handshake (tcp(7)).
+/// Where the receive buffer is set decides whether it binds: the window scale is fixed in the handshake (tcp(7)).
 fn rcvbuf_sites(spec: &Spec) -> Sites {
     match spec.rcvbuf_on() {
-        // No other socket is ours.
+        // bytegauge has no other socket then.
         _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
         Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
@@ -225,7 +225,7 @@ fn rcvbuf_sites(spec: &Spec) -> Sites {
     }
 }
 
-/// The level that asks for an option; `None` where a spec leaves the option to the system.
+/// The requested level of an option; `None` if a spec leaves the option to the system.
 pub fn asked(spec: &Spec, row: &OptionRow) -> Option<Level> {
     Some(spec.get(row.factor)).filter(|level| *level != Level::Absent && !level.is_auto())
 }
@@ -274,7 +274,7 @@ impl OptionRow {
         }
     }
 
-    /// The level that is in force when the kernel does with a request what it says it does.
+    /// The level in force if the kernel handles a request as documented.
     pub fn expected(&self, requested: &Level) -> Level {
         match requested {
             Level::Number(n) if self.doubled => Level::Number(n.saturating_mul(2)),
@@ -284,7 +284,7 @@ impl OptionRow {
     }
 }
 
-/// The role of a factor for a program: what its peer decides is a condition, and what it has been told to choose is not.
+/// The role of a factor for a program: factors of its peer are conditions, except the condition that is compared.
 pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) -> Role {
     let is_the_peers = role != ProgramRole::Both && owner(factor.name).is_some_and(|owner| owner != role);
     match (is_the_peers, chosen.is(factor.name)) {
@@ -295,14 +295,14 @@ pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) ->
 }
 
 impl Spec {
-    /// Whether a factor, by its name, is a choice or a condition here. A factor of an imported table that the product does not
-    /// know is a condition: it separates groups.
+    /// Whether a factor, by its name, is a choice or a condition here. An unknown factor of an imported table is a condition:
+    /// it separates groups.
     pub fn role_of(&self, name: &str) -> Role {
         let (role, chosen) = (self.role().unwrap_or_default(), self.compare().unwrap_or_default());
         index_of(name).map_or(Role::Condition, |index| role_of(role, chosen, &FACTORS[index]))
     }
 
-    /// The levels of one role only: a group's conditions, or what is chosen within it.
+    /// The levels of one role only: a group's conditions, or its choices.
     pub fn of_role(&self, role: Role) -> Spec {
         let mut kept = self.clone();
         kept.retain(|name| self.role_of(name) == role);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_of_a_factor_of_its_own() {
+    fn every_row_has_its_own_factor() {
         for (index, row) in OPTIONS.iter().enumerate() {
             let factor = factor::find(row.factor).unwrap_or_else(|| panic!("no factor {}", row.factor));
             assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
@@ -345,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn auto_asks_for_nothing() {
+    fn auto_requests_no_option() {
         let levels = levels(&[("sndbuf", "64K"), ("rcvbuf", "auto"), ("nodelay", "off")]);
         let asks = OPTIONS.iter().filter(|row| asked(&levels, row).is_some()).map(|row| row.factor);
         assert_eq!(asks.collect::<Vec<_>>(), ["sndbuf", "nodelay"]);
     }
 
     #[test]
-    fn a_receive_buffer_is_set_where_it_was_asked_for() {
+    fn a_receive_buffer_is_set_on_its_socket() {
         let sites = |on: &[(&str, &str)]| (of_factor("rcvbuf").unwrap().sites)(&levels(on));
         assert_eq!(sites(&[]), (&[Setter::Sink, Setter::Server][..], When::Early));
         assert_eq!(sites(&[("rcvbuf_on", "accepted")]), (&[Setter::Server][..], When::Accepted));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_should_be_in_force_follows_from_the_request() {
+    fn the_expected_value_follows_from_the_request() {
         let check = |factor: &str, asked: &str, expected: Level| {
             let levels = levels(&[(factor, asked)]);
             assert_eq!(of_factor(factor).unwrap().expected(&levels.get(factor)), expected, "{factor} {asked}");
@@ -382,15 +382,15 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_raised_to_the_least_and_cut_to_the_most() {
+    fn buffers_are_limited_by_the_kernel() {
         let check = |factor: &str, found: u64, expected: &str| {
             let row = of_factor(factor).unwrap();
             let asked = row.expected(&Level::Number(1 << 10));
             let why = row.explained(&asked, &Level::Number(found));
             assert!(why.contains(expected), "{factor} {found}: {why}");
         };
-        check("rcvbuf", 2304, "the least that the kernel allows");
-        check("sndbuf", 4608, "the least that the kernel allows");
+        check("rcvbuf", 2304, "the minimum of the kernel");
+        check("sndbuf", 4608, "the minimum of the kernel");
         check("rcvbuf", 1024, "net.core.rmem_max");
         check("sndbuf", 1024, "net.core.wmem_max");
         check("pipe_size", 4096, "power of two of pages");

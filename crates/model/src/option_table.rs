@@ -1,7 +1,7 @@
-//! The table of options of sockets and pipes: one row for each, and nothing elsewhere.
+//! The table of options of sockets and pipes: one row declares everything about an option.
 //!
 //! A row declares the field of [`Spec`](crate::Spec), the factor with its flag and help, the kernel's option with its unit,
-//! and who sets it. Three places need different parts of a row, so the table is a macro that passes its rows on: to `spec`,
+//! and the ends that set it. Three places need different parts of a row, so the table is a macro that passes its rows on: to `spec`,
 //! which makes the fields, and to `option`, which makes `OPTIONS`; `factor` takes its factors from there. The names in
 //! a row are those of `option`.
 //!
@@ -321,7 +321,7 @@ macro_rules! with_options {
             example: "1",
             sites: |_| (&[Setter::Server], When::Early),
             of_listener: true,
-            no_effect: |spec| once_a_flow(spec),
+            no_effect: |spec| once_per_flow(spec),
             why: "the kernel rounds up to a moment at which it repeats its part of the handshake: 1, 3, 7, 15, 31 s",
             ..USUAL
         },
@@ -339,7 +339,7 @@ macro_rules! with_options {
             example: "256",
             sites: |_| (&[Setter::Client, Setter::Server], When::Early),
             of_listener: true,
-            no_effect: |spec| once_a_flow(spec),
+            no_effect: |spec| once_per_flow(spec),
             why: "the kernel clamps it at net.core.somaxconn",
             ..USUAL
         },

@@ -1,6 +1,6 @@
 //! Where a server listens, or is found: an address and port, a name and port, the path of a Unix socket, or an iperf3 server.
 //!
-//! Never resolves a name: that asks the network, and is done once, before a session begins.
+//! Never resolves a name: that uses the network, and is done once, before a session begins.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::catalog::{NameError, Transport};
 
-/// What a path begins with.
+/// Prefix of a path.
 const UNIX: &str = "unix:";
 
 /// The start of an iperf3 server's place.
@@ -18,7 +18,7 @@ const IPERF3: &str = "iperf3://";
 /// The port at which an iperf3 server listens unless its user chose another (iperf3(1)).
 const IPERF3_PORT: u16 = 5201;
 
-/// What a place looks like.
+/// The expected form of a place.
 const EXPECTED: &str =
     "a place: use HOST:PORT such as 127.0.0.1:7000, unix:/path, or iperf3://HOST for an iperf3 server";
 

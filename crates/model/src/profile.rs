@@ -1,9 +1,9 @@
-//! The table of profiles: named sets of conditions that an answer has to hold for.
+//! The table of profiles: named sets of conditions for which a recommendation must hold.
 
 use crate::unit::Bytes;
 use crate::workload::Workload;
 
-/// A named set of condition levels: a kind of reader, server or path that the answer has to hold for.
+/// A named set of condition levels: a kind of reader, server or path.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// The name in `--profile` and in reports.
@@ -12,7 +12,7 @@ pub struct Profile {
     pub workload: Workload,
     /// One line of help.
     pub summary: &'static str,
-    /// How a sentence names it: "whether the reader {phrase}", "whether the server {phrase}".
+    /// Its phrase in a sentence: "whether the reader {phrase}", "whether the server {phrase}".
     pub phrase: &'static str,
     /// The factors it sets, by name, with the level as a flag would give it.
     pub sets: &'static [(&'static str, &'static str)],
@@ -23,15 +23,15 @@ pub const PARSER_WALK: Bytes = Bytes(512 << 10);
 
 /// The profiles that come with the product. A plan file may define more.
 ///
-/// Calls have their own. `echo` is to them what `drain` is to a stream: a server that does nothing with a request
-/// measures the kernel and the engine alone, so nothing is recommended from it, and it is not among the defaults.
-/// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds what
-/// most servers live with and what tells engines apart: connections that only wait.
+/// Calls have their own. `echo` corresponds to `drain` of streams: a server without work per request measures only the
+/// kernel and the engine, so nothing is recommended from it, and it is not among the defaults.
+/// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds connections
+/// that only wait: most servers have them, and engines differ in them.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "drain",
         workload: Workload::Stream,
-        summary: "the receiver throws the data away: measures the kernel alone",
+        summary: "the receiver discards the data: measures the kernel alone",
         phrase: "drains",
         sets: &[("work", "none"), ("working_set", "0")],
     },
@@ -52,7 +52,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "echo",
         workload: Workload::Call,
-        summary: "the server does nothing with a request: measures the kernel and the engine alone",
+        summary: "the server has no work per request: measures the kernel and the engine alone",
         phrase: "echoes",
         sets: &[("work", "none"), ("working_set", "0"), ("idle_flows", "0")],
     },
@@ -66,7 +66,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "many-idle",
         workload: Workload::Call,
-        summary: "as rpc, beside 1000 connections that never call",
+        summary: "as rpc, with 1000 connections that never call",
         phrase: "also holds 1000 idle connections",
         sets: &[("work", "sum"), ("working_set", "16K"), ("idle_flows", "1000")],
     },
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn names_are_unique() {
         for (at, profile) in PROFILES.iter().enumerate() {
-            assert!(PROFILES[..at].iter().all(|other| other.name != profile.name), "{} stands twice", profile.name);
+            assert!(PROFILES[..at].iter().all(|other| other.name != profile.name), "{} occurs twice", profile.name);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The program that is asked about: which end of a path, or what between its ends, it controls, and how old its connections are.
+//! The user's program: the end of a path, or the relay between its ends, and the age of its connections.
 //!
-//! A program that only reads does not choose what its peer writes: then the size of a write is a condition that life
-//! imposes, and the size of a read alone is compared. Never says what is measured, only what it means.
+//! A program that only reads does not control its peer's writes: the size of a write is then a condition, and only the size
+//! of a read is compared. This module defines meanings only, never measurements.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,11 +11,11 @@ use crate::catalog::{NameError, Row, lookup, name_of, named};
 /// Which end of a stream the program controls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProgramRole {
-    /// The end that reads: the peer's writes are what they are.
+    /// The end that reads: its peer's writes are conditions.
     Reader,
-    /// The end that writes: how its peer reads is not its choice.
+    /// The end that writes: its peer's reads are conditions.
     Writer,
-    /// What stands between the ends: what both of them do is not its choice.
+    /// The relay between the ends: properties of both ends are conditions.
     Relay,
     /// Both ends.
     #[default]
@@ -24,21 +24,21 @@ pub enum ProgramRole {
 
 /// The ends that a program may control.
 pub const PROGRAMS: &[Row<ProgramRole>] = &[
-    Row { value: ProgramRole::Reader, name: "reader", summary: "your program reads, and its peer writes as it likes" },
-    Row { value: ProgramRole::Writer, name: "writer", summary: "your program writes, and its peer reads as it likes" },
+    Row { value: ProgramRole::Reader, name: "reader", summary: "your program reads; its peer's writes are conditions" },
+    Row { value: ProgramRole::Writer, name: "writer", summary: "your program writes; its peer's reads are conditions" },
     Row {
         value: ProgramRole::Relay,
         name: "relay",
-        summary: "your program passes on what one peer writes to another that reads, both as they like",
+        summary: "your program relays from one peer to another; both peers' settings are conditions",
     },
     Row { value: ProgramRole::Both, name: "both", summary: "both ends are yours" },
 ];
 
-/// What is compared although life imposes it on most programs: a program that may open several connections, or place its
-/// threads, chooses how many and where.
+/// A condition that is compared although most programs cannot choose it: a program that may open several connections, or
+/// place its threads, can choose how many and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ComparedCondition {
-    /// Nothing: conditions separate questions.
+    /// Nothing: conditions separate tests.
     #[default]
     None,
     /// How many connections carry the bytes together.
@@ -56,11 +56,11 @@ impl ComparedCondition {
 
 /// The conditions that may be compared.
 pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
-    Row { value: ComparedCondition::None, name: "none", summary: "conditions separate questions" },
+    Row { value: ComparedCondition::None, name: "none", summary: "conditions separate tests" },
     Row {
         value: ComparedCondition::Flows,
         name: "flows",
-        summary: "how many connections, of those that are listed, are enough",
+        summary: "how many of the listed numbers of connections are enough",
     },
     Row { value: ComparedCondition::Placement, name: "placement", summary: "where the ends should run" },
 ];
@@ -68,9 +68,9 @@ pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
 /// How old a connection is when it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionAge {
-    /// A few milliseconds: its windows, and its place among the CPU's caches, are still being found.
+    /// A few milliseconds: its windows, and its place in the CPU's caches, still change.
     Fresh,
-    /// Old enough that what comes later is alike.
+    /// Old enough that its later time is alike.
     Steady,
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_printed() {
+    fn names_round_trip() {
         assert!(PROGRAMS.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name));
         assert!(
             CONNECTION_AGES.iter().all(|row| row.name.parse() == Ok(row.value) && row.value.to_string() == row.name)

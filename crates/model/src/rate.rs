@@ -32,7 +32,7 @@ pub(crate) fn calls_per_second(text: &str) -> Result<u64, LevelError> {
     if digits.trim_start().starts_with('-') {
         return Err(UnitError::Negative(text.into()).into());
     }
-    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, and nobody's rate.
+    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, but no rates.
     let plain =
         digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     let calls = digits.parse::<f64>().ok().filter(|_| plain).map(|calls| calls * unit);

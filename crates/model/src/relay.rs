@@ -1,5 +1,5 @@
-//! Relays: the ways to move bytes from one socket to another, by name, what each of them makes use of, and what a relay
-//! counts.
+//! Relays: the methods that move bytes from one socket to another, by name, the features that each of them uses, and the
+//! counts of a relay.
 //!
 //! Walked by help, documents, plans and the conformance tests; how each is carried out is a file in
 //! `traffic/src/relay/`.
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
 
-/// How bytes get from one socket to the other.
+/// The method that moves bytes from one socket to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum RelayMethod {
-    /// There is no relay.
+    /// No relay.
     Direct,
     /// recv(2) and send(2).
     ReadWrite,
@@ -35,11 +35,11 @@ pub enum RelayMethod {
     Sendfile,
     /// Copies, or splices once a connection turns out to carry bulk.
     Hybrid,
-    /// [`RelayMethod::ReadWrite`] with [`RelayThreads::One`], by the name that is known.
+    /// [`RelayMethod::ReadWrite`] with [`RelayThreads::One`], by its usual name.
     Epoll,
     /// The io_uring engine.
     Uring,
-    /// The io_uring engine, with receives that go on, into buffers that the kernel picks.
+    /// The io_uring engine, with multishot receives, into buffers that the kernel picks.
     UringMultishot,
     /// The io_uring engine, with receives and sends of several such buffers.
     UringBundle,
@@ -55,7 +55,7 @@ pub enum RelayMethod {
 
 /// The methods.
 pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
-    Row { value: RelayMethod::Direct, name: "direct", summary: "no relay: what the path can do without one" },
+    Row { value: RelayMethod::Direct, name: "direct", summary: "no relay: the limit of the path itself" },
     Row { value: RelayMethod::ReadWrite, name: "read-write", summary: "recv(2) and send(2) with one buffer" },
     Row {
         value: RelayMethod::StdCopy,
@@ -70,7 +70,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Bufio,
         name: "bufio",
-        summary: "BufReader into BufWriter: what does not fill the buffer is copied once more",
+        summary: "BufReader into BufWriter: parts smaller than the buffer are copied once more",
     },
     Row {
         value: RelayMethod::ReadvWritev,
@@ -105,12 +105,12 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Uring,
         name: "uring",
-        summary: "the io_uring engine: one thread, one ring, copies through a buffer a connection",
+        summary: "the io_uring engine: one thread, one ring, copies through a buffer per connection",
     },
     Row {
         value: RelayMethod::UringMultishot,
         name: "uring-multishot",
-        summary: "the same with receives that go on, into provided buffers that the kernel picks when data is there",
+        summary: "the same with multishot receives, into provided buffers that the kernel picks when data is there",
     },
     Row {
         value: RelayMethod::UringBundle,
@@ -120,53 +120,53 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Zerocopy,
         name: "zerocopy",
-        summary: "uring-multishot with IORING_OP_SEND_ZC, over TCP; on loopback the kernel copies after all, and says so",
+        summary: "uring-multishot with IORING_OP_SEND_ZC, over TCP; on loopback the kernel copies after all, and reports it",
     },
     Row {
         value: RelayMethod::UringSplice,
         name: "uring-splice",
-        summary: "splice(2) called directly, woken by polls of an io_uring that go on: one thread, one ring",
+        summary: "splice(2) called directly, woken by multishot polls of an io_uring: one thread, one ring",
     },
     Row {
         value: RelayMethod::Sockmap,
         name: "sockmap",
-        summary: "a BPF program in the kernel redirects what arrives, over TCP: no back-pressure, so not for everybody",
+        summary: "a BPF program in the kernel redirects arriving data, over TCP; without back-pressure",
     },
     Row {
         value: RelayMethod::Tokio,
         name: "tokio",
-        summary: "tokio::io::copy_bidirectional, a task a connection on one thread; 8 KiB each way unless told otherwise",
+        summary: "tokio::io::copy_bidirectional, a task per connection on one thread; 8 KiB each way by default",
     },
 ];
 named!(RelayMethod, "relay", RELAY_METHODS);
 text_serde!(RelayMethod);
 
-/// Bytes of the buffer of each direction where nothing is asked for and the method has no size of its own: what recv(2) and
-/// send(2) on loopback need for their best rate.
+/// Default buffer of each direction for methods without a size of their own, bytes: recv(2) and send(2) on loopback need
+/// it for their best rate.
 pub const RELAY_BUFFER: usize = 64 << 10;
 
 impl RelayMethod {
-    /// Whether the size of a buffer is its user's to choose.
+    /// Whether the user can choose the size of a buffer.
     pub fn has_buffer(self) -> bool {
         use RelayMethod::{Direct, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
         !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice | Sockmap)
     }
 
-    /// Bytes that it moves at a time where its user says nothing, if that is less than what the others take: of tokio's
-    /// `copy_bidirectional` and of `std::io::copy` it is their own.
+    /// Default number of bytes that it moves at a time, if that is less than the usual default: a property of tokio's
+    /// `copy_bidirectional` and of `std::io::copy`.
     pub fn small_buffer(self) -> Option<usize> {
         matches!(self, RelayMethod::Tokio | RelayMethod::StdCopy).then_some(8 << 10)
     }
 
-    /// Whether it moves bytes through a pipe of the kernel.
+    /// Whether it moves bytes through a pipe.
     pub fn has_pipe(self) -> bool {
         use RelayMethod::{Hybrid, Sendfile, Splice, UringSplice};
         matches!(self, Splice | Sendfile | Hybrid | UringSplice)
     }
 
-    /// What each connection takes of the system from its beginning. Descriptors are its two sockets, both once more where
-    /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk comes, and are not
-    /// among them: without them it goes on copying.
+    /// The system resources of each connection from its beginning. Descriptors are its two sockets, both twice if
+    /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk data arrives, and are not
+    /// counted: without them it continues copying.
     pub fn holds(self, threads: RelayThreads) -> RelayHolds {
         use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
         let threads = match self {
@@ -184,7 +184,7 @@ impl RelayMethod {
         RelayHolds { descriptors, pipes, threads }
     }
 
-    /// Whether it is for TCP alone.
+    /// Whether it needs TCP.
     pub fn needs_tcp(self) -> bool {
         matches!(self, RelayMethod::Zerocopy | RelayMethod::Sockmap)
     }
@@ -194,39 +194,39 @@ impl RelayMethod {
         self == RelayMethod::Sockmap
     }
 
-    /// Whether who takes nothing holds up who sends: without, what is sent fills the kernel's memory.
+    /// Whether a slow reader stops the sender. Without back-pressure, sent data fills the kernel's memory.
     pub fn has_back_pressure(self) -> bool {
         self != RelayMethod::Sockmap
     }
 
-    /// Whether its process is charged for the bytes that it moves: the kernel may work in nobody's name.
+    /// Whether its process is charged for moving the bytes: the kernel may work without charging a process.
     pub fn is_charged(self) -> bool {
         self != RelayMethod::Sockmap
     }
 
-    /// What must be known of it wherever it is named as a choice, beside what was measured.
+    /// A caveat that must be shown wherever it is named as an option, in addition to the measurements.
     pub fn caveat(self) -> Option<&'static str> {
         (!self.has_back_pressure()).then_some(
-            "sockmap has no back-pressure: what a slow reader does not take fills the kernel's memory (above 16 MiB a trial fails), \
-             and the kernel works for it in nobody's name, so that its CPU time is not told: use it only where readers are \
+            "sockmap has no back-pressure: data that a slow reader does not read fills the kernel's memory (above 16 MiB a trial fails), \
+ and the kernel's work for it is charged to no process, so its CPU time is unknown: use it only where readers are \
              always faster than writers",
         )
     }
 
-    /// Whether one thread carries all its connections, whatever is asked for.
+    /// Whether one thread always carries all its connections.
     pub fn has_one_thread(self) -> bool {
         use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, UringSplice, Zerocopy};
         matches!(self, Epoll | Uring | UringMultishot | UringBundle | UringSplice | Zerocopy | Tokio)
     }
 
-    /// Whether it can be carried by a thread a direction and by one thread for all: of others it is given.
+    /// Whether it supports both a thread per direction and one thread for all connections.
     pub fn has_threads(self) -> bool {
         use RelayMethod::{Hybrid, ReadWrite, ReadvWritev, Sendfile, Splice};
         matches!(self, ReadWrite | ReadvWritev | Splice | Sendfile | Hybrid)
     }
 }
 
-/// What a relay takes of the system for one connection.
+/// The system resources of a relay for one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelayHolds {
     /// Descriptors, those of its pipes included.
@@ -237,7 +237,7 @@ pub struct RelayHolds {
     pub threads: u64,
 }
 
-/// How many threads a relay has, of a method that leaves the choice.
+/// How many threads a relay has, if its method supports both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelayThreads {
@@ -261,7 +261,7 @@ pub const RELAY_THREADS: &[Row<RelayThreads>] = &[
     Row {
         value: RelayThreads::Cpus,
         name: "cpus",
-        summary: "a thread for each CPU that the relay may use: whoever accepts a connection carries it, woken by epoll (edges)",
+        summary: "a thread for each CPU that the relay may use; the thread that accepts a connection carries it, woken by epoll (edges)",
     },
 ];
 named!(RelayThreads, "threading of a relay", RELAY_THREADS);
@@ -273,58 +273,54 @@ pub enum RelayPlacement {
     /// The scheduler decides.
     #[default]
     Unpinned,
-    /// On a CPU that neither end has.
+    /// On a CPU that neither end uses.
     Own,
     /// On the CPU of the end that connects.
     Client,
-    /// On the CPU of the end that is connected to.
+    /// On the CPU of the end that accepts.
     Server,
-    /// Each thread goes to the CPU on which its bulk data comes in.
+    /// Each thread moves to the CPU on which its bulk data arrives.
     Follows,
 }
 
-/// The places of a relay.
+/// The placements of a relay.
 pub const RELAY_PLACEMENTS: &[Row<RelayPlacement>] = &[
     Row { value: RelayPlacement::Unpinned, name: "unpinned", summary: "the scheduler decides" },
-    Row { value: RelayPlacement::Own, name: "own", summary: "a CPU that neither end has" },
+    Row { value: RelayPlacement::Own, name: "own", summary: "a CPU that neither end uses" },
     Row {
         value: RelayPlacement::Client,
         name: "client",
         summary: "the CPU of the end that connects: source or client",
     },
-    Row {
-        value: RelayPlacement::Server,
-        name: "server",
-        summary: "the CPU of the end that is connected to: sink or server",
-    },
+    Row { value: RelayPlacement::Server, name: "server", summary: "the CPU of the end that accepts: sink or server" },
     Row {
         value: RelayPlacement::Follows,
         name: "follows",
-        summary: "each thread goes to the CPU on which its bulk data comes in (SO_INCOMING_CPU); of a thread a direction",
+        summary: "each thread moves to the CPU on which its bulk data arrives (SO_INCOMING_CPU); needs a thread per direction",
     },
 ];
 named!(RelayPlacement, "place of a relay", RELAY_PLACEMENTS);
 
-/// What a relay counted over its whole life. `up` is the direction from the end that connects, `down` the other one.
+/// Counts of a relay over its whole life. `up` is the direction from the end that connects, `down` the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayReport {
-    /// Connections that it took.
+    /// Connections that it accepted.
     pub connections: u64,
-    /// Part of them for which nobody could be connected to: they were reset.
+    /// Part of them that were reset since no connection to the other side could be made.
     pub unconnected: u64,
-    /// Part of them that ended by a failure on either side, which was passed on as a reset.
+    /// Part of them that ended by a failure on either side, which it forwarded as a reset.
     pub broken: u64,
-    /// Bytes that came from the ends that connect.
+    /// Bytes received from the ends that connect.
     pub taken_up: u64,
-    /// Bytes that were handed on to the end that is connected to.
+    /// Bytes sent to the end that accepts.
     pub given_up: u64,
-    /// Bytes that came back.
+    /// Bytes received from that end.
     pub taken_down: u64,
-    /// Bytes that were handed on to the ends that connect.
+    /// Bytes sent to the ends that connect.
     pub given_down: u64,
-    /// Bytes that `TCP_INFO` says arrived from the ends that connect, of connections that ended in order; absent where
-    /// that is not known of all of them.
+    /// Bytes received from the ends that connect, by `TCP_INFO`, for connections that ended in order; absent unless it is
+    /// available for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_up: Option<u64>,
     /// Capacity of each of its pipes as the kernel made it, bytes.

@@ -1,4 +1,4 @@
-//! What passes bytes on between the ends of a path: the levels of the factor `relay`.
+//! The relay between the ends of a path: the levels of the factor `relay`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use crate::relay::RelayMethod;
 use crate::relay_program::{RelayProgram, relay_name};
 use crate::running_relay::RunningRelay;
 
-/// How bytes are passed on between the ends.
+/// The relay between the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RelayChoice {
-    /// A method of ours; [`RelayMethod::Direct`] is a path without a relay.
+    /// A method of bytegauge; [`RelayMethod::Direct`] is a path without a relay.
     Method(RelayMethod),
     /// A program that is started for the trial, by its level: a ready one, or a command of the user's.
     Program(Arc<str>),
@@ -21,7 +21,7 @@ pub enum RelayChoice {
 }
 
 impl RelayChoice {
-    /// The method, of a relay of ours.
+    /// The method, if it is one of bytegauge.
     pub fn method(&self) -> Option<RelayMethod> {
         match self {
             RelayChoice::Method(method) => Some(*method),

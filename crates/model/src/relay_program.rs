@@ -1,9 +1,9 @@
-//! Relays that are programs of somebody else's: the words that start them, and ready definitions of those in wide use.
+//! Relays that are external programs: the words that start them, and ready definitions of common ones.
 //!
-//! A program is told where to listen and what to connect to by places in its words or in its configuration, which are
-//! filled in anew for every trial.
+//! A program gets its addresses by placeholders in its command or in its configuration, which are
+//! replaced for every trial.
 //!
-//! Never starts anything and never looks whether a program is there.
+//! Never starts a program and never checks whether it is installed.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,34 +18,34 @@ use crate::relay::{RELAY_METHODS, RelayMethod};
 use crate::running_relay::{RUNNING, RunningRelay};
 use crate::{shell, suggest, task};
 
-/// So many characters of a command stand in a table.
+/// Most characters of a command in a table.
 const SHORT: usize = 24;
 
-/// The word for every method of ours.
+/// The word for every method of bytegauge.
 pub const ALL: &str = "all";
 
-/// Where the path of a configuration stands.
+/// The placeholder for the path of a configuration.
 const CONFIG: &str = "{config}";
 
-/// A file of the user's that holds places, to be filled in: `{config:relay.cfg}`.
+/// A file of the user's with placeholders to be replaced: `{config:relay.cfg}`.
 const CONFIG_FILE: &str = "{config:";
 
 /// A relay that is a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayProgram {
-    /// Its name for people: `haproxy`.
+    /// Its display name: `haproxy`.
     pub name: String,
-    /// The words that start it, with their places. It must stay in the foreground.
+    /// The words that start it, with their placeholders. It must stay in the foreground.
     pub command: Vec<String>,
-    /// The configuration that it reads, with its places.
+    /// The configuration that it reads, with its placeholders.
     pub config: Option<RelayConfig>,
     /// The words that print its version.
     pub version: Vec<String>,
-    /// How to get it, where it is known.
+    /// How to install it, where that is known.
     pub install: Option<String>,
 }
 
-/// A configuration with places.
+/// A configuration with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelayConfig {
@@ -55,20 +55,20 @@ pub enum RelayConfig {
     File(PathBuf),
 }
 
-/// What is filled in.
+/// The values of the placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayPlaces {
-    /// Where it is to listen: `{listen}`, or `{listen.host}` and `{listen.port}`.
+    /// The address where it listens: `{listen}`, or `{listen.host}` and `{listen.port}`.
     pub listen: SocketAddr,
-    /// What it is to connect to: `{upstream}`, or `{upstream.host}` and `{upstream.port}`.
+    /// The address that it connects to: `{upstream}`, or `{upstream.host}` and `{upstream.port}`.
     pub upstream: SocketAddr,
     /// A folder for its files: `{folder}`.
     pub folder: PathBuf,
-    /// Its configuration, filled in: `{config}`.
+    /// Its configuration, with values: `{config}`.
     pub config: PathBuf,
 }
 
-/// A relay that needs no words of the user's.
+/// A relay with a ready definition.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyRelay {
     /// Its name in flags, plans, tables and documents.
@@ -81,7 +81,7 @@ pub struct ReadyRelay {
     pub config: &'static str,
     /// The argument by which it prints its version.
     pub version: &'static str,
-    /// How to get it.
+    /// How to install it.
     pub install: &'static str,
 }
 
@@ -120,7 +120,7 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
     HAPROXY,
     ReadyRelay {
         name: "haproxy-splice",
-        summary: "HAProxy, splicing through pipes of 1 MiB wherever it finds it worth while",
+        summary: "HAProxy, splicing through pipes of 1 MiB where it decides to",
         config: include_str!("relay_program/haproxy-splice.cfg"),
         ..HAPROXY
     },
@@ -150,7 +150,7 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
     GO,
     go!("copy-buffer", "Go, io.CopyBuffer with 32 KiB between plain readers and writers: no splice"),
     go!("syscall", "Go, raw system calls of the package syscall, 32 KiB"),
-    go!("direct", "Go, TCPConn.WriteTo: what io.Copy calls, called directly"),
+    go!("direct", "Go, TCPConn.WriteTo: as io.Copy calls it, called directly"),
     go!("unix", "Go, system calls of the package golang.org/x/sys/unix, 32 KiB"),
     go!("bufio", "Go, bufio.Reader into bufio.Writer, flushed after every read"),
     go!("splice", "Go, splice(2) through a pipe, by hand"),
@@ -161,7 +161,7 @@ pub const READY_RELAYS: &[ReadyRelay] = &[
 /// The canonical name of a relay: a method, a ready program, a command of the user's, or one that runs already.
 ///
 /// # Errors
-/// When it is none of them, with what was likely meant; when a command has no places, or a running one no addresses.
+/// If it is none of them, with a similar name; if a command has no placeholders, or a running one no addresses.
 pub fn relay_name(text: &str) -> Result<String, NameError> {
     if let Some(command) = text.strip_prefix(COMMAND) {
         let listens = ["{listen}", "{listen.port}", CONFIG_FILE].iter().any(|place| command.contains(place));
@@ -190,7 +190,7 @@ pub fn relay_name(text: &str) -> Result<String, NameError> {
     })
 }
 
-/// A list of relays, where [`ALL`] at its beginning stands for every method of ours.
+/// A list of relays; [`ALL`] at its beginning is replaced by every method of bytegauge.
 pub fn relay_names(list: &str) -> Cow<'_, str> {
     let rest = list.trim_start().strip_prefix(ALL).map(str::trim_end);
     let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with(',')) else { return Cow::Borrowed(list) };
@@ -198,7 +198,7 @@ pub fn relay_names(list: &str) -> Cow<'_, str> {
     Cow::Owned(names.join(",") + rest)
 }
 
-/// A relay's name where room is short: of a command only its beginning, of one that runs already where it listens.
+/// A short name of a relay: the beginning of a command, the listening address of a running one.
 pub fn short_relay_name(name: &str) -> String {
     if let Some((listens, _)) = name.split_once('=').filter(|_| name.starts_with(RUNNING)) {
         return listens.to_owned();
@@ -209,7 +209,7 @@ pub fn short_relay_name(name: &str) -> String {
     }
 }
 
-/// What stands behind `{config:`, up to its end; empty where there is none, `None` where it has no end.
+/// The text after `{config:`, up to its end; empty if there is none, `None` if it has no end.
 fn config_file(command: &str) -> Option<&str> {
     match command.split_once(CONFIG_FILE) {
         None => Some(""),
@@ -218,7 +218,7 @@ fn config_file(command: &str) -> Option<&str> {
 }
 
 impl RelayProgram {
-    /// The program of a level; `None` where it is a method of ours.
+    /// The program of a level; `None` for a method of bytegauge.
     pub fn of(level: &str) -> Option<RelayProgram> {
         if let Some(command) = level.strip_prefix(COMMAND) {
             return Some(RelayProgram::of_user(command));
@@ -252,12 +252,12 @@ impl RelayProgram {
 }
 
 impl RelayPlaces {
-    /// A text with its places filled in.
+    /// A text with its placeholders replaced.
     pub fn fill(&self, text: &str) -> String {
         shell::plain(&shell::pieces(text, &self.places()))
     }
 
-    /// The words of a program with their places filled in; in a script for a shell, as data.
+    /// The words of a program with their placeholders replaced; in a script for a shell, as data.
     pub fn fill_words(&self, words: &[String]) -> Vec<String> {
         let places = self.places();
         match shell::filled(words, |word| Ok::<_, Infallible>(shell::pieces(word, &places))) {
@@ -286,20 +286,20 @@ impl RelayPlaces {
     }
 }
 
-/// What is known of a program that was a relay.
+/// Facts about a program that was a relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayProgramReport {
-    /// What it says of its version; absent where it says nothing.
+    /// The output of its version option; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Its processes when the window closed, those that it started included.
     pub processes: u64,
-    /// Processes that were still there after it had left, and were ended.
+    /// Processes that remained after it had ended, and were ended.
     pub left_behind: u64,
-    /// It did not heed `SIGTERM` and was killed.
+    /// It ignored `SIGTERM` and was killed.
     pub stopped_by_force: bool,
-    /// Whose CPU time was charged and how it was read, or why none was; absent in sessions of older versions, which read
+    /// The source of its CPU time, or why there is none; absent in sessions of older versions, which read
     /// that of its process tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<String>,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ready_relay_has_its_places_and_a_name_of_its_own() {
+    fn ready_relays_have_places_and_unique_names() {
         let mut names: BTreeSet<&str> = RELAY_METHODS.iter().map(|row| row.name).collect();
         for ready in READY_RELAYS {
             assert!(names.insert(ready.name), "{}", ready.name);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_need_their_places() {
+    fn commands_need_placeholders() {
         let check = |text: &str, good: bool| assert_eq!(relay_name(text).is_ok(), good, "{text}");
         check("cmd:proxy -l {listen} -u {upstream}", true);
         check("cmd:proxy {listen.port} {upstream.host} {upstream.port}", true);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn all_at_the_beginning_of_a_list_is_every_method() {
+    fn all_at_the_beginning_means_every_method() {
         let count = |list: &str| relay_names(list).split(',').filter(|name| relay_name(name).is_ok()).count();
         assert_eq!(count("all"), RELAY_METHODS.len());
         assert_eq!(count("all,haproxy,go-copy"), RELAY_METHODS.len() + 2);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_filled_in_by_the_shell_and_named_by_its_program() {
+    fn commands_are_filled_and_named_by_their_program() {
         let program = RelayProgram::of("cmd:exec /opt/x/proxy -f {config:my files/a.cfg} -p {listen.port}").unwrap();
         assert_eq!(program.name, "proxy");
         assert_eq!(program.version, ["/opt/x/proxy", "--version"]);

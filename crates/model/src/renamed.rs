@@ -46,11 +46,11 @@ pub fn value(option: &str, value: &str) -> Option<&'static str> {
     VALUES.iter().find(|(of, old, _)| *of == option && *old == value).map(|(_, _, new)| *new)
 }
 
-/// The words of a command that an earlier version stored, as this version takes them. Words after `--` are a program's.
-pub fn command(words: Vec<String>) -> Vec<String> {
-    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let mut present: Vec<String> = Vec::with_capacity(words.len());
-    for (at, word) in words.into_iter().enumerate() {
+/// The words of a command that an earlier version stored, in the form of this version. Words after `--` belong to a program.
+pub fn command(stored: Vec<String>) -> Vec<String> {
+    let own = stored.iter().position(|word| word == "--").unwrap_or(stored.len());
+    let mut present: Vec<String> = Vec::with_capacity(stored.len());
+    for (at, word) in stored.into_iter().enumerate() {
         let before = present.last().and_then(|word| word.strip_prefix("--"));
         let new = match word.strip_prefix("--") {
             _ if at >= own => None,

@@ -1,5 +1,5 @@
-//! The names of the workload `ring`: who drives the ring, what goes out with each operation, how the ring is made,
-//! and what is counted on. A ring has no path, so it has no transport.
+//! The names of the workload `ring`: the code that drives the ring, the data of each operation, the set-up of the ring,
+//! and the counted events. A ring has no path, so it has no transport.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
 /// Submissions that a ring holds at most (`IORING_MAX_ENTRIES`, io_uring_setup(2)).
 pub const ENTRIES_MAX: u64 = 32_768;
 
-/// Who drives the ring.
+/// The code that drives the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Implementation {
@@ -23,17 +23,13 @@ pub enum Implementation {
     Liburing,
     /// liburing as a published benchmark used it.
     LiburingUndrained,
-    /// No ring: what the harness itself costs.
+    /// No ring: measures the cost of the harness itself.
     Null,
 }
 
 /// The implementations.
 pub const IMPLEMENTATIONS: &[Row<Implementation>] = &[
-    Row {
-        value: Implementation::Raw,
-        name: "raw",
-        summary: "our own ring: mapped queues and system calls, nothing between",
-    },
+    Row { value: Implementation::Raw, name: "raw", summary: "our own ring: mapped queues and system calls only" },
     Row { value: Implementation::IoUring, name: "io-uring", summary: "the io-uring crate" },
     Row {
         value: Implementation::Liburing,
@@ -43,7 +39,7 @@ pub const IMPLEMENTATIONS: &[Row<Implementation>] = &[
     Row {
         value: Implementation::LiburingUndrained,
         name: "liburing-undrained",
-        summary: "an artefact, shown beside and never compared: liburing as a published benchmark used it, whose loop \
+        summary: "an artefact, shown but never compared: liburing as a published benchmark used it, whose loop \
                   takes no completion and counts submissions",
     },
     Row { value: Implementation::Null, name: "null", summary: "no ring at all: measures the harness itself" },
@@ -52,13 +48,13 @@ named!(Implementation, "implementation", IMPLEMENTATIONS);
 text_serde!(Implementation);
 
 impl Implementation {
-    /// Whether it measures something else than it seems to, and is shown for that alone.
+    /// Whether it measures something other than it seems to, and is only shown.
     pub fn is_artefact(self) -> bool {
         self == Implementation::LiburingUndrained
     }
 }
 
-/// What goes out with each operation.
+/// The data of each operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserData {
@@ -83,14 +79,14 @@ pub const USER_DATA: &[Row<UserData>] = &[
 ];
 named!(UserData, "user data", USER_DATA);
 
-/// What is asked of the loop.
+/// The task of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// As little as the user data needs: how fast it could be at best.
+    /// As little as the user data needs: the highest possible rate.
     #[default]
     Ceiling,
-    /// What a careful program does.
+    /// The checks of a careful program.
     Checked,
 }
 
@@ -125,7 +121,7 @@ pub struct RingFlags {
     pub registered: bool,
 }
 
-/// The parts of a set-up, as `--setup` names them, joined by `+`.
+/// The flags of a set-up, as `--setup` names them, joined by `+`.
 pub const SETUPS: &[Row<RingFlags>] = &[
     Row { value: RingFlags::NONE, name: "default", summary: "no flag" },
     Row {
@@ -151,7 +147,7 @@ pub const SETUPS: &[Row<RingFlags>] = &[
     Row {
         value: RingFlags { registered: true, ..RingFlags::NONE },
         name: "registered",
-        summary: "IORING_REGISTER_RING_FDS: no descriptor is looked up in a call (Linux 5.18)",
+        summary: "IORING_REGISTER_RING_FDS: no descriptor lookup per call (Linux 5.18)",
     },
 ];
 
@@ -180,7 +176,7 @@ impl FromStr for RingFlags {
 
 impl fmt::Display for RingFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The first row is that of no part at all.
+        // The first row is the one without flags.
         let parts = SETUPS.iter().skip(1).filter(|row| self.with(row.value) == *self).map(|row| row.name);
         let named: Vec<&str> = parts.collect();
         f.pad(&if named.is_empty() { SETUPS[0].name.to_owned() } else { named.join("+") })
@@ -188,7 +184,7 @@ impl fmt::Display for RingFlags {
 }
 text_serde!(RingFlags);
 
-/// What a ring counted: the evidence that what was submitted was completed, and that a mode did run.
+/// Counts of a ring: the evidence that all submissions completed, and that a mode did run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RingReport {
@@ -198,7 +194,7 @@ pub struct RingReport {
     pub total_submitted: u64,
     /// Completions taken by the loop over the ring's whole life.
     pub total_completed: u64,
-    /// Completions that the loop left and that were taken when it was over.
+    /// Completions that the loop left and that were taken after its end.
     pub left: u64,
     /// Completions of which result and user data were compared, over the ring's whole life.
     pub checked: u64,
@@ -233,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_setup_go_together_in_any_order() {
+    fn setup_flags_combine_in_any_order() {
         let check = |text: &str, expected: &str| assert_eq!(text.parse::<RingFlags>().unwrap().to_string(), expected);
         check("no-sqarray+single-issuer", "single-issuer+no-sqarray");
         check("default+coop", "coop");

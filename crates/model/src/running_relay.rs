@@ -1,6 +1,6 @@
-//! A relay that runs already: where it listens, where it forwards to, and who is charged for it.
+//! A relay that runs already: its listening address, its target, and the process that is charged.
 //!
-//! It is somebody else's in every way: nothing here, or anywhere, starts or ends it.
+//! It is an external program: bytegauge neither starts nor ends it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{NameError, Transport};
 use crate::place::Place;
 
-/// What the name of one begins with.
+/// Prefix of the name of one.
 pub(crate) const RUNNING: &str = "addr:";
 
-/// What one looks like.
+/// The expected form.
 const EXPECTED: &str = "a relay that runs already: write addr:LISTEN=UPSTREAM, such as addr:127.0.0.1:9000=127.0.0.1:9001, with two different \
      addresses of one family and their ports (where it listens, and what it connects to: our server listens there), and \
      @PID behind them where the owner of its port is not to be charged";
@@ -25,9 +25,9 @@ const EXPECTED: &str = "a relay that runs already: write addr:LISTEN=UPSTREAM, s
 pub struct RunningRelay {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// What it connects to: there must our end behind it listen.
+    /// The address that it connects to: bytegauge's end behind it must listen there.
     pub upstream: SocketAddr,
-    /// Whose process tree is charged; absent: the trees of those that hold the port where it listens.
+    /// The process whose tree is charged; absent: the trees of those that hold the listening port.
     pub pid: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl RunningRelay {
         if self.listen.is_ipv6() { Transport::Tcp6 } else { Transport::Tcp }
     }
 
-    /// Those among what was asked for, each once.
+    /// The running relays among levels, each once.
     pub fn among<'a>(levels: impl Iterator<Item = &'a str>) -> Vec<RunningRelay> {
         let names: BTreeSet<&str> = levels.collect();
         names.into_iter().filter_map(RunningRelay::of).collect()
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_addresses_are_said_and_the_host_may_be_left_out() {
+    fn both_addresses_are_needed_the_host_is_optional() {
         let check = |text: &str, expected: &str| {
             let relay: RunningRelay = text.parse().unwrap();
             assert_eq!((relay.to_string().as_str(), RunningRelay::of(expected)), (expected, Some(relay)));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_too_little_is_refused_with_an_example() {
+    fn incomplete_names_are_refused_with_an_example() {
         for bad in [
             "addr:127.0.0.1:9000",
             "addr:127.0.0.1:9000=",

@@ -1,4 +1,4 @@
-//! Sessions, stages and blocks: when and in which surroundings trials were taken.
+//! Sessions, stages and blocks: when and in which environment trials were taken.
 
 use std::fmt;
 
@@ -18,18 +18,19 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// How the note begins that says why a session which was to go on until all is settled went no further.
-pub const ENDED_AFTER: &str = "ended after judgement";
+/// Beginning of the note why a session with `--until` stopped.
+pub const ENDED_AFTER: &str = "ended after analysis";
 
-/// How the note begins that says what gave way where measuring went slower than planned.
+/// Beginning of the note what was reduced since measuring went slower than planned.
 pub const SLOWER: &str = "slower than planned, so only ";
 
-/// Whether a session's note says why it went no further although something may be open.
+/// Whether a session's note states why it stopped although some tests may be inconclusive.
 pub fn tells_the_end(note: &str) -> bool {
-    note.starts_with(ENDED_AFTER)
+    // Earlier versions wrote "judgement".
+    note.starts_with(ENDED_AFTER) || note.starts_with("ended after judgement")
 }
 
-/// How a session stands.
+/// The status of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionStatus {
@@ -37,9 +38,9 @@ pub enum SessionStatus {
     Running,
     /// Every planned block was measured.
     Complete,
-    /// Interrupted; everything measured is kept, `--resume` goes on.
+    /// Interrupted; everything measured is kept, `--resume` continues it.
     Incomplete,
-    /// Trials of somebody else, brought in by `import`.
+    /// External trials, read by `import`.
     Imported,
 }
 
@@ -62,19 +63,19 @@ impl SessionStatus {
     }
 }
 
-/// What a block's trials are for. Intervals of cells come from `Confirm` alone; `Audit` may take a proof back.
+/// The purpose of a block's trials. Intervals of cells come from `Confirm` alone; `Audit` may withdraw a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Finds the warm-up.
     Calibrate,
-    /// Looks at every cell.
+    /// Measures every cell.
     Screen,
-    /// Looks again at the better ones.
+    /// Measures the better ones again.
     Narrow,
-    /// Measures the finalists: what is reported.
+    /// Measures the finalists: the reported results.
     Confirm,
-    /// Compares the answer with its rivals once more, in far longer trials.
+    /// Compares the recommendation with its rivals again, in far longer trials.
     Audit,
 }
 
@@ -112,21 +113,21 @@ pub struct BlockRecord {
     pub started_unix_ns: u64,
     /// Every trial of it was measured. A block that broke is repeated under a new index.
     pub complete: bool,
-    /// The surroundings while it ran.
+    /// The environment while it ran.
     pub surroundings: Surroundings,
 }
 
-/// What went on around a block, from counters read before and after it. Judged later, never altered.
+/// The environment of a block, from counters read before and after it. Judged later, never altered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Surroundings {
     /// Length of the block, nanoseconds.
     pub wall_ns: u64,
-    /// Share of all CPU time that the hypervisor gave to others, 0 to 1. Ticks of 10 ms.
+    /// CPU steal: share of all CPU time that the hypervisor gave to other VMs, 0 to 1. Ticks of 10 ms.
     pub steal_share: Option<f64>,
-    /// CPUs' worth of work by other processes.
+    /// CPU use of other processes, in CPUs.
     pub foreign_cpus: Option<f64>,
-    /// Time the control group kept us from running, µs.
+    /// Time that the control group was throttled, µs.
     pub throttled_us: Option<u64>,
     /// `/proc/pressure/cpu`, "some", growth over the block, µs.
     pub cpu_pressure_us: Option<u64>,
@@ -143,7 +144,7 @@ pub struct SessionRecord {
     pub started_unix_ns: u64,
     /// When it ended, nanoseconds of Unix time.
     pub finished_unix_ns: Option<u64>,
-    /// How it stands.
+    /// Its status.
     pub status: SessionStatus,
     /// The plan's name: `buffer-size`, `stream`, or a file's.
     pub plan_name: String,
@@ -161,9 +162,9 @@ pub struct SessionRecord {
     pub machine: serde_json::Value,
     /// The machine after the last trial.
     pub machine_after: serde_json::Value,
-    /// What the plan collapsed or refused, and what the import could not read.
+    /// Notes of the plan on collapsed or refused factors, and of the import on unread data.
     pub notes: Vec<String>,
-    /// Brought in by `import`, whatever its status: it is never resumed here. Of the store, and never exported.
+    /// Whether it came from `import`, whatever its status: it is never resumed here. A property of the store, never exported.
     #[serde(skip)]
     pub imported: bool,
 }

@@ -139,7 +139,7 @@ mod tests {
         filled(&words, |word| Ok::<_, Infallible>(pieces(word, &places))).unwrap()
     }
 
-    /// What a script prints, run in an empty folder, and how many files it made there.
+    /// The output of a script that runs in an empty folder, and the number of files that it made there.
     fn printed(script: &str, value: &str) -> (Vec<u8>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let words = words(&["/bin/sh", "-c", script], value);
@@ -160,7 +160,7 @@ mod tests {
         "\\",
     ];
 
-    /// Scripts that print the value, wherever it stands.
+    /// Scripts that print the value, in different places.
     const EXACT: [&str; 4] =
         ["printf %s {value}", "printf %s \"{value}\"", "printf %s '{value}'", "# don't\nprintf %s \"\"{value}''"];
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn words_without_a_shell_take_values_as_they_are() {
+    fn words_without_a_shell_keep_values_unchanged() {
         assert_eq!(words(&["echo", "-c", "{value}"], "$(x) 'y'"), ["echo", "-c", "$(x) 'y'"]);
     }
 

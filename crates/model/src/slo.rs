@@ -1,6 +1,6 @@
-//! A latency objective such as `p99=2ms`, and what a search for the highest rate that keeps it looked at.
+//! A latency objective such as `p99=2ms`, and the probes of a search for the highest rate that keeps it.
 //!
-//! Pure: what a probe needs and what it saw. Who searches is the harness's business, and how is that of `stats`.
+//! Pure: the needs and results of a probe. The harness runs the search, and `stats` decides its steps.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,46 +11,46 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::NameError;
 use crate::unit::Nanos;
 
-/// Measurements of which a search usually consists: a closed loop, six to eight halvings, and a second look at what ends
-/// the search from above, which now and then opens it again. A plan is timed by it.
+/// Usual number of measurements of a search: a closed loop, six to eight halvings, and a second probe at the upper end,
+/// which sometimes extends the search again. A plan is timed by it.
 pub const PROBES_USUAL: u64 = 11;
 
-/// A probe that would be longer is not made, nanoseconds.
+/// Longest probe, nanoseconds.
 pub const PROBE_MAX_NS: u64 = 10_000_000_000;
 
-/// Calls that must lie beyond a percentile before it is said (docs/research/statistics.md).
+/// Calls that must be beyond a percentile before it is reported (docs/research/statistics.md).
 const BEYOND_MIN: f64 = 10.0;
 
-/// A probe is planned for so many times the calls that it needs: random arrivals may be fewer.
+/// A probe is planned for this multiple of the calls that it needs: random arrivals may be fewer.
 const AMPLE: f64 = 1.25;
 
-/// A probe lasts so many times the limit. A queue that grows shows itself by its waits, and those need time to grow.
+/// A probe lasts this multiple of the limit. A queue that grows shows itself by its waits, and those need time to grow.
 const LIMITS_A_PROBE: u64 = 10;
 
-/// Limits shorter than a microsecond no clock keeps apart; longer ones than a second need probes of minutes.
+/// Limits shorter than a microsecond are below the clock's resolution; limits above a second need probes of minutes.
 const LIMIT_NS: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 
 /// The percentiles that an objective may name, as names and shares.
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
-/// What an objective looks like.
+/// The expected form of an objective.
 const EXPECTED: &str = "an objective: use a percentile (p50, p90, p99, p99.9, p99.99) and what it may be at most, 1us to \
                         1s, such as p99=2ms, or none";
 
-/// A percentile of the time of calls, and what it may be at most.
+/// A percentile of the time of calls, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slo {
     /// The percentile's name: `p99`.
     pub percentile: &'static str,
     /// The same as a share of the calls.
     pub share: f64,
-    /// What it may be at most, nanoseconds.
+    /// Its limit, nanoseconds.
     pub limit_ns: u64,
 }
 
 impl Slo {
-    /// The fewest calls of which the percentile can be said.
+    /// The fewest calls from which the percentile can be reported.
     pub fn calls_min(&self) -> u64 {
         (BEYOND_MIN / (1.0 - self.share)).round() as u64
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Slo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Probe {
-    /// Calls per second that were offered; absent for the closed loop that showed how far a search can go at most.
+    /// Offered calls per second; absent for the closed loop that gave the upper end of the search.
     pub offered: Option<u64>,
     /// Length of its window, nanoseconds.
     pub window_ns: u64,
@@ -103,7 +103,7 @@ pub struct Probe {
     pub calls: u64,
     /// Calls that took longer than the limit, or failed.
     pub late: u64,
-    /// The objective's percentile; absent where too few calls were completed to say it.
+    /// The objective's percentile; absent if too few calls were completed for it.
     pub percentile_ns: Option<u64>,
     /// Whether nearly all of the offered calls were completed and the percentile was within its limit.
     pub kept: bool,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_as_long_as_its_percentile_and_its_limit_need() {
+    fn probes_are_long_enough_for_percentile_and_limit() {
         let check = |text: &str, per_second: f64, ns: u64| {
             assert_eq!(text.parse::<Slo>().unwrap().probe_ns(50_000_000, per_second), ns);
         };

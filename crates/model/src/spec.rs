@@ -70,8 +70,8 @@ impl Stated {
 
 const _: () = assert!(LENSES.len() <= 128, "a slot is a bit of Stated");
 
-/// Declares the fields, the slot that numbers each, the method that reads it, and the lenses. Of an option's row it takes the
-/// field alone.
+/// Declares the fields, the slot that numbers each, the method that reads it, and the lenses. It takes only the field of an
+/// option's row.
 macro_rules! spec {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty $(= $row:expr)?,)+) => {
         /// The level of every factor; a factor that does not apply has none.
@@ -81,7 +81,7 @@ macro_rules! spec {
             workload: Option<Workload>,
             $($(#[doc = $doc])+ pub $name: Option<$type>,)+
             /// Levels that no field holds: of columns that only an imported table has, and of kinds that this version does not
-            /// know.
+            /// have.
             pub other: BTreeMap<String, Level>,
             stated: Stated,
         }
@@ -114,7 +114,7 @@ macro_rules! spec {
                 Spec { workload: Some(workload), $($name: None,)+ other: BTreeMap::new(), stated: Stated(0) }
             }
 
-            $($(#[doc = $doc])+ /// `None` where it is absent, and where it is left to the system.
+            $($(#[doc = $doc])+ /// `None` where it is absent, and where it is the system's default.
             pub fn $name(&self) -> Option<<$type as FactorValue>::Read<'_>> {
                 self.$name.as_ref().and_then(FactorValue::read)
             })+
@@ -133,7 +133,7 @@ macro_rules! spec {
 with_options! { spec {
     /// How the ends are joined.
     transport: Transport,
-    /// The end that the program controls which is asked about.
+    /// The end that the user's program controls.
     role: ProgramRole,
     /// The condition whose levels are compared.
     compare: ComparedCondition,
@@ -141,7 +141,7 @@ with_options! { spec {
     connection_age: ConnectionAge,
     /// Where the ends run.
     placement: Placement,
-    /// Who uses the descriptor table of a measured thread.
+    /// The users of a measured thread's descriptor table.
     fd_table: FdTable,
     /// The named set of conditions.
     profile: Arc<str>,
@@ -161,19 +161,19 @@ with_options! { spec {
     read_once: bool,
     /// Connections that the server holds and that never call.
     idle_flows: u64,
-    /// What the reader does per read, the server per request.
+    /// The reader's work per read, the server's per request.
     work: Work,
     /// Bytes of private state that the reader touches per read, the server per request.
     working_set: u64,
-    /// What the writer does per write.
+    /// The writer's work per write.
     writer_work: Fill,
     /// Offered load of all flows of a stream, bytes per second.
     rate: OrMax<u64>,
-    /// The latency objective whose knee is searched for.
+    /// The latency objective of a search for the knee.
     slo: OrNone<Slo>,
     /// Offered load of all flows, calls per second.
     call_rate: OrMax<u64>,
-    /// How offered calls are spread.
+    /// How offered calls are spaced.
     arrivals: Arrivals,
     /// Pause between two writes, or two calls, nanoseconds.
     think_time: u64,
@@ -187,25 +187,25 @@ with_options! { spec {
     client_threads: u64,
     /// Where the relay runs.
     relay_placement: RelayPlacement,
-    /// The agent on whose host the relays run, where that is not this one.
+    /// The agent on whose host the relays run, if that is not this one.
     relay_host: OrAuto<Place>,
-    /// The agent on whose host one end runs, where that is not this one.
+    /// The agent on whose host one end runs, if that is not this one.
     host: OrAuto<Place>,
-    /// Which way bytes or calls go between two hosts.
+    /// Direction of bytes or calls between two hosts.
     direction: Direction,
     /// The round trip that an emulated link adds, nanoseconds.
     link_delay: u64,
-    /// What an emulated link loses.
+    /// The loss of an emulated link.
     link_loss: LinkLoss,
-    /// What an emulated link carries.
+    /// The rate of an emulated link.
     link_rate: LinkRate,
     /// Measured time of one trial, nanoseconds.
     duration: OrAuto<u64>,
     /// The engine of both ends of a stream.
     engine: Engine,
-    /// An external server, which is called or written to instead of ours.
+    /// An external server, which is used instead of bytegauge's own.
     connect: OrAuto<Place>,
-    /// How a relay between the ends passes bytes on.
+    /// The relay between the ends.
     relay: RelayChoice,
     /// The threads of a relay.
     relay_threads: RelayThreads,
@@ -230,9 +230,9 @@ with_options! { spec {
     rcvbuf_on: RcvbufOn,
     /// Connections that may wait to be accepted.
     backlog: OrAuto<u64>,
-    /// What is asked of the loop of a ring.
+    /// The task of the loop of a ring.
     mode: Mode,
-    /// What goes out with each operation of a ring.
+    /// The data of each operation of a ring.
     user_data: UserData,
     /// Submissions that fit a ring.
     entries: u64,
@@ -240,11 +240,11 @@ with_options! { spec {
     submit_batch: OrAuto<u64>,
     /// The implementation that drives a ring.
     implementation: Implementation,
-    /// How a ring is made.
+    /// The set-up of a ring.
     setup: RingFlags,
     /// How long a run of a program may take, nanoseconds.
     run_timeout: u64,
-    /// The value that is put into the words of a program.
+    /// The value that replaces the placeholder in the words of a program.
     value: Level,
 } }
 
@@ -304,9 +304,9 @@ impl PartialOrd for Spec {
 }
 
 impl Spec {
-    /// The same levels, said to be of a workload.
+    /// The same levels, with their workload stated.
     #[must_use]
-    pub fn said_of(self, workload: Workload) -> Spec {
+    pub fn with_workload(self, workload: Workload) -> Spec {
         Spec { workload: Some(workload), ..self }
     }
 
@@ -366,13 +366,13 @@ impl Spec {
             || self.other.contains_key(name)
     }
 
-    /// Forgets which factors are stated to be absent: they are not stored any more.
+    /// Removes the statements that factors are absent: they are not stored any more.
     pub fn drop_absent(&mut self) {
         self.stated = Stated::default();
         self.other.retain(|_, level| *level != Level::Absent);
     }
 
-    /// Forgets the factors that are not to be kept, by their names.
+    /// Removes the factors that `keep` rejects, by their names.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         for lens in LENSES.iter().filter(|lens| !keep(lens.name)) {
             self.forget(lens.slot);
@@ -380,7 +380,7 @@ impl Spec {
         self.other.retain(|name, _| keep(name));
     }
 
-    /// Takes over the levels that another spec states.
+    /// Sets the levels that another spec states.
     pub fn extend(&mut self, other: &Spec) {
         for lens in LENSES {
             if (lens.is_set)(other) || other.stated.has(lens.slot) {
@@ -426,7 +426,7 @@ impl Spec {
         self.host().is_some() || self.relay_host().is_some()
     }
 
-    /// The emulated link between the two ends; `None` where they are joined as they are.
+    /// The emulated link between the two ends; `None` without one.
     pub fn emulated_link(&self) -> Option<EmulatedLink> {
         Some(EmulatedLink { delay_ns: self.link_delay()?, loss: self.link_loss()?, rate: self.link_rate()? })
     }
@@ -436,7 +436,7 @@ impl Spec {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0)
     }
 
-    /// The load that is offered, in bytes or calls per second; `None` where it is as much as goes.
+    /// The offered load, in bytes or calls per second; `None` for the maximum.
     pub fn offered_rate(&self) -> Option<u64> {
         self.rate().or(self.call_rate())
     }
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_of_another_kind_is_kept_and_not_read() {
+    fn levels_of_another_kind_are_kept_unread() {
         let mut spec = Spec::from([("flows", "many".into()), ("engine", "from-a-newer-version".into())]);
         assert_eq!((spec.flows(), spec.engine()), (None, None));
         assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"engine":"from-a-newer-version","flows":"many"}"#);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_factor_is_stored_and_compares_like_none() {
+    fn absent_factors_are_stored_and_equal_none() {
         let mut spec = Spec::from([("flows", 2.into()), ("writer_work", Level::Absent)]);
         assert_eq!(spec, Spec::from([("flows", 2.into())]));
         assert!(spec.states("writer_work") && !spec.states("working_set"));

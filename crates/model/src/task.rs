@@ -1,7 +1,7 @@
-//! The user's own program as it is checked: its words, with a place for the value that is varied, how it is measured,
-//! and the server beside it, if there is one.
+//! The user's own program as it is checked: its words, with a placeholder for the value that is varied, how it is measured,
+//! and its server, if there is one.
 //!
-//! Only what is asked. Nothing is run here.
+//! Only the definition. Nothing is run here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,18 +16,18 @@ use crate::level::Level;
 use crate::shell;
 use crate::unit::{Bytes, UnitError};
 
-/// Where the value goes, in any word, as often as it stands there.
+/// The placeholder for the value, in any word, any number of times.
 const VALUE: &str = "{value}";
 
-/// Where so many bytes divided by the value go: `{count:256M}`.
+/// The placeholder for a number of bytes divided by the value: `{count:256M}`.
 const COUNT: &str = "{count:";
 
-/// What is wrong with a task.
+/// The error of a task.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TaskError {
-    /// Nothing says where the value goes.
+    /// The placeholder for the value is missing.
     #[error(
-        "{{value}} stands nowhere in the command, so every run would be the same: write it where the value goes, such as \
+        "{{value}} is not in the command, so every run would be the same: write it in place of the value, such as \
          `dd bs={{value}} …`"
     )]
     NoPlace,
@@ -35,7 +35,7 @@ pub enum TaskError {
     #[error("`{0}` is no count: write the bytes that every run moves, such as {{count:256M}}")]
     BadCount(String),
     /// A count of something that is no size.
-    #[error("{{count:…}} divides bytes by the value, and `{0}` is no size: write values such as 4K")]
+    #[error("{{count:…}} divides bytes by the value, but `{0}` is not a size: write values such as 4K")]
     NotASize(String),
     /// Runs that would not move the same.
     #[error(
@@ -49,39 +49,39 @@ pub enum TaskError {
     },
     /// Not a metric.
     #[error(
-        "`{0}` is no metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints), \
+        "`{0}` is not a metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints), \
          time:RE (seconds that it prints) or counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
          page-faults)"
     )]
     BadMetric(String),
-    /// Not a sign of readiness.
-    #[error("`{0}` is no sign that a server is ready: use tcp:PORT, unix:PATH or regex:RE (of what it prints)")]
+    /// Not a test of readiness.
+    #[error("`{0}` is not a test that a server is ready: use tcp:PORT, unix:PATH or regex:RE (of what it prints)")]
     BadReady(String),
     /// Not a size.
     #[error(transparent)]
     Unit(#[from] UnitError),
 }
 
-/// What is run for a trial, and how it is measured.
+/// The command of a trial, and how it is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramTask {
     /// The words of the command that is measured.
     pub command: Vec<String>,
-    /// The words of each value, where values stand for commands of their own.
+    /// The words of each value, if values are commands of their own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_value: BTreeMap<String, Vec<String>>,
-    /// What is run before each trial, unmeasured.
+    /// The command that is run before each trial, unmeasured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Vec<String>>,
     /// The server that the command talks to, started for every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerTask>,
-    /// What is measured.
+    /// The metric.
     pub metric: Metric,
     /// The value that the user has now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Level>,
-    /// What an earlier session advised.
+    /// The recommendation of an earlier session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
 }
@@ -91,105 +91,105 @@ pub struct ProgramTask {
 pub struct ServerTask {
     /// Its words.
     pub command: Vec<String>,
-    /// The words of each value, where values stand for servers of their own.
+    /// The words of each value, if values are servers of their own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_value: BTreeMap<String, Vec<String>>,
-    /// How it is known that it can be talked to.
+    /// The test that it is ready.
     pub ready: ReadyWhen,
     /// The signal that stops it.
     pub stop: i32,
 }
 
-/// What an earlier session named as the values to use.
+/// The values that an earlier session recommended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// The session's number in the same store.
     pub session: i64,
-    /// The values that it names.
+    /// The recommended values.
     pub values: Vec<AdvisedValue>,
 }
 
-/// A value that an answer named.
+/// A recommended value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdvisedValue {
     /// The value.
     pub value: Level,
-    /// For what: `Unix, 2 CPUs`.
+    /// The test that it is for: `Unix, 2 CPUs`.
     pub question: String,
     /// The factor whose level it was: `read_size`.
     pub factor: String,
-    /// The rate that was measured there against that of the default value, where both were: 1.8.
+    /// Its rate divided by that of the default value, if both were measured: 1.8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_default: Option<f64>,
 }
 
-/// What is measured of a run.
+/// The metric of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Metric {
     /// Its time.
     Wall,
-    /// So many bytes, in its time.
+    /// This number of bytes, in its time.
     Bytes(u64),
     /// A rate that it prints: more is better.
     Rate(String),
     /// A time in seconds that it prints: less is better.
     Time(String),
-    /// What is counted by this name while it runs: less is better.
+    /// A counter of this name while it runs: less is better.
     Counter(String),
 }
 
-/// How it is known that a server can be talked to.
+/// The test that a server is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum ReadyWhen {
-    /// Somebody listens at the port.
+    /// The port has a listener.
     Tcp(u16),
-    /// Somebody listens at the path.
+    /// The path has a listener.
     Unix(PathBuf),
     /// It has printed this.
     Printed(String),
 }
 
-/// What a rate counts.
+/// The unit of a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counted {
-    /// Runs a second.
+    /// Runs per second.
     #[default]
     Runs,
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes,
-    /// Whatever the program prints.
+    /// The unit that the program prints.
     Printed,
-    /// Runs for a million events, one more than were counted: so that a run without any has a rate as well.
+    /// Runs for a million events, one more than were counted, so that a run without any has a rate as well.
     Events,
 }
 
-/// What a run came to, beside the counters of an end.
+/// The result of a run, in addition to the counters of an end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskReport {
     /// The rate, by the metric; more is better.
     pub rate: f64,
-    /// What the rate counts.
+    /// The unit of the rate.
     pub counted: Counted,
     /// CPU time of the server and its children over its life, nanoseconds; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
-    /// Processes that were still there when the command had ended, and were ended.
+    /// Processes that remained when the command had ended, and were ended.
     pub left_behind: u64,
-    /// The server did not heed its signal and was killed.
+    /// The server ignored its signal and was killed.
     pub stopped_by_force: bool,
     /// Bytes that the command printed.
     pub printed_bytes: u64,
-    /// What the counter counted while the command ran; absent where none was asked for.
+    /// The counter's value while the command ran; absent without a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
 }
 
 impl Metric {
-    /// What its rate counts.
+    /// The unit of its rate.
     pub fn counted(&self) -> Counted {
         match self {
             Metric::Wall | Metric::Time(_) => Counted::Runs,
@@ -217,7 +217,7 @@ impl ProgramTask {
         filled(self.by_value.get(&text(value)).unwrap_or(&self.command), value)
     }
 
-    /// The words of what is run before.
+    /// The words of the command that is run before.
     ///
     /// # Errors
     /// When a count does not come out even.
@@ -237,10 +237,10 @@ impl ProgramTask {
         self.server.as_ref().map(fill).transpose()
     }
 
-    /// Refuses a task in which no value could matter, and one that cannot be filled with each of these.
+    /// Refuses a task in which the value has no effect, and one that cannot take all of these values.
     ///
     /// # Errors
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
         let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
         let mut words = all.into_iter().flatten().flatten();
@@ -256,7 +256,7 @@ impl ProgramTask {
         Ok(())
     }
 
-    /// The program's name, for people: `dd`.
+    /// The program's display name: `dd`.
     pub fn name(&self) -> String {
         let words = self.server.as_ref().map_or(&self.command, |server| &server.command);
         let first = match words.as_slice() {
@@ -268,12 +268,12 @@ impl ProgramTask {
     }
 }
 
-/// A value as it stands in a command: sizes in bytes.
+/// A value as written in a command: sizes in bytes.
 pub fn text(value: &Level) -> String {
     value.to_string()
 }
 
-/// A text as words: what a shell makes of it is its own business.
+/// A text as words: a shell interprets it.
 pub fn by_shell(text: &str) -> Vec<String> {
     ["/bin/sh", "-c", text].map(str::to_owned).to_vec()
 }
@@ -283,7 +283,7 @@ pub(crate) fn first_word(script: &str) -> &str {
     script.split_whitespace().find(|word| *word != "exec" && !word.contains('=')).unwrap_or(script)
 }
 
-/// The words with a value in its places.
+/// The words with a value in place of its placeholders.
 fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
     shell::filled(words, |word| {
         let mut places = vec![(VALUE.to_owned(), text(value))];
@@ -297,7 +297,7 @@ fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
     })
 }
 
-/// How many values are in a size.
+/// The number of values in a size.
 fn count(word: &str, size: &str, value: &Level) -> Result<String, TaskError> {
     let bad = || TaskError::BadCount(word.to_owned());
     let Bytes(bytes) = size.parse().map_err(|_| bad())?;
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_wherever_it_is_asked_for() {
+    fn a_value_replaces_all_placeholders() {
         check(&["dd", "bs={value}"], &Level::Number(4096), Ok("dd bs=4096"));
         check(&["x", "{value}", "--also={value}:{value}"], &Level::Name("lz4".into()), Ok("x lz4 --also=lz4:lz4"));
         check(&["dd", "bs={value}", "count={count:1M}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
@@ -407,17 +407,17 @@ mod tests {
         check(
             &["dd", "count={count:1M}"],
             &Level::Name("big".into()),
-            Err("{count:…} divides bytes by the value, and `big` is no size: write values such as 4K"),
+            Err("{count:…} divides bytes by the value, but `big` is not a size: write values such as 4K"),
         );
         check(
-            &["dd", "count={count:much}"],
+            &["dd", "count={count:big}"],
             &Level::Number(1),
-            Err("`count={count:much}` is no count: write the bytes that every run moves, such as {count:256M}"),
+            Err("`count={count:big}` is no count: write the bytes that every run moves, such as {count:256M}"),
         );
     }
 
     #[test]
-    fn metrics_and_signs_are_read_as_they_are_printed() {
+    fn metrics_and_readiness_tests_round_trip() {
         for text in ["wall", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s", "counter:instructions:u"] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }

@@ -1,7 +1,7 @@
-//! One trial, raw: what each end counted, what the kernel said, how it ended.
+//! One trial, raw: the counts of each end, the kernel's reports, and the outcome.
 //!
-//! Nothing here is an estimate. Whatever a later statistic may want must be in these fields, because the
-//! store keeps them and nothing else.
+//! Nothing here is an estimate. All data that a later statistic may need must be in these fields, because the
+//! store keeps nothing else.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ use crate::session::Stage;
 use crate::task::{Counted, TaskReport};
 use crate::workload::Workload;
 
-/// Why a trial of the null engine failed whose thread was not let run: it moves nothing on purpose, so that no byte came is no news.
+/// Why a trial of the null engine failed whose thread got no CPU: it moves nothing on purpose, so no byte is expected.
 pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purpose, did not run within the window (it was kept \
                              from a CPU), so the harness's own cost is not known: use a longer --trial-time";
 
-/// How a trial, or a cell, ended. Decisions match on the variant; the reason is text for people and is never parsed.
+/// The outcome of a trial, or a cell. Decisions match on the variant; the reason is text for users and is never parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -77,7 +77,7 @@ impl Outcome {
         }
     }
 
-    /// The text of the reason, to be amended. The variant stays.
+    /// The text of the reason, to be extended. The variant stays.
     pub fn reason_mut(&mut self) -> Option<&mut String> {
         match self {
             Outcome::Measured => None,
@@ -91,9 +91,9 @@ impl Outcome {
 pub struct Trial {
     /// The cell measured.
     pub cell: CellId,
-    /// What was said over the path, or that there was none.
+    /// The traffic over the path, or that there was none.
     pub workload: Workload,
-    /// What the trial was for.
+    /// The purpose of the trial.
     pub stage: Stage,
     /// The block it belongs to, counted from 0 over the session.
     pub block: u64,
@@ -117,21 +117,21 @@ pub struct Trial {
     /// The CPU of each end's first flow, where it was pinned.
     #[serde(default)]
     pub cpus: BTreeMap<EndRole, usize>,
-    /// What the ends counted that reported.
+    /// Counts of the ends that reported.
     #[serde(default)]
     pub ends: EndReports,
-    /// What the whole machine did meanwhile.
+    /// Counts of the whole machine during the trial.
     pub machine: Option<MachineUse>,
 }
 
-/// When a trial was, and whether it went as it should.
+/// When a trial ran, and whether it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrialTime {
     /// Its begin, nanoseconds of Unix time.
     pub began_unix_ns: u64,
     /// How long its window was, nanoseconds.
     pub wall_ns: u64,
-    /// Whether it was measured: what fails may have been waited for.
+    /// Whether it was measured: a failed trial may have waited.
     pub is_measured: bool,
 }
 
@@ -145,38 +145,38 @@ impl Trial {
         }
     }
 
-    /// What the end of a role counted.
+    /// The counts of the end of a role.
     pub fn end(&self, role: EndRole) -> Option<&EndReport> {
         self.ends.get(role)
     }
 
-    /// What the end counted that connects: a source, or a client.
+    /// The counts of the end that connects: a source, or a client.
     pub fn source_side(&self) -> Option<&EndReport> {
         self.ends.source_side()
     }
 
-    /// What the end counted that is connected to, a sink or a server; or a ring.
+    /// The counts of the end that accepts, a sink or a server; or of a ring.
     pub fn sink_side(&self) -> Option<&EndReport> {
         self.ends.sink_side()
     }
 
-    /// What the client of calls counted of them.
+    /// The client's counts of its calls.
     pub fn client(&self) -> Option<&CallReport> {
         self.end(EndRole::Client)?.call.as_ref()
     }
 
-    /// What a ring counted, which is an end of its own.
+    /// The counts of a ring, which is an end of its own.
     pub fn ring(&self) -> Option<&RingReport> {
         self.end(EndRole::Ring)?.ring.as_ref()
     }
 
-    /// What became of a program of the user's.
+    /// The result of the user's program.
     pub fn task(&self) -> Option<&TaskReport> {
         self.end(EndRole::Command)?.task.as_ref()
     }
 
-    /// Bytes moved, calls completed, completions taken or runs within the window: what the trial is rated and charged
-    /// by; 0 where a program printed its rate itself.
+    /// Bytes moved, calls completed, completions taken or runs within the window: the unit of rates and costs; 0 if a
+    /// program printed its rate itself.
     pub fn units(&self) -> u64 {
         match self.workload {
             Workload::Stream => self.bytes,
@@ -188,8 +188,8 @@ impl Trial {
         }
     }
 
-    /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring; of a program
-    /// what its metric says. `None` unless something was measured.
+    /// Units per second: bytes at the sink, calls completed at the client, completions taken from a ring; for a program
+    /// the value of its metric. `None` unless something was measured.
     pub fn rate(&self) -> Option<f64> {
         if self.workload == Workload::Check {
             let rate = self.task().map(|task| task.rate).filter(|rate| rate.is_finite() && *rate > 0.0);
@@ -199,14 +199,14 @@ impl Trial {
             .then(|| self.units() as f64 * 1e9 / self.wall_ns as f64)
     }
 
-    /// What a unit costs, nanoseconds: time as it goes, or CPU time where the load is offered and every choice
-    /// therefore reaches the same rate.
+    /// Cost of a unit, nanoseconds: time, or CPU time if the load is offered, since every option then reaches the
+    /// same rate.
     pub fn cost_ns(&self, offered: bool) -> Option<f64> {
         if offered { self.cpu_ns_per_unit() } else { self.rate().map(|rate| 1e9 / rate) }
     }
 
     /// CPU time of a unit, nanoseconds: of both ends for a byte; of the server for a call, since the client is
-    /// the instrument; of a program and its server for a run. `None` where it was not recorded.
+    /// the instrument; of a program and its server for a run. `None` if it was not recorded.
     pub fn cpu_ns_per_unit(&self) -> Option<f64> {
         match self.workload {
             Workload::Stream => self.cpu_ns_per_byte(),
@@ -231,8 +231,8 @@ impl Trial {
         }
     }
 
-    /// CPU time of a ring for each completion that was taken, nanoseconds, that of the kernel's thread included which
-    /// submits for it: its share by completions, since it is counted over the ring's whole life.
+    /// CPU time of a ring for each completion that was taken, nanoseconds. It includes the kernel's submission thread: its
+    /// share by completions, since it is counted over the ring's whole life.
     pub fn cpu_ns_per_nop(&self) -> Option<f64> {
         let (end, ring) = (self.end(EndRole::Ring)?, self.ring()?);
         let kernel_ns = end.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0) as f64;
@@ -241,7 +241,7 @@ impl Trial {
         (end.calls > 0 && ns > 0.0).then(|| ns / end.calls as f64)
     }
 
-    /// CPU time of the relay for each byte, or call, that went through it, nanoseconds: what its process used within its
+    /// CPU time of the relay for each byte, or call, that passed through it, nanoseconds: its process's CPU time within its
     /// window, at the rate of the trial's.
     pub fn relay_cpu_ns_per_unit(&self) -> Option<f64> {
         Some(self.relay_cpus()? * 1e9 / self.rate()?)
@@ -253,8 +253,8 @@ impl Trial {
         (relay.window_ns > 0 && relay.cpu_time_ns() > 0).then(|| relay.cpu_time_ns() as f64 / relay.window_ns as f64)
     }
 
-    /// CPU time of the server for each request that it served, nanoseconds, threads that the kernel runs for it
-    /// included: a ring's polling thread is not free because another account pays for it.
+    /// CPU time of the server for each request that it served, nanoseconds, including threads that the kernel runs for it:
+    /// a ring's polling thread counts although another account is charged.
     pub fn server_cpu_ns_per_call(&self) -> Option<f64> {
         let server = self.end(EndRole::Server)?;
         let ns = server.cpu_and_kernel_threads_ns();
@@ -276,7 +276,7 @@ impl EndReport {
         self.cpu_time_ns().saturating_add((kernel_ns as f64 * self.window_share()) as u64)
     }
 
-    /// Share of the end's whole life that lies in its window, by bytes moved.
+    /// Share of the end's whole life that is in its window, by bytes moved.
     pub fn window_share(&self) -> f64 {
         if self.total_bytes > self.bytes { self.bytes as f64 / self.total_bytes as f64 } else { 1.0 }
     }
@@ -286,14 +286,14 @@ impl EndReport {
     }
 }
 
-/// What one end of a path counted within its measured window, summed over its flows.
+/// Counts of one end of a path within its measured window, summed over its flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndReport {
     /// Bytes moved in the window.
     pub bytes: u64,
-    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. Of the workload `call`:
-    /// requests that were served, or completed. Of a ring: completions that were taken.
+    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. In the workload `call`:
+    /// requests that were served, or completed. For a ring: completions that were taken.
     pub calls: u64,
     /// Calls in the window that moved less than the buffer held.
     pub short_calls: u64,
@@ -306,37 +306,37 @@ pub struct EndReport {
     /// CPU time of the end's threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
     pub cpu_ns: u64,
     /// Time the end's threads could have run in the window but waited for a CPU; absent where the kernel does
-    /// not say.
+    /// not report it.
     pub queued_ns: Option<u64>,
-    /// Times a thread gave up the CPU of its own accord (it blocked).
+    /// Times a thread gave up the CPU voluntarily (it blocked).
     pub voluntary_switches: u64,
-    /// Times a thread was made to give up the CPU.
+    /// Times a thread was preempted.
     pub involuntary_switches: u64,
     /// Bytes moved in the whole life of the flows: warm-up, window and what was drained after it.
     pub total_bytes: u64,
     /// Bytes whose content was compared with the pattern (verify mode).
     pub verified_bytes: u64,
-    /// Each flow on its own.
+    /// Each flow.
     pub flows: Vec<FlowReport>,
-    /// What the calls were like, at the end that made them.
+    /// Measurements of the calls, at the end that made them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallReport>,
-    /// What the engine did, where it keeps count.
+    /// Counts of the engine, if it keeps any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineReport>,
-    /// What became of datagrams, where there were any.
+    /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramReport>,
-    /// What a ring counted.
+    /// Counts of a ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingReport>,
-    /// What a relay counted.
+    /// Counts of a relay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
-    /// What is known of a program that was the relay.
+    /// Facts about a program that was the relay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay_program: Option<RelayProgramReport>,
-    /// What became of a program of the user's.
+    /// The result of the user's program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskReport>,
     /// The results of the iperf3 server that was the other end.
@@ -345,8 +345,8 @@ pub struct EndReport {
 }
 
 impl EndReport {
-    /// What flows counted together: each of them, and their sums over the longest of their windows. What an end alone knows
-    /// is left out.
+    /// The sum of flows: each of them, and their sums over the longest of their windows. Counts that only an end has
+    /// are left out.
     #[must_use]
     pub fn of_flows(flows: Vec<FlowReport>) -> EndReport {
         let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
@@ -369,7 +369,7 @@ impl EndReport {
     }
 }
 
-/// What one flow of one end counted.
+/// Counts of one flow of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowReport {
@@ -397,27 +397,27 @@ pub struct FlowReport {
     pub total_bytes: u64,
     /// Bytes compared with the pattern.
     pub verified_bytes: u64,
-    /// What `TCP_INFO` said when the flow's loop was over: counts of the connection's whole life.
+    /// `TCP_INFO` at the end of the flow's loop: counts of the connection's whole life.
     pub tcp: Option<TcpReport>,
-    /// Requested options as the kernel really set them.
+    /// Options as the kernel set them.
     pub options: EffectiveOptions,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
-    /// Bytes that the kernel had received for the flow and nobody had read yet when it was looked at.
+    /// Bytes that the kernel had received for the flow and that were not read yet at the time of the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_bytes: Option<u64>,
-    /// What became of datagrams, where there were any.
+    /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramReport>,
-    /// Whether its bytes went back, to the end that had connected: where they go both ways at once.
+    /// Whether its bytes went back, to the end that had connected, in both directions at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub back: bool,
-    /// Bins of about 1 ms over warm-up and window, where the trial was long enough or calibrates.
+    /// Bins of about 1 ms over warm-up and window, in long enough trials and in calibration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Bin>,
 }
 
-/// One bin of a flow's interval series. Of a ring its bytes are completions.
+/// One bin of a flow's interval series. The bytes of a ring are completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
     /// Length, nanoseconds.
@@ -465,7 +465,7 @@ pub struct TcpReport {
     pub delivery_rate: Option<u64>,
     /// Smallest round-trip time seen, µs.
     pub min_rtt_us: Option<u64>,
-    /// Window scale that the peer announced: by it this end reads the peer's windows.
+    /// Window scale that the peer announced: this end reads the peer's windows with it.
     pub snd_wscale: Option<u8>,
     /// Window scale that this end announced.
     pub rcv_wscale: Option<u8>,
@@ -477,11 +477,11 @@ pub struct TcpReport {
     pub bytes_received: Option<u64>,
 }
 
-/// Options as `getsockopt(2)` and `fcntl(2)` report them, not as they were asked for.
+/// Options as `getsockopt(2)` and `fcntl(2)` report them, not as requested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EffectiveOptions {
-    /// By the factor that sets it, in the units of its levels: `sndbuf` is twice what was asked, or clamped.
+    /// By the factor that sets it, in the units of its levels: `sndbuf` is twice the requested size, or limited.
     #[serde(flatten)]
     pub levels: BTreeMap<String, Level>,
     /// Share of a file source that the page cache held when the trial began, 0 to 1.
@@ -489,13 +489,13 @@ pub struct EffectiveOptions {
 }
 
 impl EffectiveOptions {
-    /// What is in force of a factor's option; absent where nobody could tell.
+    /// The value in force of a factor's option; absent if it is unknown.
     pub fn get(&self, factor: &str) -> &Level {
         self.levels.get(factor).unwrap_or(&Level::Absent)
     }
 }
 
-/// What the whole machine did during a trial, from `/proc/stat` and `/proc/softirqs`.
+/// Counts of the whole machine during a trial, from `/proc/stat` and `/proc/softirqs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineUse {
@@ -505,11 +505,11 @@ pub struct MachineUse {
     pub busy_ns: u64,
     /// Part of it counted as soft interrupt, nanoseconds.
     pub softirq_ns: u64,
-    /// CPU time that the hypervisor gave to others, nanoseconds.
+    /// CPU steal: CPU time that the hypervisor gave to other VMs, nanoseconds.
     pub steal_ns: u64,
     /// `NET_RX` soft interrupts per CPU.
     pub net_rx: Vec<u64>,
-    /// What the kernel counted of UDP; absent where it counted nothing, or hides it.
+    /// The kernel's counts of UDP; absent if there are none, or it hides them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpUse>,
     /// Acknowledgements that the kernel sent because their timer had run out, in the whole network namespace
@@ -519,7 +519,7 @@ pub struct MachineUse {
     /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_overflows: Option<u64>,
-    /// What the emulated link between the ends did; absent where there was none.
+    /// Counts of the emulated link between the ends; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkUse>,
 }
@@ -529,7 +529,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_variant_says_nothing_moved() {
+    fn only_the_variant_means_nothing_moved() {
         let text = || "no byte arrived within the window".to_owned();
         let check = |outcome: Outcome, moved_nothing, is_failed| {
             assert_eq!((outcome.moved_nothing(), outcome.is_failed()), (moved_nothing, is_failed), "{outcome:?}");

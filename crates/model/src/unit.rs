@@ -184,17 +184,17 @@ pub fn significant(value: f64, digits: usize) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The same, never above `value`: how the lower end of an interval is printed, so that it claims no more than was shown.
+/// The same, never above `value`: for the lower end of an interval, so that it claims no more than was measured.
 pub fn significant_down(value: f64, digits: usize) -> String {
     directed(value, digits, |parts| (parts + ROUNDING).floor())
 }
 
-/// The same, never below `value`: how the upper end of an interval is printed.
+/// The same, never below `value`: for the upper end of an interval.
 pub fn significant_up(value: f64, digits: usize) -> String {
     directed(value, digits, |parts| (parts - ROUNDING).ceil())
 }
 
-/// By so much of the last digit a number that was meant to be round may lie beside itself.
+/// Tolerance, in units of the last digit, for numbers that were meant to be round.
 const ROUNDING: f64 = 1e-9;
 
 fn directed(value: f64, digits: usize, round: fn(f64) -> f64) -> String {
@@ -207,33 +207,33 @@ fn directed(value: f64, digits: usize, round: fn(f64) -> f64) -> String {
     significant(round(value * scale) / scale + 0.0, digits)
 }
 
-/// A byte rate for people: `3.92 GiB/s`, `41.2 MiB/s`.
+/// A byte rate for display: `3.92 GiB/s`, `41.2 MiB/s`.
 pub fn byte_rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, 1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"])
 }
 
-/// The rate in whole megabits per second, where that is how it was meant: it is no whole number of KiB/s.
+/// The rate in whole megabits per second, if it was given so: it is no whole number of KiB/s.
 pub fn megabits(bytes_per_second: u64) -> Option<u64> {
     let is_binary = bytes_per_second < 125_000 || bytes_per_second.is_multiple_of(1 << 10);
     (!is_binary && bytes_per_second.is_multiple_of(125_000)).then_some(bytes_per_second / 125_000)
 }
 
-/// About so many bytes, for people: `2.38 MiB`.
+/// An approximate size for display: `2.38 MiB`.
 pub fn about_bytes(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
-/// A count rate for people, decimal: `1.91 M/s`, `597 k/s`.
+/// A count rate for display, decimal: `1.91 M/s`, `597 k/s`.
 pub fn count_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["/s", "k/s", "M/s", "G/s"])
 }
 
-/// A rate of calls for people, decimal: `128 k calls/s`.
+/// A rate of calls for display, decimal: `128 k calls/s`.
 pub fn call_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["calls/s", "k calls/s", "M calls/s", "G calls/s"])
 }
 
-/// A rate of operations of a ring for people, decimal: `24.1 M NOPs/s`.
+/// A rate of operations of a ring for display, decimal: `24.1 M NOPs/s`.
 pub fn nop_rate(per_second: f64) -> String {
     scaled(per_second, 1000.0, &["NOPs/s", "k NOPs/s", "M NOPs/s", "G NOPs/s"])
 }

@@ -1,6 +1,6 @@
 //! The types of levels: how a value of a factor becomes the [`Level`] that is printed and stored, and back.
 //!
-//! A factor whose default is the system's own choice has a word for it (`auto`, `max`, `same`, `none`). That word is a
+//! A factor with a default of the system has a word for it (`auto`, `max`, `same`, `none`). That word is a
 //! variant here, so that no code compares texts.
 
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::slo::Slo;
 
 /// A value of a factor.
 pub trait FactorValue: Sized {
-    /// What code that uses the value wants: the value itself where it is small, else a reference.
+    /// The type that code reads: the value itself if it is small, else a reference.
     type Read<'a>
     where
         Self: 'a;
 
-    /// The value; `None` where it is left to the system.
+    /// The value; `None` for the system's default.
     fn read(&self) -> Option<Self::Read<'_>>;
 
     /// The level as it is printed and stored.
@@ -33,7 +33,7 @@ pub trait FactorValue: Sized {
     fn from_level(level: &Level) -> Option<Self>;
 }
 
-/// Declares a value that one word replaces.
+/// Declares a value or one word in its place.
 macro_rules! or_word {
     ($(#[doc = $doc:literal] $type:ident, $variant:ident, $word:literal;)+) => {$(
         #[doc = $doc]
@@ -73,9 +73,9 @@ macro_rules! or_word {
 }
 
 or_word! {
-    /// A value, or the choice of the system.
+    /// A value, or the system's default.
     OrAuto, Auto, "auto";
-    /// An offered load, or as much as goes.
+    /// An offered load, or the maximum.
     OrMax, Max, "max";
     /// A size, or the same size as that of the request.
     OrSame, Same, "same";

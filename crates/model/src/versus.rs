@@ -1,15 +1,15 @@
-//! Two of anything that are compared with each other: which cells they are, and the words that they were named by.
+//! Two subjects that are compared with each other: their cells, and the words that name them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellId;
 
-/// Two subjects of one session. Whether the second is worse is what is asked.
+/// Two subjects of one session. The question is whether the second is worse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versus {
-    /// What there is now.
+    /// The present one.
     pub a: VersusSide,
-    /// What may take its place.
+    /// The one that may replace it.
     pub b: VersusSide,
 }
 

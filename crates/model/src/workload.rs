@@ -1,7 +1,7 @@
-//! What may be measured: the workloads, a row each with whatever somebody asks of it in a word.
+//! The workloads: a row for each with its names, units and roles.
 //!
-//! What takes more than a word stands in a file a workload, where the work is done: what its ends are set to and do in
-//! `traffic`, who takes part and what must add up in `harness::trial`, its metrics and columns in `report`.
+//! Larger parts of a workload are in a file of their own: the set-up and the work of its ends in `traffic`, the sequence
+//! of a trial and its checks in `harness::trial`, its metrics and columns in `report`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::end::{EndRole, Side};
 use crate::suggest;
 use crate::unit::{byte_rate, call_rate, nop_rate, significant};
 
-/// What is said over a path.
+/// The traffic over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -24,11 +24,11 @@ pub enum Workload {
     Call,
     /// Operations that do nothing, through an io_uring: there is no path.
     Ring,
-    /// A program of the user's, whose path is its own.
+    /// The user's program, whose path is its own.
     Check,
 }
 
-/// What a workload is.
+/// The properties of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadRow {
     /// The workload.
@@ -41,30 +41,30 @@ pub struct WorkloadRow {
     pub about: &'static str,
     /// Whether a transport carries it; none does where it has no path.
     pub carries: fn(&Transport) -> bool,
-    /// Who takes part, the first of each side for good.
+    /// The roles that take part, the permanent one of each side first.
     pub roles: &'static [EndRole],
-    /// What it is rated and charged by.
+    /// The units of its rates and costs.
     pub unit: Unit,
-    /// Who decides what is good enough.
+    /// The name of the part that works on the data; its work decides which options are good enough.
     pub worker: &'static str,
-    /// The worker that does nothing: what is measured then is the kernel (and the engine) alone.
+    /// The worker without work: it measures only the kernel and the engine.
     pub idle_worker: &'static str,
     /// Profiles whose worker does something.
     pub working_profiles: &'static str,
-    /// Factors that say something to a server which only ours hears, beside the options of its sockets.
+    /// Factors that only apply to bytegauge's own server, in addition to the options of its sockets.
     pub of_our_server: &'static [&'static str],
 }
 
-/// What a workload is rated and charged by.
+/// The units of a workload's rates and costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
     /// The rate's name and unit: `throughput` in `bytes/s`.
     pub metric: (&'static str, &'static str),
-    /// A rate for people.
+    /// A rate for display.
     pub rate: fn(f64) -> String,
-    /// The rate where a name says its unit: `bytes_per_second`.
+    /// The rate in names that contain the unit: `bytes_per_second`.
     pub per_second: &'static str,
-    /// The name of what one takes as it goes, and where the load is offered: `ns_per_byte`, `cpu_ns_per_byte`.
+    /// The names of the cost of a unit, without and with an offered load: `ns_per_byte`, `cpu_ns_per_byte`.
     pub costs: [&'static str; 2],
 }
 
@@ -84,7 +84,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             costs: ["ns_per_byte", "cpu_ns_per_byte"],
         },
         worker: "reader",
-        idle_worker: "a reader that throws the bytes away",
+        idle_worker: "a reader that discards the bytes",
         working_profiles: "sum,parser",
         of_our_server: &["profile", "work", "working_set", "read_size"],
     },
@@ -102,7 +102,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             costs: ["ns_per_call", "cpu_ns_per_call"],
         },
         worker: "server",
-        idle_worker: "a server that does nothing with a request",
+        idle_worker: "a server without work per request",
         working_profiles: "rpc,many-idle",
         of_our_server: &["profile", "work", "working_set", "read_once", "server_engine", "server_threads", "backlog"],
     },
@@ -113,7 +113,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         about: "Measure io_uring itself: no-op operations per second",
         carries: |_| false,
         roles: &[EndRole::Ring],
-        // Nobody offers a ring less than it can take.
+        // A ring has no offered load below its capacity.
         unit: Unit {
             metric: ("nops", "NOPs/s"),
             rate: nop_rate,
@@ -131,12 +131,12 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         summary: "your own program, over values of one of its settings",
         about: "Find the best value of a setting of your program",
         carries: |_| false,
-        // Who runs the program runs its server as well: the second is a place for it.
+        // The end that runs the program also runs its server: the second one is a place for it.
         roles: &[EndRole::Command, EndRole::Server],
-        // Where a metric says otherwise, a trial tells.
+        // A trial names another metric if it has one.
         unit: Unit {
             metric: ("runs", "runs/s"),
-            rate: |rate| format!("{} a second", significant(rate, 3)),
+            rate: |rate| format!("{} per second", significant(rate, 3)),
             per_second: "rate_per_second",
             costs: ["ns_per_run", "ns_per_run"],
         },
@@ -166,12 +166,12 @@ impl FromStr for Workload {
 }
 
 impl Workload {
-    /// What it is.
+    /// Its row.
     pub fn row(self) -> &'static WorkloadRow {
         &WORKLOADS[self as usize]
     }
 
-    /// Whether anything is said over a path, so that there is a transport.
+    /// Whether there is a path, so that there is a transport.
     pub fn has_path(self) -> bool {
         self.end(Side::Source).is_some()
     }
@@ -181,7 +181,7 @@ impl Workload {
         (self.row().carries)(transport)
     }
 
-    /// The role of the end on one side of the path; where there is none, one end stands alone.
+    /// The role of the end on one side of the path; without a path, the only end.
     pub fn end(self, side: Side) -> Option<EndRole> {
         self.row().roles.iter().copied().find(|role| role.side() == side)
     }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_their_workloads() {
+    fn rows_are_in_the_order_of_their_workloads() {
         for (index, row) in WORKLOADS.iter().enumerate() {
             assert_eq!((row.value as usize, row.value.row().name), (index, row.name));
             assert_eq!(row.name.parse::<Workload>().unwrap(), row.value);

@@ -1,4 +1,4 @@
-//! How long a plan takes, and what of it is shortened until it fits its budget. Never reads the clock.
+//! Forecasts the time of a plan, and shortens the plan until it fits its budget. Never reads the clock.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,12 @@ use crate::spec::PlanError;
 use crate::{pace, search};
 
 impl Plan {
-    /// Calls per second in a group: as they were seen, else as is assumed of its conditions.
+    /// Calls per second in a group: as measured, else as assumed for its conditions.
     pub fn pace(&self, group: &GroupId, conditions: &Spec) -> f64 {
         self.seen.paces.get(group).copied().unwrap_or_else(|| pace::assumed(conditions))
     }
 
-    /// What each stage takes, with the warm-ups that the design assumes.
+    /// The time of each stage, with the warm-ups that the design assumes.
     pub fn schedule(&self) -> Schedule {
         let design = &self.design;
         let mut schedule = Schedule::default();
@@ -69,8 +69,8 @@ impl Plan {
                     let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
-                let beside = index.artefacts.get(group).copied().unwrap_or(0);
-                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + beside;
+                let artefacts = index.artefacts.get(group).copied().unwrap_or(0);
+                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + artefacts;
                 let round_ns = stretch * (trials * trial_ns + design.floor_ns + design.overhead_ns);
                 if family.aside.contains(group) {
                     schedule.aside_round_ns += round_ns;
@@ -89,14 +89,14 @@ impl Plan {
             schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
             schedule.aside_blocks = design.aside_blocks(schedule.blocks);
         };
-        // What is audited is no more than what is left once the fewest blocks that prove anything have their time.
+        // The long-trial check gets at most the time that is left after the minimum number of blocks.
         let (fewest, aside) = (design.blocks_min, design.aside_blocks(design.blocks_min));
         let fewest_ns = rounds.0 * fewest as f64 + rounds.1 * aside as f64;
         let share_ns = (self.budget_ns as f64 * self.audit).min(left_ns - fewest_ns).max(0.0);
         confirm(&mut schedule, left_ns - share_ns);
         let done_ns = schedule.total_ns();
         schedule.audit_ns = match self.blocks {
-            // As much as goes with what was asked for; else of a budget, of which less may be needed.
+            // In proportion to the requested blocks; else in proportion to the budget, of which less may be needed.
             Some(_) => audit_after_ns(self.audit, done_ns),
             None => audit_after_ns(self.audit, done_ns).min(share_ns as u64),
         };
@@ -107,10 +107,10 @@ impl Plan {
         schedule
     }
 
-    /// Fits the budget before anything is measured: who would wait for far longer than was given is asked first.
+    /// Fits the budget before anything is measured. Refuses a plan that would far exceed the given time.
     pub(crate) fn fit_or_refuse(&mut self) -> Result<(), PlanError> {
         let given_ns = self.budget_ns;
-        let said = self.fit_budget();
+        let notes = self.fit_budget();
         if self.budget_ns > given_ns.saturating_mul(OVERRUN_UNASKED) {
             return Err(PlanError::Budget {
                 budget: Nanos(given_ns).to_string(),
@@ -119,12 +119,12 @@ impl Plan {
                 needed: format!("{}s", self.budget_ns.div_ceil(1_000_000_000)),
             });
         }
-        self.notes.extend(said);
+        self.notes.extend(notes);
         Ok(())
     }
 
-    /// Shortens what may be shortened, then confirms fewer choices, until the fewest blocks that prove anything fit; and where
-    /// they do not fit all the same, gives them the time that they take. What is to be said of it, before it is waited for.
+    /// Shortens what may be shortened, then confirms fewer options, until the minimum number of blocks fits. If they still do
+    /// not fit, extends the budget. Returns notes for the user.
     pub fn fit_budget(&mut self) -> Vec<String> {
         let budget_ns = self.budget_ns;
         let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
@@ -137,7 +137,7 @@ impl Plan {
         if self.blocks.is_some() {
             return Vec::new();
         }
-        // What a forecast may be off by anyhow costs nobody a choice, and changes nothing of what was begun.
+        // An excess within the error of a forecast removes no option, and changes nothing after the start.
         let far_over = |plan: &Plan| plan.schedule().total_ns() as f64 > budget_ns as f64 * OVERTIME;
         let begun = self.seen.calibrated_ns.is_some();
         let over = |plan: &Plan| if begun { far_over(plan) } else { plan.schedule().total_ns() > budget_ns };
@@ -163,7 +163,7 @@ impl Plan {
             }
             step(self);
         }
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         let (before, before_ns) = (self.most_confirmed(), self.schedule().total_ns());
         for most in (FINALISTS_MIN..=FINALISTS).rev() {
             if far_over(self) {
@@ -172,11 +172,11 @@ impl Plan {
         }
         let kept = self.most_confirmed();
         if kept < before {
-            said.push(match begun {
-                true => format!("{SLOWER}{kept} of {before} choices of a group confirmed"),
+            notes.push(match begun {
+                true => format!("{SLOWER}{kept} of {before} options of a test confirmed"),
                 false => format!(
-                    "a budget of {} is too short for all that this plan confirms, which takes about {}: of {before} choices of a \
-                     group {kept} are confirmed, the best of a screening",
+                    "a budget of {} is too short to confirm all options, which takes about {}: {kept} of {before} options of a \
+ test are confirmed, the best of a screening",
                     Nanos(budget_ns),
                     forecast(before_ns)
                 ),
@@ -185,17 +185,17 @@ impl Plan {
         if over(self) {
             let needed = forecast((self.schedule().total_ns() as f64 / (1.0 - self.design.reserve)) as u64);
             self.budget_ns = needed.0;
-            said.push(self.takes_longer(needed, Nanos(budget_ns)));
+            notes.push(self.takes_longer(needed, Nanos(budget_ns)));
         }
-        said
+        notes
     }
 
-    /// What is said where the fewest blocks take longer than was given for them, or told of them, and are measured all the same.
-    pub fn takes_longer(&self, needed: Nanos, told: Nanos) -> String {
-        let why = if self.seen.calibrated_ns.is_some() { " (trials take longer here than was planned)" } else { "" };
+    /// The note for a session that takes longer than given or planned, since the minimum number of blocks does.
+    pub fn takes_longer(&self, needed: Nanos, planned: Nanos) -> String {
+        let why = if self.seen.calibrated_ns.is_some() { " (trials take longer here than planned)" } else { "" };
         format!(
-            "this takes about {needed}, not {told}: {} blocks are the fewest that prove anything{why}; shorter lists, of \
-             conditions or of choices, take less",
+            "this takes about {needed}, not {planned}: at least {} blocks are necessary{why}; shorter lists, of \
+             conditions or of options, take less",
             self.design.blocks_min
         )
     }
@@ -204,7 +204,7 @@ impl Plan {
         self.families.iter().map(Family::confirmed).max().unwrap_or(0)
     }
 
-    /// Confirms at most so many choices of each family that has more than are usually confirmed, the best of a screening, where
+    /// Confirms at most `most` options of each family that usually has more, the best of a screening, where
     /// that takes less time.
     fn confirm_at_most(&mut self, most: usize) {
         let before = self.clone();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_has_its_share_and_leaves_the_fewest_blocks_theirs() {
+    fn a_check_leaves_time_for_the_fewest_blocks() {
         let check = |text: &str, audited: bool| {
             let with = schedule(text);
             let without = schedule(&format!("{text}\nlong-trials = false"));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_of_later_judgements_goes_with_their_blocks() {
+    fn later_checks_grow_with_their_blocks() {
         // Screened before: sixteen sizes.
         let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\ntime = \"60s\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
@@ -267,7 +267,7 @@ mod tests {
         assert!(audit_ns > 0 && audit_ns <= audit_after_ns(plan.audit, schedule.confirm_ns()) + 1, "{schedule:?} {ns}");
     }
 
-    /// Calls with a connection each, so many choices under two conditions, all of them confirmed.
+    /// Calls with a connection each, with the given receive buffers under two conditions, all of them confirmed.
     fn calls(rcvbuf: &str, budget: &str) -> Result<Plan, PlanError> {
         let text = format!(
             "workload = \"call\"\ntransport = \"tcp\"\nprofile = \"rpc\"\nplacement = \"cross-core\"\nflows = 20\n\
@@ -280,7 +280,7 @@ mod tests {
     const MANY: &str = "auto,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M";
 
     #[test]
-    fn what_a_plan_confirms_gives_way_before_it_starts_and_is_told() {
+    fn fewer_options_are_confirmed_in_a_short_budget() {
         let plan = calls(MANY, "120s").unwrap();
         assert!(!plan.families[0].is_screened() && plan.notes.is_empty(), "{:?}", plan.notes);
         let plan = calls(MANY, "15s").unwrap();
@@ -289,26 +289,26 @@ mod tests {
         assert!(schedule.screen_ns > 0 && schedule.blocks >= 6 && schedule.total_ns() <= plan.budget_ns);
         let kept = plan.families[0].confirmed();
         assert!((2..=6).contains(&kept), "{kept}");
-        let said = format!("of 24 choices of a group {kept} are confirmed, the best of a screening");
-        assert!(plan.notes.iter().any(|note| note.contains(&said)), "{:?}", plan.notes);
+        let expected = format!("{kept} of 24 options of a test are confirmed, the best of a screening");
+        assert!(plan.notes.iter().any(|note| note.contains(&expected)), "{:?}", plan.notes);
     }
 
     #[test]
-    fn a_budget_that_is_too_short_becomes_what_the_fewest_blocks_take() {
-        // Two choices: nothing is left that could give way.
+    fn a_short_budget_grows_for_fewest_blocks() {
+        // Two options: no further shortening is possible.
         let plan = calls("auto", "3s").unwrap();
         let schedule = plan.schedule();
         assert!(plan.budget_ns > 3_000_000_000 && schedule.total_ns() <= plan.budget_ns, "{schedule:?}");
         assert!(schedule.blocks >= 6, "{schedule:?}");
-        let said = format!("this takes about {}, not 3 s", Nanos(plan.budget_ns));
-        assert!(plan.notes.iter().any(|note| note.starts_with(&said)), "{:?}", plan.notes);
-        // Of far longer it is asked.
+        let expected = format!("this takes about {}, not 3 s", Nanos(plan.budget_ns));
+        assert!(plan.notes.iter().any(|note| note.starts_with(&expected)), "{:?}", plan.notes);
+        // A plan that takes far longer is refused.
         let refused = calls("auto", "1s").unwrap_err().to_string();
         assert!(refused.contains(&format!("give --time {}s", plan.budget_ns / 1_000_000_000)), "{refused}");
     }
 
     #[test]
-    fn a_session_that_meets_slow_calls_is_fitted_anew() {
+    fn a_session_with_slow_calls_is_fitted_again() {
         let mut plan = calls(MANY, "120s").unwrap();
         let seen = |per_second: f64| SeenPace {
             calibrated_ns: Some(2_000_000_000),
@@ -320,16 +320,16 @@ mod tests {
         assert_eq!(plan.fit_budget(), Vec::<String>::new());
         assert!(!plan.families[0].is_screened());
         plan.seen = slow;
-        let said = plan.fit_budget();
+        let notes = plan.fit_budget();
         let kept = plan.families[0].confirmed();
-        assert_eq!(said, [format!("slower than planned, so only {kept} of 24 choices of a group confirmed")]);
+        assert_eq!(notes, [format!("slower than planned, so only {kept} of 24 options of a test confirmed")]);
         assert!(kept <= 6 && plan.budget_ns == 120_000_000_000);
         plan.seen = slowest;
         plan.budget_ns = 15_000_000_000;
-        let said = plan.fit_budget();
-        let told = said.last().unwrap();
-        assert!(told.starts_with(&format!("this takes about {}, not 15 s", Nanos(plan.budget_ns))), "{told}");
-        assert!(told.contains("trials take longer here than was planned"), "{told}");
+        let notes = plan.fit_budget();
+        let note = notes.last().unwrap();
+        assert!(note.starts_with(&format!("this takes about {}, not 15 s", Nanos(plan.budget_ns))), "{note}");
+        assert!(note.contains("trials take longer here than planned"), "{note}");
         assert!(plan.schedule().total_ns() <= plan.budget_ns);
     }
 

@@ -1,10 +1,10 @@
-//! What the machine at hand can do, as probed by somebody who may open sockets and files.
+//! Capabilities of the machine, as probed by code that may open sockets and files.
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::{Engine, Implementation, Placement, RingFlags, Transport};
 
-/// Capabilities. What is not listed is taken to be possible, so that a plan can be made without a machine.
+/// Capabilities. An unlisted one counts as available, so that a plan can be made without a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Placements that the machine does not have, and why.
@@ -34,22 +34,22 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Why this placement cannot be had, if so.
+    /// Why this placement is unavailable, if so.
     pub fn lacks_placement(&self, placement: Placement) -> Option<&str> {
         self.missing_placements.get(&placement.to_string()).map(String::as_str)
     }
 
-    /// Why this engine cannot be had, if so.
+    /// Why this engine is unavailable, if so.
     pub fn lacks_engine(&self, engine: Engine) -> Option<&str> {
         self.missing_engines.get(&engine.to_string()).map(String::as_str)
     }
 
-    /// Why a ring of this implementation and set-up cannot be had, if so.
+    /// Why a ring of this implementation and set-up is unavailable, if so.
     pub fn lacks_ring(&self, implementation: Implementation, setup: RingFlags) -> Option<&str> {
         self.missing_rings.get(&(implementation.to_string(), setup.to_string())).map(String::as_str)
     }
 
-    /// Why this transport cannot be had, if so.
+    /// Why this transport is unavailable, if so.
     pub fn lacks_transport(&self, transport: &Transport) -> Option<&str> {
         self.missing_transports.get(&transport.to_string()).map(String::as_str)
     }

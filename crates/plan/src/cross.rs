@@ -1,4 +1,4 @@
-//! Crossing: every combination of a part's levels, without what means nothing together.
+//! Crosses levels: every combination of a part's levels, without those that have no effect together.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::engines::suits;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
 use crate::spec::{Part, PlanError, PlanSpec, SET_BY_PROFILES};
-use crate::{emulated, far, foreign};
+use crate::{emulated, external, far};
 
-/// Every combination of the levels of one role's factors, in the order of the table; a factor that does not
-/// fit the transport, where there is one, or means nothing beside the others' levels, is absent.
+/// Every combination of the levels of one role's factors, in the order of the table. A factor is absent if it does not
+/// fit the transport, where there is one, or has no effect with the other levels.
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Spec> {
     let mut combinations = vec![Spec::of(workload)];
     for (factor, levels) in axes(workload, part, role, transport) {
@@ -41,7 +41,7 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
 /// How many combinations [`cross`] makes, without making them; at most `u64::MAX`. More than `enough` are not counted
 /// to the end.
 ///
-/// Combinations that agree in every level that decides whether a later factor means something are counted together.
+/// Combinations that agree in every level that decides whether a later factor has an effect are counted together.
 pub(crate) fn count(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>, enough: u64) -> u64 {
     let mut counts = BTreeMap::from([(Spec::default(), 1u64)]);
     for (factor, levels) in axes(workload, part, role, transport) {
@@ -89,13 +89,13 @@ fn axes(
     let levels = |factor: &'static Factor| match factor.name {
         "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
         "profile" if sets_by_hand(part) => vec![Level::Absent],
-        name if foreign::is_foreign(part) && foreign::is_of_our_server(workload, part, name) => {
+        name if external::is_external(part) && external::belongs_to_own_server(workload, part, name) => {
             vec![Level::Absent]
         }
         name if [relay::is_left_out, far::is_left_out, emulated::is_left_out].iter().any(|is| is(part, name)) => {
             vec![Level::Absent]
         }
-        // Only who compares a condition says so.
+        // Only a user who compares a condition sets this.
         "compare" if !part.levels.contains_key("compare") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => {
@@ -112,14 +112,14 @@ fn axes(
     factor::of(workload).filter(|factor| part.role_of(factor) == role).map(|factor| (factor, levels(factor))).collect()
 }
 
-/// Whether a profile that nobody named says something over a transport: idle connections are none of datagrams.
+/// Whether a default profile has an effect over a transport: datagrams have no idle connections.
 fn means_something(profile: &Level, transport: &Transport) -> bool {
     let row = PROFILES.iter().find(|row| Some(row.name) == profile.name());
     let fits = |name: &str| factor::find(name).is_none_or(|factor| (factor.fits)(transport));
     !transport.is_datagram() || row.is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || fits(name)))
 }
 
-/// Whether the part names something itself that profiles set, so that no profile has a say.
+/// Whether the part sets a factor that profiles set, so that no profile applies.
 fn sets_by_hand(part: &Part) -> bool {
     !part.levels.contains_key("profile") && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name))
 }
@@ -131,7 +131,7 @@ pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) 
         if part.levels.contains_key(factor) {
             return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
         }
-        // What does not apply here stays absent (a device has no writer to fill).
+        // Levels that do not apply here stay absent (a device has no writer to fill).
         if conditions.get(factor) != Level::Absent {
             conditions.set(factor, level);
         }
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_counted_is_what_is_crossed(
+        fn the_count_equals_the_combinations(
             workload in 0..WORKLOADS.len(),
             given in prop::collection::btree_map(0usize..64, 1usize..4, 0..6),
         ) {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_may_be_chosen() {
+    fn a_condition_may_be_compared() {
         let of = |also: &str| {
             let text = "workload = \"stream\"\ntransport = \"tcp\"\nplacement = \"cross-core\"\nprofile = \"sum\"\n\
                         read-size = \"64K\"\nwrite-size = \"64K\"\nflows = \"1,2,4\"\n";

@@ -1,12 +1,12 @@
-//! What of datagrams cannot be measured: sizes over a protocol's limit, sends that the kernel would not cut, batches that
-//! nothing fills.
+//! Datagrams that cannot be measured: sizes over a protocol's limit, sends that the kernel would not segment, batches that
+//! are never filled.
 
 use bytegauge_model::catalog::Batches;
 use bytegauge_model::{Engine, LINK_MTU, Spec, Transport, Workload};
 
 use crate::catalog::Catalog;
 
-/// Most datagrams that one send is cut into on every kernel that can cut (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+/// Most datagrams that one send is segmented into on every kernel that supports it (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 const SEGMENTS_MAX: u64 = 64;
 
 /// Why a cell's datagrams cannot be sent, with the next step.
@@ -41,8 +41,8 @@ pub(crate) fn unsendable(levels: &Spec, transport: &Transport, catalog: &Catalog
     })
 }
 
-/// Why no system call of an end of calls can ever move more than one datagram, though its engine is there to move many:
-/// no two wait for it at once. Measured, such a cell would be `plain` under another name.
+/// Why no system call of an end of calls can ever move more than one datagram, although its engine supports many: no two
+/// are ready at once. Such a cell would measure `plain` under another name.
 pub(crate) fn unbatchable(levels: &Spec) -> Option<String> {
     let batching = |engine: Option<Engine>| engine.filter(|engine| engine.can().batches == Batches::Calls);
     if levels.workload() != Workload::Call || levels.batch() == Some(1) {
@@ -52,14 +52,14 @@ pub(crate) fn unbatchable(levels: &Spec) -> Option<String> {
     let requests = (levels.flows().unwrap_or(0).max(1) + levels.competing_flows().unwrap_or(0)) * depth;
     if let Some(engine) = batching(levels.server_engine()).filter(|_| requests == 1) {
         return Some(format!(
-            "engine {engine} of the server has nothing to move at once where one flow keeps one call outstanding: use more \
+            "engine {engine} of the server cannot batch, since one flow keeps one call outstanding: use more \
              --flows, a larger --depth, or --server-engine plain"
         ));
     }
     // A client's system call is one flow's.
     let engine = batching(levels.client_engine()).filter(|_| depth == 1)?;
     Some(format!(
-        "engine {engine} of the client has nothing to move at once where a flow keeps one call outstanding: use a larger \
+        "engine {engine} of the client cannot batch, since a flow keeps one call outstanding: use a larger \
          --depth, or --client-engine plain"
     ))
 }
@@ -70,7 +70,7 @@ fn sizes(levels: &Spec) -> impl Iterator<Item = (&'static str, u64)> {
     flags.into_iter().filter_map(|(name, flag)| Some((flag, levels.get(name).number()?)))
 }
 
-/// The MTU of their way, and whose it is: an emulated link's, or this host's loopback's unless they go to another one.
+/// The MTU of the path, and its owner: an emulated link, or this host's loopback unless they go to another host.
 fn mtu(levels: &Spec, catalog: &Catalog) -> Option<(&'static str, u64)> {
     match levels.emulated_link() {
         Some(_) => Some(("link", LINK_MTU)),
@@ -78,7 +78,7 @@ fn mtu(levels: &Spec, catalog: &Catalog) -> Option<(&'static str, u64)> {
     }
 }
 
-/// What is to be said of a cell's datagrams that can be sent.
+/// A note on a cell's datagrams that can be sent, if any.
 pub(crate) fn note(levels: &Spec, transport: &Transport, catalog: &Catalog) -> Option<String> {
     let headers = if *transport == Transport::Udp { 28 } else { 48 };
     let size = sizes(levels).map(|(_, size)| size).max().filter(|_| transport.is_udp())?;
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_datagram_holds_is_refused() {
+    fn sizes_over_the_limit_are_refused() {
         check("write-size = 65507", 65_536, "");
         check("write-size = 65508", 65_536, "a datagram of 65508 B is over the limit of udp, 65507 B: use a smaller");
         check("write-size = \"1000,1M\"\nengine = \"plain\"", 65_536, "skipped: a datagram of 1048576 B is over");
     }
 
     #[test]
-    fn what_the_kernel_would_not_cut_is_refused() {
+    fn sends_that_cannot_be_segmented_are_refused() {
         check("write-size = 1000\nengine = \"gso\"\nbatch = 64", 65_536, "");
         check("write-size = 64\nengine = \"gso\"\nbatch = 65", 65_536, "into at most 64 datagrams, not 65");
         check("write-size = 1472\nengine = \"gso\"\nbatch = 45", 65_536, "at most 65507 B at once, not 45 datagrams");
@@ -136,13 +136,13 @@ mod tests {
             "--client-engine: uring:multishot does not carry udp: use one of plain, mmsg",
         );
         check("server-engine = \"epoll\"", "use one of uring:plain, uring:multishot, plain, mmsg");
-        check("server-engine = \"plain\"\nbatch = 8", "--batch means nothing without");
+        check("server-engine = \"plain\"\nbatch = 8", "--batch has no effect without");
         check("request-chunk = 8", "--request-chunk fits none of the chosen transports (udp)");
         check("connect-per-call = true", "--connect-per-call fits none of the chosen transports (udp)");
     }
 
     #[test]
-    fn calls_over_datagrams_have_engines_and_batches_of_their_own() {
+    fn calls_over_datagrams_have_own_engines_and_batches() {
         let error =
             parse("t", "workload = \"call\"\ntransport = \"udp\"\nserver-engine = \"gso\"").unwrap_err().to_string();
         assert!(error.contains("engine `gso` does not carry the workload call"), "{error}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_nothing_fills_is_left_out() {
+    fn a_batch_that_is_never_filled_is_skipped() {
         let check = |text: &str, expected: &str| {
             let text = format!("workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\n{text}");
             let answer = match resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1) {
@@ -170,7 +170,7 @@ mod tests {
         let servers = "server-engine = \"plain,mmsg\"";
         check(
             &format!("{servers}\nflows = \"1,50\""),
-            "1 of 4 skipped; skipped: engine mmsg of the server has nothing",
+            "1 of 4 skipped; skipped: engine mmsg of the server cannot batch",
         );
         check(&format!("{servers}\nflows = 1\ndepth = 2"), "0 of 2 skipped");
         check(&format!("{servers}\nflows = 1\ncompeting-flows = 1"), "0 of 2 skipped");
@@ -192,15 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_mtu_is_said() {
+    fn sizes_over_the_mtu_are_noted() {
         check("write-size = 1472\nengine = \"plain\"", 1500, "");
         check("write-size = 1473\nengine = \"plain\"", 1500, "over the loopback's MTU of 1500 B: IP cuts each into");
     }
 
     #[test]
     fn batch_and_outstanding_belong_to_their_engines() {
-        check("engine = \"plain\"\nbatch = 8", 65_536, "--batch means nothing without --engine mmsg or gso");
-        check("outstanding = 8", 65_536, "--outstanding means nothing without --engine uring:plain or uring:multishot");
+        check("engine = \"plain\"\nbatch = 8", 65_536, "--batch has no effect without --engine mmsg or gso");
+        check("outstanding = 8", 65_536, "--outstanding has no effect without --engine uring:plain or uring:multishot");
         let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,mmsg,gso,uring\"\n\
                     batch = \"8,16\"\noutstanding = \"1,64\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();

@@ -1,6 +1,6 @@
-//! How a budget is spent: calibration, screening of all cells, confirmation of few.
+//! The design of a session: calibration, screening of all cells, confirmation of few.
 //!
-//! What is reported comes from confirmation alone, and the number of confirmation blocks is fixed before
+//! Reported results come from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
 use bytegauge_model::{ConnectionAge, Spec, Workload};
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finalists {
-    /// At most so many; the others stay undecided.
+    /// At most this number; the others stay undecided.
     Cap(usize),
     /// All of them: nothing is screened.
     All,
 }
 
-/// Lengths and counts that hold for every plan unless it says otherwise.
+/// Lengths and counts of every plan, unless the plan changes them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Design {
-    /// Calibration trials per family and placement; of a program at most so many (`Plan::calibration_trials`).
+    /// Calibration trials per family and placement; for a program the maximum (`Plan::calibration_trials`).
     pub calibration_trials: u64,
     /// Length of a calibration trial, nanoseconds.
     pub calibration_ns: u64,
@@ -33,19 +33,19 @@ pub struct Design {
     /// Lengths of trials on fresh paths.
     #[serde(flatten)]
     pub fresh: Lengths,
-    /// Lengths of trials on paths that have left their first moments behind: by experiment (docs/research/statistics.md, "How old
-    /// a path is"), paths of 2.5 ms ranked sizes over TCP with bbr the wrong way round, those of 50 ms as trials of a
+    /// Lengths of trials on steady paths. An experiment gave the warm-up (docs/research/statistics.md, "How old a path is"):
+    /// over TCP with bbr, paths of 2.5 ms ranked sizes in the reverse order; those of 50 ms ranked them as trials of a
     /// second did.
     pub steady: Lengths,
     /// Length of the null engine's trial in a block, nanoseconds.
     pub floor_ns: u64,
-    /// What a trial costs besides its warm-up and window (sockets, threads, memory), nanoseconds.
+    /// Overhead of a trial in addition to its warm-up and window (sockets, threads, memory), nanoseconds.
     pub overhead_ns: u64,
-    /// What each connection of a trial costs besides (opening and closing it at both ends), nanoseconds.
+    /// Additional overhead of each connection of a trial (opening and closing it at both ends), nanoseconds.
     pub flow_overhead_ns: u64,
     /// Share of the budget kept back for blocks that break.
     pub reserve: f64,
-    /// Groups on the side get one block in so many.
+    /// Side groups get one block for this number of blocks of the main groups.
     pub aside_every: u64,
     /// Fewest confirmation blocks: below six no sign interval at 95 % exists.
     pub blocks_min: u64,
@@ -59,11 +59,11 @@ pub struct Design {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lengths {
-    /// Warm-up of a confirmation trial: what makes a path steady, or what is assumed before it was measured.
+    /// Warm-up of a confirmation trial: the time until a path is steady, or the assumed time before calibration.
     pub warmup_ns: u64,
     /// Length of a confirmation trial.
     pub confirm_ns: u64,
-    /// Most of the warm-up of a screening trial, which ranks and never speaks.
+    /// Most of the warm-up of a screening trial, which only ranks and is never reported.
     pub screen_warmup_ns: u64,
     /// Length of a screening trial.
     pub screen_ns: u64,
@@ -83,24 +83,24 @@ impl Default for Lengths {
     }
 }
 
-/// Time of a session unless the user says otherwise.
+/// Default time of a session.
 pub const BUDGET_NS: u64 = 60_000_000_000;
 
-/// Time of a session that searches for knees, unless the user says otherwise: a search is some ten trials, and six blocks
+/// Default time of a session that searches for knees: a search is about ten trials, and six blocks
 /// of them need to fit.
 pub const SEARCH_BUDGET_NS: u64 = 180_000_000_000;
 
-/// Moments, declared beforehand, at which a session may be judged: after its blocks, and after twice and four times as
-/// many. What that costs and brings is argued in `bytegauge_stats::looks`.
+/// Number of planned analyses of a session: after its blocks, and after twice and four times their number. The module
+/// `bytegauge_stats::looks` gives the statistical cost and gain.
 pub const LOOKS: u64 = 3;
 
-/// More looks than this share the error into nothing.
+/// More analyses would leave too little error level for each.
 pub const LOOKS_MAX: u64 = 6;
 
-/// Share of a session's time in which its answer is audited, unless the user says otherwise.
+/// Default share of a session's time for the long-trial check.
 pub const AUDIT_SHARE: f64 = 0.1;
 
-/// More would leave too little that it could audit.
+/// A larger share would leave too little to check.
 pub const AUDIT_MAX: f64 = 0.5;
 
 /// Length of an audit trial: by then a path over TCP with bbr had the order of sizes that it kept for a second
@@ -110,16 +110,16 @@ const AUDIT_NS: u64 = 250_000_000;
 /// Cells of an audit block at least: the choice and a rival.
 pub const AUDIT_CELLS_MIN: u64 = 2;
 
-/// Blocks on top of which more precision is worth no time that nobody set aside for it.
+/// Most blocks without a stated budget: more precision is not worth the unrequested time.
 const BLOCKS_DEFAULT_MAX: u64 = 96;
 
-/// Blocks that a budget may buy where one was stated: it is there to be spent.
+/// Most blocks with a stated budget, which may be spent.
 pub(crate) const BLOCKS_STATED_MAX: u64 = 2_000;
 
-/// Length of a confirmation trial. What differs between two trials of one cell belongs to the trial (its
-/// memory, its threads, the rhythm that its two ends fall into) and hardly averages out within it: paired
-/// differences were as far apart at 80 ms as at 5 ms (docs/research/statistics.md). So trials are short and many; what
-/// bounds them from below is that warm-up and set-up take 5 ms as well.
+/// Length of a confirmation trial. Differences between two trials of one cell belong to the trial (its memory, its
+/// threads, the rhythm of its two ends) and hardly average out within it: paired differences varied as widely at 80 ms as
+/// at 5 ms (docs/research/statistics.md). So trials are short and many. Their lower limit is the warm-up and set-up,
+/// which take 5 ms as well.
 const CONFIRM_NS: u64 = 6_000_000;
 
 impl Default for Design {
@@ -156,20 +156,21 @@ impl Default for Design {
 /// rests.
 const CONFIRM_CALLS_NS: u64 = 50_000_000;
 
-/// What a run of a program is assumed to take before one was seen.
+/// Assumed time of a program's run before one was measured.
 const RUN_ASSUMED_NS: u64 = 100_000_000;
 
-/// A run of a program is as long as it is.
+/// A run of a program has no given length.
 const NO_LENGTHS: Lengths =
     Lengths { warmup_ns: 0, confirm_ns: 0, screen_warmup_ns: 0, screen_ns: 0, shortest_ns: (0, 0) };
 
-/// Round trips of a link until a connection is steady: slow start doubles a window of ten segments in each, so that after ten of
-/// them 15 MB are on their way, and the receiver's window follows it by a few (RFC 6928, tcp_rcv_space_adjust). What it then had
-/// too many dropped by the queue takes as long again to be sent anew, and what came behind the gaps is read all at once: after
-/// 15 round trips bbr was 6 to 10 % above what a link of 20 to 50 ms carries, after 30 cubic and bbr are at it.
+/// Round trips of a link until a connection is steady. Slow start doubles a window of ten segments in each round trip, so
+/// that after ten of them 15 MB are under way, and the receiver's window follows within a few (RFC 6928,
+/// tcp_rcv_space_adjust). Segments that the queue then dropped take as long again to be retransmitted, and the data behind
+/// the gaps is read all at once. After 15 round trips bbr was 6 to 10 % above the capacity of a link of 20 to 50 ms; after
+/// 30, cubic and bbr were at it.
 const TRIPS_UNTIL_STEADY: u64 = 30;
 
-/// Round trips of a link that a trial measures: what a sender does it does once in each of them.
+/// Round trips of a link that a trial measures, since a sender's cycle takes one of them.
 const TRIPS_MEASURED: u64 = 20;
 
 impl Design {
@@ -183,9 +184,8 @@ impl Design {
                 overhead_ns: 1_000_000,
                 ..Design::default()
             },
-            // A run takes what it takes, which a few tell: the first of all, which meets files that nobody has read, and then
-            // one each of both ends and the middle of the values. What a run warms up it does not tell apart from the rest, so
-            // nothing is cut off.
+            // A few runs are enough: the first one, which reads uncached files, and then one each of both ends and the middle of
+            // the values. A run's own warm-up cannot be separated from the rest, so nothing is cut off.
             Workload::Check => Design {
                 calibration_trials: 4,
                 calibration_ns: 0,
@@ -224,7 +224,7 @@ impl Design {
             ConnectionAge::Steady => self.steady,
         };
         let Some(link) = conditions.emulated_link() else { return lengths };
-        // While its queue is half full, where that takes longer.
+        // The delay of a half-full queue, if that is longer.
         let trip_ns = link.delay_ns.max(link.passing_ns(link.queue_bytes()) / 2);
         let least = |ns: u64, trips: u64| ns.max(trips * trip_ns);
         let is_steady = conditions.connection_age() == Some(ConnectionAge::Steady);
@@ -232,7 +232,7 @@ impl Design {
         Lengths {
             warmup_ns: warmup(lengths.warmup_ns),
             confirm_ns: least(lengths.confirm_ns, TRIPS_MEASURED),
-            // What has not left slow start behind ranks nothing.
+            // A connection in slow start gives no ranking.
             screen_warmup_ns: warmup(lengths.screen_warmup_ns),
             screen_ns: least(lengths.screen_ns, TRIPS_MEASURED),
             shortest_ns: (least(lengths.shortest_ns.0, TRIPS_MEASURED), least(lengths.shortest_ns.1, TRIPS_MEASURED)),
@@ -250,7 +250,7 @@ impl Design {
         found_ns.unwrap_or(self.lengths(conditions).warmup_ns)
     }
 
-    /// Length of a confirmation trial unless someone says otherwise, nanoseconds.
+    /// Default length of a confirmation trial, nanoseconds.
     pub fn confirm_length_ns(&self, conditions: &Spec) -> u64 {
         self.lengths(conditions).confirm_ns
     }
@@ -262,8 +262,8 @@ impl Design {
         (self.confirm_warmup_ns(conditions, found_ns).min(screen_warmup_ns), screen_ns)
     }
 
-    /// Whether longer trials could say something else of a group: it has a path, trials that are not as long already, and
-    /// searches for nothing.
+    /// Whether longer trials could change the result of a group: it has a path, its trials are not as long already, and
+    /// it has no search.
     pub fn audits(&self, conditions: &Spec) -> bool {
         let is_path = conditions.transport().is_some_and(bytegauge_model::Transport::two_ended);
         let explicit_ns = conditions.duration();
@@ -277,20 +277,20 @@ impl Design {
     }
 }
 
-/// Finalists of a family unless the plan says otherwise.
+/// Default number of finalists of a family.
 pub const FINALISTS: usize = 6;
 
-/// Finalists give way to no fewer: a choice and one that it is compared with.
+/// A short budget reduces the finalists to no fewer: an option and one that it is compared with.
 pub const FINALISTS_MIN: usize = 2;
 
-/// A session takes at most so much of its budget before it stops short: the machine may slow down.
+/// A session may take this multiple of its budget before it stops: the machine may slow down.
 pub const OVERTIME: f64 = 1.1;
 
-/// A budget that is stated is overrun by no more than this for the fewest blocks that prove anything, unless the session has
-/// begun: who gave a minute need not be asked whether it may be two, but whether it may be ten.
+/// Most that the fewest blocks may exceed a stated budget without an error, unless the session has begun: a user who
+/// gave a minute accepts two minutes, but not ten.
 pub(crate) const OVERRUN_UNASKED: u64 = 2;
 
-/// What one stage costs, for the dry run and the progress bar.
+/// The time of each stage, for the dry run and the progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// Time of the calibration trials, nanoseconds.
@@ -299,25 +299,25 @@ pub struct Schedule {
     pub screen_ns: u64,
     /// Time of the narrowing, nanoseconds.
     pub narrow_ns: u64,
-    /// Time of one confirmation block of every group in the main, nanoseconds.
+    /// Time of one confirmation block of every main group, nanoseconds.
     pub confirm_round_ns: u64,
-    /// Time of one confirmation block of every group on the side, nanoseconds.
+    /// Time of one confirmation block of every side group, nanoseconds.
     pub aside_round_ns: u64,
-    /// Time of the audit until the first look, nanoseconds.
+    /// Time of the long-trial check until the first analysis, nanoseconds.
     pub audit_ns: u64,
-    /// Confirmation blocks of a group in the main.
+    /// Confirmation blocks of a main group.
     pub blocks: u64,
-    /// Confirmation blocks of a group on the side.
+    /// Confirmation blocks of a side group.
     pub aside_blocks: u64,
 }
 
 impl Design {
-    /// Blocks of a group on the side, when one in the main has `blocks`.
+    /// Blocks of a side group, when a main group has `blocks`.
     pub fn aside_blocks(&self, blocks: u64) -> u64 {
         (blocks / self.aside_every).max(self.blocks_min).min(blocks)
     }
 
-    /// How many blocks of a group in the main fit into a time, at least the fewest and at most the most that
+    /// How many blocks of a main group fit into a time, at least the fewest and at most the most that
     /// are useful. `round_ns` and `aside_ns` are the times of one block of every group of the kind.
     pub fn fitting_blocks(&self, time_ns: f64, round_ns: f64, aside_ns: f64) -> u64 {
         let takes = |blocks: u64| blocks as f64 * round_ns + self.aside_blocks(blocks) as f64 * aside_ns;
@@ -327,18 +327,18 @@ impl Design {
 }
 
 impl Schedule {
-    /// Time of the confirmation until the first look, nanoseconds.
+    /// Time of the confirmation until the first analysis, nanoseconds.
     pub fn confirm_ns(&self) -> u64 {
         self.confirm_round_ns.saturating_mul(self.blocks) + self.aside_round_ns.saturating_mul(self.aside_blocks)
     }
 
-    /// Time until the first look, nanoseconds.
+    /// Time until the first analysis, nanoseconds.
     pub fn total_ns(&self) -> u64 {
         (self.calibrate_ns + self.screen_ns + self.narrow_ns + self.audit_ns).saturating_add(self.confirm_ns())
     }
 
-    /// What a look after the first adds: as many blocks of a group in the main, and as much time in nanoseconds, as all
-    /// looks before it took together, with the audit that goes with that time: the first one goes with the screening as well.
+    /// The addition by an analysis after the first: the same number of blocks of a main group, and the same time in
+    /// nanoseconds, as all analyses before it together, with the long-trial check in proportion. The first one also includes the screening.
     pub fn added_by(&self, look: u64) -> (u64, u64) {
         let times = 1_u64 << look.saturating_sub(2).min(62);
         let others_ns = self.total_ns() - self.audit_ns;

@@ -1,4 +1,4 @@
-//! An emulated link: what does not go over it is refused, and what follows from it is set.
+//! An emulated link: refuses factors that do not work over it, and sets those that follow from it.
 
 use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
@@ -9,7 +9,7 @@ use crate::spec::{Part, PlanError, PlanSpec};
 const OF_LINKS: [(&str, &str); 3] =
     [("link_delay", "link-delay"), ("link_loss", "link-loss"), ("link_rate", "link-rate")];
 
-/// Whether a factor is of a link, and the part has none: cells of other plans have no such levels.
+/// Whether a factor belongs to links, and the part has none: cells of other plans have no such levels.
 pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     OF_LINKS.iter().any(|(of, _)| *of == name) && named_by(part).is_none()
 }
@@ -19,7 +19,7 @@ pub fn is_wanted(spec: &PlanSpec) -> bool {
     spec.parts.iter().any(|part| named_by(part).is_some())
 }
 
-/// The flag by which a part asks for a link: who names one thing about it has one.
+/// The flag by which a part requests a link: one property of it is enough.
 fn named_by(part: &Part) -> Option<&'static str> {
     OF_LINKS.iter().find(|(name, _)| part.levels.contains_key(*name)).map(|(_, flag)| *flag)
 }
@@ -27,21 +27,21 @@ fn named_by(part: &Part) -> Option<&'static str> {
 /// Sets in a part what follows from a link.
 ///
 /// # Errors
-/// [`PlanError::OfFarHost`] if something was asked for that does not go over one.
+/// [`PlanError::OfFarHost`] if a factor does not work over a link.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let Some(with) = named_by(part) else { return Ok(()) };
     let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
     for (name, why) in [
         ("host", "a path to another host has its own delay and loss: leave one of them out"),
         ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),
-        ("connect", "a server that is not ours is not at the far side of the link: leave one of them out"),
-        ("relay", "a link joins the two ends and nobody between: leave one of them out"),
+        ("connect", "an external server is not at the far side of the link: leave one of them out"),
+        ("relay", "a link joins the two ends without a relay between: leave one of them out"),
     ] {
         if part.levels.contains_key(name) {
             return refused(name, why);
         }
     }
-    // Two ends of a stream of datagrams greet each other once, which a link may lose.
+    // The two ends of a datagram stream exchange one greeting, which a link may lose.
     let carried = match workload {
         Workload::Call => &[Transport::Tcp, Transport::Udp][..],
         _ => &[Transport::Tcp],
@@ -65,11 +65,11 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     Ok(())
 }
 
-/// What the links of these cells are.
+/// Notes on the links of these cells.
 pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
     let note = |link: EmulatedLink| {
         format!(
-            "a process on this machine emulates a link ({link}): {} are on their way at once (delay × rate), and its queue holds {}",
+            "a process on this machine emulates a link ({link}): {} are under way at once (delay × rate), and its queue holds {}",
             about_bytes(link.product_bytes()),
             about_bytes(link.queue_bytes())
         )
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_said_of_a_link_makes_one_and_nothing_said_none() {
+    fn one_property_of_a_link_makes_a_link() {
         let of = |flags: &[(&str, &str)]| {
             let plan = plan(Workload::Stream, flags).unwrap();
             let links: Vec<_> = plan.groups.iter().map(|group| group.factors.emulated_link()).collect();
@@ -110,14 +110,14 @@ mod tests {
             assert_eq!(cell.factors.transport(), Some(&Transport::Tcp));
             assert_eq!(cell.factors.placement(), Some(Placement::Unpinned));
         }
-        let told = |text: &str| plan.notes.iter().any(|note| note.contains(text));
-        assert!(told("(10 ms, 1 Gbit/s, 1 % lost)") && told("1.19 MiB are on their way"), "{:?}", plan.notes);
+        let has_note = |text: &str| plan.notes.iter().any(|note| note.contains(text));
+        assert!(has_note("(10 ms, 1 Gbit/s, 1 % lost)") && has_note("1.19 MiB are under way"), "{:?}", plan.notes);
         assert_eq!(of(&[("link_rate", "100mbit"), ("link_delay", "1ms,20ms")]).1, [link(1, 0, 100), link(20, 0, 100)]);
         assert_eq!(of(&[("transport", "tcp")]).1, [None]);
     }
 
     #[test]
-    fn trials_take_as_many_round_trips_as_a_connection_needs() {
+    fn trials_last_enough_round_trips() {
         let lengths = |delay: &str| {
             let plan = plan(Workload::Stream, &[("link_delay", delay)]).unwrap();
             let conditions = &plan.groups[0].factors;
@@ -125,7 +125,7 @@ mod tests {
             let audited = plan.design.audits(conditions);
             (warmup_ns / 1_000_000, plan.families[0].trial_ns / 1_000_000, audited)
         };
-        // Of a short one the queue takes longer.
+        // For a short one the queue takes longer.
         assert_eq!(lengths("0.1ms"), (150, 100, true));
         assert_eq!(lengths("10ms"), (300, 200, true));
         // As long as an audit's.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_link_can_be_emulated_the_plan_says_why() {
+    fn a_missing_link_gives_its_reason() {
         let reason = "an emulated link needs a user namespace";
         let catalog = Catalog { missing_link: Some(reason.to_owned()), ..Catalog::default() };
         let plan = |link: &str| {
@@ -150,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_over_a_link_is_refused() {
+    fn factors_that_exclude_a_link_are_refused() {
         let check = |flags: &[(&str, &str)], part: &str| {
             let flags: Vec<_> = [("link_delay", "1ms")].iter().chain(flags).copied().collect();
             let error = plan(Workload::Call, &flags).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check(&[("host", "192.0.2.7:1")], "--host does not go with --link-delay: a path to another host");
-        check(&[("connect", "127.0.0.1:1")], "--connect does not go with --link-delay");
-        check(&[("relay", "splice")], "--relay does not go with --link-delay");
+        check(&[("host", "192.0.2.7:1")], "--host does not work with --link-delay: a path to another host");
+        check(&[("connect", "127.0.0.1:1")], "--connect does not work with --link-delay");
+        check(&[("relay", "splice")], "--relay does not work with --link-delay");
         check(&[("transport", "unix")], "an emulated link carries streams over tcp");
         check(&[("placement", "cross-core")], "use unpinned");
         let over_udp = [("link_delay", "1ms"), ("transport", "udp")];

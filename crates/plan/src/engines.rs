@@ -1,5 +1,5 @@
-//! Which of the engines asked for suit which transport: bytes want others than datagrams. One that suits none of the
-//! plan's transports is refused, one that suits some of them is left out of the others, and that is said.
+//! Matches engines with transports: bytes and datagrams have different engines. An engine that fits none of the
+//! plan's transports is refused. One that fits some of them is left out of the others, with a note.
 
 use bytegauge_model::catalog::{ENGINES, EngineEnd};
 use bytegauge_model::factor::{self, Factor};
@@ -29,7 +29,7 @@ pub(crate) fn refuse_what_suits_nothing(spec: &PlanSpec) -> Result<(), PlanError
     Ok(())
 }
 
-/// Says which engines that were named are left out where.
+/// Notes where named engines are left out.
 pub(crate) fn note_left_out(plan: &mut Plan, spec: &PlanSpec) {
     for part in &spec.parts {
         for transport in part.transports(spec.workload) {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_were_named_go_where_they_suit() {
+    fn named_engines_are_used_where_they_fit() {
         let text = "transport = \"tcp,udp\"\nengine = \"blocking,mmsg\"";
         assert_eq!(engines(text), ["tcp blocking", "udp mmsg"]);
         let notes = plan_of(text).unwrap().notes;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_suits_nothing_is_refused_with_those_that_do() {
+    fn an_unfit_engine_is_refused_with_fitting_ones() {
         let check = |text: &str, expected: &str| {
             assert_eq!(plan_of(text).expect_err(text).to_string(), expected, "{text}");
         };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_this_machine_lacks_is_skipped_with_its_reason() {
+    fn a_missing_engine_is_skipped_with_its_reason() {
         let lacks = |engine: &str, reason: &str| (engine.to_owned(), reason.to_owned());
         let disabled = "engine uring:plain: io_uring is disabled (kernel.io_uring_disabled)";
         let catalog = Catalog {

@@ -1,4 +1,4 @@
-//! The far host: what cannot be asked of two hosts is refused, and what follows from the place of the agent is set.
+//! The far host: refuses factors that do not work between two hosts, and sets those that follow from the agent's place.
 //!
 //! Names are looked up before; nothing here asks the network.
 
@@ -8,10 +8,10 @@ use crate::iperf3;
 use crate::relay;
 use crate::spec::{Part, PlanError};
 
-/// Every factor that says something about a far host.
+/// Every factor of a far host.
 const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
 
-/// Whether a factor is of far hosts, and the part names none: cells of other plans have no such levels.
+/// Whether a factor belongs to far hosts, and the part names none: cells of other plans have no such levels.
 pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     if name == "relay_host" {
         return !part.levels.contains_key(name);
@@ -33,12 +33,13 @@ fn all_go_both_ways(part: &Part) -> bool {
 /// Sets in a part what follows from the agents' places.
 ///
 /// # Errors
-/// [`PlanError::OfFarHost`] if something was asked for that has no meaning between two hosts, or cannot be done there.
+/// [`PlanError::OfFarHost`] if a factor has no meaning between two hosts, or is impossible there.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
     let alone = |name: &str| !part.levels.contains_key(name);
     if both && (workload != Workload::Stream || !(alone("relay") && alone("connect"))) {
-        let needs = "a stream over TCP or UDP, without --relay and --connect: use --direction to or from".into();
+        let needs =
+            "a stream over TCP or UDP, without --relay and --connect: use --direction to or --direction from".into();
         return Err(PlanError::Moot { flag: "direction both".into(), needs });
     }
     let (hosts, relay_hosts) = (part.places("host"), part.places("relay_host"));
@@ -48,7 +49,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
         return Err(PlanError::Moot { flag: "relay-host".into(), needs: "--relay METHOD".into() });
     }
     if let Some(place) = relay_hosts.iter().find(|place| hosts.contains(place)) {
-        let needs = format!("an agent of its own: the one at {place} runs an end of --host, and no more than one");
+        let needs = format!("an agent of its own: the one at {place} runs an end of --host already");
         return Err(PlanError::Moot { flag: "relay-host".into(), needs });
     }
     let places: Vec<Place> = hosts.iter().chain(&relay_hosts).cloned().collect();
@@ -57,7 +58,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
         if part.levels.get(name).is_some_and(|levels| levels.iter().any(Level::is_auto)) {
             return refused(
                 name,
-                "a path between two hosts has other settings than one on this host: use two sessions",
+                "a path between two hosts and one on this host have different settings: use two sessions",
             );
         }
     }
@@ -68,21 +69,21 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
         );
     }
     for (name, why) in [
-        ("connect", "a server that is not ours is called from here: leave one of them out"),
-        ("competing_flows", "clients that compete are not made there: measure them in a session of their own"),
+        ("connect", "an external server is called from this host: leave one of them out"),
+        ("competing_flows", "competing clients do not run on another host: measure them in a session of their own"),
     ] {
         if part.levels.contains_key(name) {
             return refused(name, why);
         }
     }
     if relay_hosts.is_empty() && part.levels.contains_key("relay") {
-        return refused("relay", "a relay here would stand between two ends of one host: give --relay-host as well");
+        return refused("relay", "a relay on this host would be between two ends of one host: add --relay-host");
     }
     let to = Level::Name(Direction::To.to_string());
     if !relay_hosts.is_empty() && part.levels.get("direction").is_some_and(|named| named.iter().any(|of| *of != to)) {
-        return refused("direction", "an agent's end connects to this host, and to no relay: use --direction to");
+        return refused("direction", "an agent's end connects to this host, not to a relay: use --direction to");
     }
-    // A name is looked up before its transport is asked for: a plan that is only printed keeps the first guess.
+    // A name is looked up before its transport is needed: a plan that is only printed keeps the first guess.
     let transport = first.transport().unwrap_or(Transport::Tcp);
     if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
         return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
@@ -96,7 +97,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
         _ => {
             return refused(
                 "transport",
-                "between two hosts TCP is measured, or with --transport udp (of an IPv6 address udp6) UDP, one of them a session",
+                "between two hosts a session measures either TCP, or UDP with --transport udp (udp6 for an IPv6 address)",
             );
         }
     };
@@ -109,13 +110,13 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     Ok(())
 }
 
-/// What is not seen of the far hosts of these cells, and what the path without their relays is.
+/// Notes on what is not measured on the far hosts of these cells, and on the path without their relays.
 pub(crate) fn notes(workload: Workload, cells: &[&Cell]) -> Vec<String> {
     let end = if workload == Workload::Call { "client or server" } else { "reader or writer" };
     let note = |(place, _): (&Place, Direction)| {
         format!(
-            "the {end} at {place} reports its own CPU time, calls and TCP_INFO; what other programs do there during a block \
-             is not seen, and the clocks of the two hosts are never compared"
+            "the {end} at {place} reports its own CPU time, calls and TCP_INFO; the load of other programs there \
+ is not measured, and the clocks of the two hosts are never compared"
         )
     };
     cells.iter().filter_map(|cell| cell.factors.far()).map(note).chain(relay_notes(cells)).collect()
@@ -125,11 +126,11 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
     cells.iter().filter_map(|cell| {
         let place = cell.factors.relay_host()?;
         let relay = format!(
-            "the relay at {place} reports its own CPU time and calls, and what its whole machine used, which counts as the \
-             machine's CPU time together with this host's; what other programs do there during a block is not seen"
+            "the relay at {place} reports its own CPU time and calls, and the CPU time of its whole machine, which is added to \
+ this host's; the load of other programs there is not measured"
         );
-        let direct = "the path without a relay crosses no network: both its ends are on this host, so that it shows what they can \
-                      do, and nothing of the links to the relay";
+        let direct = "the path without a relay crosses no network: both its ends are on this host, so it shows their limit, \
+              not that of the links to the relay";
         let is_direct = relay::method(&cell.factors) == Some(RelayMethod::Direct) && cell.factors.far().is_none();
         Some(if is_direct { direct.to_owned() } else { relay })
     })
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_host_is_a_condition_that_says_the_transport() {
+    fn a_far_host_sets_the_transport() {
         for (at, transport) in [("192.0.2.7:4711", "tcp"), ("[2001:db8::7]:4711", "tcp6")] {
             let flags = [("host", at), ("direction", "to,from"), ("read_size", "64K"), ("write_size", "64K")];
             let plan = plan(Workload::Stream, &flags).unwrap();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_datagrams_go_to_a_far_host_whatever_the_mtu_is_here() {
+    fn datagrams_to_far_hosts_ignore_local_mtu() {
         for (at, transport) in [("192.0.2.7:4711", "udp"), ("[2001:db8::7]:4711", "udp6")] {
             let mut spec = PlanSpec::named("a test", Workload::Stream);
             let sizes =
@@ -180,7 +181,7 @@ mod tests {
             let flags = [("host", at), ("transport", transport)].into_iter().chain(sizes);
             let flags: Vec<_> = flags.map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).collect();
             spec.set_all(&flags).unwrap();
-            // Of this host's loopback, which they never see.
+            // Notes on this host's loopback, which they never use.
             let catalog = Catalog { loopback_mtu: Some(1500), ..Catalog::default() };
             let plan = resolve(&spec, &catalog, 1).unwrap();
             assert_eq!((plan.groups.len(), plan.cells.len(), plan.skipped.len()), (2, 12, 0));
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_both_ways_at_once_between_two_hosts_and_on_one() {
+    fn bytes_go_both_ways_at_once() {
         let sizes = [("read_size", "64K"), ("write_size", "64K"), ("profile", "drain")];
         let of = |workload, flags: &[(&'static str, &'static str)]| {
             let sizes = if workload == Workload::Stream { &sizes[..] } else { &[] };
@@ -214,7 +215,7 @@ mod tests {
             let plan = of(Workload::Stream, &[at, &datagrams].concat()).unwrap();
             assert!(going(&plan) == plan.groups.len() && !plan.groups.is_empty());
         }
-        let nothing = "--direction both means nothing without a stream over TCP or UDP";
+        let nothing = "--direction both has no effect without a stream over TCP or UDP";
         check(Workload::Call, &[host, both], nothing);
         check(Workload::Stream, &[("transport", "tcp"), both, ("relay", "splice")], nothing);
         assert!(of(Workload::Stream, &[("transport", "tcp"), both, ("connect", "127.0.0.1:7")]).is_err());
@@ -227,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_a_far_host_says_nothing_of_one() {
+    fn plans_without_far_host_have_no_such_level() {
         let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
         assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
         assert!(plan.cells.iter().all(|cell| cell.factors.get("relay_host") == Level::Absent));
     }
 
     #[test]
-    fn a_relay_on_another_host_says_the_transport_and_stands_beside_the_path_without_it() {
+    fn far_relays_are_compared_with_the_direct_path() {
         for (at, transport) in [("192.0.2.7:4711", "tcp"), ("[2001:db8::7]:4711", "tcp6")] {
             let flags = [("relay_host", at), ("relay", "direct,splice,sockmap,haproxy,cmd:x {listen} {upstream}")];
             let plan = plan(Workload::Call, &flags).unwrap();
@@ -245,12 +246,12 @@ mod tests {
                 assert_eq!(cell.factors.placement(), Some(Placement::Unpinned));
                 assert_eq!(cell.factors.relay_placement(), Some(RelayPlacement::Unpinned));
             }
-            // No command of the network's is run anywhere, and nobody is given privileges.
+            // An agent runs no command of a caller, and gives no privileges.
             let reasons: Vec<&str> = plan.skipped.iter().filter_map(|(_, outcome)| outcome.reason()).collect();
             assert_eq!(5 * reasons.len(), 3 * cells.len(), "{reasons:?}");
             assert!(reasons.iter().all(|reason| reason.contains("--relay-host")), "{reasons:?}");
-            let told = |text: &str| plan.notes.iter().any(|note| note.contains(text));
-            assert!(told(&format!("the relay at {at}")) && told("crosses no network"), "{:?}", plan.notes);
+            let has_note = |text: &str| plan.notes.iter().any(|note| note.contains(text));
+            assert!(has_note(&format!("the relay at {at}")) && has_note("crosses no network"), "{:?}", plan.notes);
         }
         let three = [("relay_host", "192.0.2.7:1"), ("host", "192.0.2.8:1"), ("relay", "splice")];
         let plan = plan(Workload::Stream, &three).unwrap();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_lacks_a_relay_elsewhere_may_have() {
+    fn a_far_relay_may_have_missing_features() {
         let mut spec = PlanSpec::named("a test", Workload::Call);
         let flags = [("relay_host", "192.0.2.7:1"), ("relay", "uring")];
         let flags: Vec<_> = flags.map(|(name, text)| (factor::find(name).unwrap(), text.to_owned())).into();
@@ -276,15 +277,15 @@ mod tests {
             assert!(error.contains(part), "{error}");
         };
         let relay = ("relay", "splice");
-        check(&[], "--relay-host means nothing without --relay METHOD");
-        check(&[relay, ("connect", "127.0.0.1:1")], "--connect does not go with --relay-host");
-        check(&[relay, ("competing_flows", "2")], "--competing-flows does not go with --relay-host");
-        check(&[relay, ("transport", "unix")], "--transport does not go with --relay-host");
+        check(&[], "--relay-host has no effect without --relay METHOD");
+        check(&[relay, ("connect", "127.0.0.1:1")], "--connect does not work with --relay-host");
+        check(&[relay, ("competing_flows", "2")], "--competing-flows does not work with --relay-host");
+        check(&[relay, ("transport", "unix")], "--transport does not work with --relay-host");
         check(&[relay, ("host", "192.0.2.7:1")], "an agent of its own");
         check(&[relay, ("host", "192.0.2.8:1"), ("direction", "from")], "use --direction to");
         check(&[relay, ("host", "[::1]:1")], "IPv4 and IPv6");
         check(&[relay, ("relay_placement", "own")], "use --relay-placement unpinned");
-        check(&[("relay", "haproxy")], "no program is run on another host");
+        check(&[("relay", "haproxy")], "agents run no programs");
     }
 
     #[test]
@@ -294,15 +295,15 @@ mod tests {
             let error = plan(Workload::Call, &flags).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check(&[("connect", "127.0.0.1:1")], "--connect does not go with --host");
-        check(&[("relay", "splice")], "--relay does not go with --host: a relay here");
-        check(&[("competing_flows", "2")], "--competing-flows does not go with --host");
+        check(&[("connect", "127.0.0.1:1")], "--connect does not work with --host");
+        check(&[("relay", "splice")], "--relay does not work with --host: a relay on this host");
+        check(&[("competing_flows", "2")], "--competing-flows does not work with --host");
         assert!(plan(Workload::Call, &[("host", "192.0.2.7:1"), ("transport", "udp")]).is_ok());
         for others in ["tcp6", "udp6", "unix", "unix-dgram", "tcp,udp"] {
-            check(&[("transport", others)], "--transport does not go with --host: between two hosts TCP");
+            check(&[("transport", others)], "--transport does not work with --host: between two hosts a session");
         }
-        check(&[("placement", "cross-core")], "--placement does not go");
-        check(&[("host", "unix:/x")], "--host does not go");
+        check(&[("placement", "cross-core")], "--placement does not work");
+        check(&[("host", "unix:/x")], "--host does not work");
         check(&[("host", "192.0.2.7:1,[::1]:1")], "IPv4 and IPv6");
         check(&[("host", "192.0.2.7:1,auto")], "use two sessions");
         let alone = plan(Workload::Call, &[("transport", "tcp"), ("direction", "from")]).unwrap_err();

@@ -1,6 +1,6 @@
 //! Plans as TOML. Every flag is a key of the same name; dashes and underscores are the same.
 //!
-//! Factors stand at the top level (one crossing) or in `[[part]]` tables (several crossings in one
+//! Factors are at the top level (one crossing) or in `[[part]]` tables (several crossings in one
 //! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
 
 use bytegauge_model::factor::{self, Factor};
@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
 use crate::spec::{Part, PlanError, PlanSpec, ProfileSpec, parse as parse_levels};
 
-/// Keys of a plan beside the factors.
+/// Keys of a plan other than factors.
 const PLAN_KEYS: &[&str] = &[
     "name",
     "summary",
@@ -27,7 +27,7 @@ const PLAN_KEYS: &[&str] = &[
     "part",
 ];
 
-/// Keys of a part beside the factors.
+/// Keys of a part other than factors.
 const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
 
 /// Reads a plan. `place` names it in errors: a file or a ready plan's name.
@@ -40,7 +40,7 @@ pub fn parse(place: &str, text: &str) -> Result<PlanSpec, PlanError> {
         error: error.to_string().trim_end().replace('\n', "\n  "),
     })?;
     let mut reader = Reader { place, workload: Workload::default() };
-    // What a key means depends on it, wherever it stands in the file.
+    // The meaning of a key depends on the workload, wherever it is in the file.
     if let Some(value) = table.get("workload") {
         reader.workload = reader.workload("workload", value)?;
     }
@@ -81,7 +81,7 @@ impl Reader<'_> {
         Ok(spec)
     }
 
-    /// The parts, each on top of what stands at the top level.
+    /// The parts, each on top of the levels at the top level.
     fn parts(&self, table: &Table, top: &Part) -> Result<Vec<Part>, PlanError> {
         let Some(value) = table.get("part") else { return Ok(vec![top.clone()]) };
         let tables = value.as_array().ok_or_else(|| self.bad("part", "is a list of tables: write [[part]]"))?;
@@ -122,7 +122,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a key sets: usually one factor, never none.
+    /// The factors that a key sets: usually one, never none.
     fn factors(&self, key: &str, also: &[&str]) -> Result<Vec<&'static Factor>, PlanError> {
         let named = factor::named(self.workload, key);
         if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(self.workload, key)) {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workload_says_what_a_key_means() {
+    fn the_workload_decides_what_a_key_means() {
         let spec = parse("p", "rate = \"20k\"\nengine = \"epoll\"\nworkload = \"call\"").unwrap();
         let levels = &spec.parts[0].levels;
         assert_eq!(levels["call_rate"], [Level::Number(20_000)]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_on_the_top_level() {
+    fn parts_extend_the_top_level() {
         let spec = parse("p", "flows = 4\n[[part]]\ntransport = \"unix\"\n[[part]]\ntransport = \"tcp\"\nflows = 2\n");
         let parts = spec.unwrap().parts;
         assert_eq!(parts[0].levels["flows"], [Level::Number(4)]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_key_and_the_way_out() {
+    fn errors_name_the_key_and_the_fix() {
         check_error("reed-size = 4096", "p.toml: no factor or key is called `reed-size`: did you mean `read-size`?");
         check_error(
             "read-size = \"1Q\"",

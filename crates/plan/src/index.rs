@@ -1,4 +1,4 @@
-//! A plan by its groups, looked up once for thousands of them: whoever asks group by group walks all cells each time.
+//! A plan by its groups. Made once for thousands of groups, since a lookup by group would walk all cells each time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(crate) struct Index<'a> {
     pub(crate) artefacts: HashMap<&'a GroupId, u64>,
 }
 
-/// Of a group that the plan does not have.
+/// The levels of a group that the plan does not have.
 pub(crate) static NO_LEVELS: Spec = Spec::of(Workload::Stream);
 
 impl Index<'_> {

@@ -6,7 +6,7 @@
 use bytegauge_model::option::{self, Setter};
 use bytegauge_model::{Direction, Level, Place, ProgramRole, Spec, Transport, Workload};
 
-use crate::foreign::refused;
+use crate::external::refused;
 use crate::spec::{Part, PlanError};
 
 /// The block that iperf3 reads and writes by default over TCP (iperf3(1), -l).
@@ -49,7 +49,7 @@ pub(crate) fn is_of_the_writer(name: &str) -> bool {
 /// Sets the factors that follow from an iperf3 server. Without effect on other servers.
 ///
 /// # Errors
-/// [`PlanError::OfForeign`] if iperf3 cannot do what was asked for.
+/// [`PlanError::NotWithConnect`] if iperf3 cannot do what was asked for.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     if !is_meant(part) {
         return Ok(());
@@ -103,7 +103,7 @@ fn settle_direction(part: &mut Part, by_datagrams: bool) {
     }
 }
 
-/// States what is known of the server.
+/// Describes the server.
 pub(crate) fn note(place: &Place) -> String {
     let at = if let Place::Iperf3(at) = place { at } else { place };
     format!(

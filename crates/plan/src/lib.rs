@@ -1,7 +1,7 @@
 //! From flags or TOML to a resolved plan: typed spec, cells, groups, families, seeded blocks, a budget.
 //!
 //! Parse, don't validate: past this crate no impossible combination exists. It never reads the clock and
-//! never opens a socket; what the machine can do arrives as a [`Catalog`].
+//! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -11,9 +11,9 @@ mod datagram;
 pub mod design;
 pub mod emulated;
 mod engines;
+mod external;
 mod far;
 pub mod file;
-mod foreign;
 mod index;
 mod iperf3;
 mod meaning;

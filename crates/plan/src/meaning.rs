@@ -1,5 +1,5 @@
-//! Which factors mean something: in a workload, over a transport, beside the levels of others. What was named and
-//! means nothing anywhere is refused; what means nothing somewhere is collapsed there, and said.
+//! Which factors have an effect: in a workload, over a transport, with the levels of other factors. A named factor
+//! without any effect is refused; one without an effect in some cells is collapsed there, with a note.
 
 use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::factor::{self, FACTORS, Factor};
@@ -9,20 +9,20 @@ use crate::plan::Plan;
 use crate::relay;
 use crate::spec::{Part, PlanError, PlanSpec};
 
-/// A factor that means something only beside certain levels of others.
+/// A factor that has an effect only with certain levels of other factors.
 struct Dependent {
     factor: &'static str,
-    /// The factors of which that is asked.
-    beside: &'static [&'static str],
-    /// Whether it means something beside these levels: of factors that stand earlier in the table and have the same
+    /// The factors that decide it.
+    with: &'static [&'static str],
+    /// Whether it has an effect with these levels. The deciding factors come earlier in the table and have the same
     /// role.
     when: fn(&Spec) -> bool,
-    /// What a user has to add or to leave out.
+    /// The change that would give it an effect.
     needs: Needs,
 }
 
 enum Needs {
-    Said(&'static str),
+    Text(&'static str),
     /// An engine that can do something.
     Engine(fn(&Abilities) -> bool),
 }
@@ -30,71 +30,66 @@ enum Needs {
 const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "read_once",
-        beside: &["connect_per_call"],
+        with: &["connect_per_call"],
         when: |levels| levels.connect_per_call() == Some(true),
-        needs: Needs::Said("--connect-per-call on"),
+        needs: Needs::Text("--connect-per-call on"),
     },
-    Dependent { factor: "call_rate", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
-    Dependent {
-        factor: "arrivals",
-        beside: &["slo", "call_rate"],
-        when: offers,
-        needs: Needs::Said("--rate or --slo"),
-    },
-    Dependent { factor: "think_time", beside: &["slo"], when: offers_its_own, needs: Needs::Said(NO_SEARCH) },
+    Dependent { factor: "call_rate", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
+    Dependent { factor: "arrivals", with: &["slo", "call_rate"], when: offers, needs: Needs::Text("--rate or --slo") },
+    Dependent { factor: "think_time", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
     Dependent {
         factor: "rcvbuf_on",
-        beside: &["rcvbuf"],
+        with: &["rcvbuf"],
         when: |levels| levels.rcvbuf().is_some(),
-        needs: Needs::Said("a size in --rcvbuf"),
+        needs: Needs::Text("a size in --rcvbuf"),
     },
     Dependent {
         factor: "server_threads",
-        beside: &["server_engine"],
+        with: &["server_engine"],
         when: |levels| has_threads(levels.server_engine()),
-        needs: Needs::Said("another --server-engine"),
+        needs: Needs::Text("another --server-engine"),
     },
     Dependent {
         factor: "client_threads",
-        beside: &["client_engine"],
+        with: &["client_engine"],
         when: |levels| has_threads(levels.client_engine()),
-        needs: Needs::Said("another --client-engine"),
+        needs: Needs::Text("another --client-engine"),
     },
-    Dependent { factor: "direction", beside: &[], when: |_| true, needs: Needs::Said("--host HOST:PORT") },
-    Dependent { factor: "relay_placement", beside: &[], when: |_| true, needs: Needs::Said("--relay METHOD") },
+    Dependent { factor: "direction", with: &[], when: |_| true, needs: Needs::Text("--host HOST:PORT") },
+    Dependent { factor: "relay_placement", with: &[], when: |_| true, needs: Needs::Text("--relay METHOD") },
     Dependent {
         factor: "relay_threads",
-        beside: &["relay"],
+        with: &["relay"],
         when: |levels| relay::has(levels, RelayMethod::has_threads),
-        needs: Needs::Said("a --relay that leaves the choice (read-write, readv-writev, splice, sendfile, hybrid)"),
+        needs: Needs::Text("a --relay that supports both (read-write, readv-writev, splice, sendfile, hybrid)"),
     },
     Dependent {
         factor: "relay_buffer",
-        beside: &["relay"],
+        with: &["relay"],
         when: |levels| relay::has(levels, RelayMethod::has_buffer),
-        needs: Needs::Said("a --relay with a buffer (read-write, copy-buffer, hybrid, epoll, …)"),
+        needs: Needs::Text("a --relay with a buffer (read-write, copy-buffer, hybrid, epoll, …)"),
     },
     Dependent {
         factor: "relay_pipe",
-        beside: &["relay"],
+        with: &["relay"],
         when: |levels| relay::has(levels, RelayMethod::has_pipe),
-        needs: Needs::Said("a --relay that goes through a pipe (splice, sendfile, hybrid)"),
+        needs: Needs::Text("a --relay that uses a pipe (splice, sendfile, hybrid)"),
     },
     Dependent {
         factor: "batch",
-        beside: &["engine", "server_engine"],
+        with: &["engine", "server_engine"],
         when: |levels| served_by(levels, has_batches),
         needs: Needs::Engine(has_batches),
     },
     Dependent {
         factor: "outstanding",
-        beside: &["engine", "server_engine"],
+        with: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),
         needs: Needs::Engine(keeps_receives),
     },
 ];
 
-const NO_SEARCH: &str = "--slo none (a search offers rates of its own): leave one of them out";
+const NO_SEARCH: &str = "--slo none (a search sets the rates itself): leave one of them out";
 
 /// A search finds its rates itself.
 fn offers_its_own(levels: &Spec) -> bool {
@@ -118,7 +113,7 @@ fn keeps_receives(can: &Abilities) -> bool {
     can.outstanding
 }
 
-/// Whether the number of threads is not that of the flows already.
+/// Whether the number of threads differs from the number of flows.
 fn has_threads(engine: Option<Engine>) -> bool {
     !engine.is_some_and(Engine::has_thread_a_flow)
 }
@@ -126,7 +121,7 @@ fn has_threads(engine: Option<Engine>) -> bool {
 impl Needs {
     fn text(&self) -> String {
         match self {
-            Needs::Said(text) => (*text).to_owned(),
+            Needs::Text(text) => (*text).to_owned(),
             Needs::Engine(can) => {
                 let of = |end: EngineEnd| -> String {
                     let ends = |row: &&EngineRow| {
@@ -135,21 +130,21 @@ impl Needs {
                     };
                     ENGINES.iter().filter(ends).map(|row| row.name).collect::<Vec<_>>().join(" or ")
                 };
-                format!("--engine {} (of a call: --server-engine {})", of(EngineEnd::Stream), of(EngineEnd::Server))
+                format!("--engine {} (in call: --server-engine {})", of(EngineEnd::Stream), of(EngineEnd::Server))
             }
         }
     }
 }
 
-/// Whether a factor means nothing beside the levels of a combination.
+/// Whether a factor has no effect with the levels of a combination.
 pub(crate) fn is_moot(factor: &Factor, combination: &Spec) -> bool {
     let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
     rules.any(|rule| !(rule.when)(combination))
 }
 
-/// Whether the levels of a factor decide if another one means something.
+/// Whether the levels of a factor decide if another one has an effect.
 pub(crate) fn decides(factor: &Factor) -> bool {
-    DEPENDENT.iter().any(|rule| rule.beside.contains(&factor.name))
+    DEPENDENT.iter().any(|rule| rule.with.contains(&factor.name))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.
@@ -169,7 +164,7 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError>
     Ok(())
 }
 
-/// A factor that was named but means nothing beside the levels of any cell is an error.
+/// A named factor without an effect in any cell is an error.
 pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError> {
     let named = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
     let moot = |name: &str| plan.cells.iter().all(|cell| cell.factors.get(name) == Level::Absent);
@@ -182,7 +177,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), Pl
     }
 }
 
-/// A factor that was named but fits no transport at all is an error.
+/// A named factor that fits no transport is an error.
 pub(crate) fn refuse_what_fits_nothing(spec: &PlanSpec) -> Result<(), PlanError> {
     if !spec.workload.has_path() {
         return Ok(());
@@ -202,7 +197,7 @@ pub(crate) fn refuse_what_fits_nothing(spec: &PlanSpec) -> Result<(), PlanError>
     Ok(())
 }
 
-/// Says where a named factor with several levels was collapsed to nothing.
+/// Notes where a named factor with several levels was collapsed.
 pub(crate) fn note_collapsed(plan: &mut Plan, spec: &PlanSpec) {
     for factor in FACTORS {
         for part in spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)) {
@@ -213,7 +208,7 @@ pub(crate) fn note_collapsed(plan: &mut Plan, spec: &PlanSpec) {
     }
 }
 
-/// What joins the ends in a part: each of its transports, or nothing at all where there is no path.
+/// The paths of a part: each of its transports, or none if the workload has no path.
 pub(crate) fn joints(workload: Workload, part: &Part) -> Vec<Option<Transport>> {
     if workload.has_path() { part.transports(workload).into_iter().map(Some).collect() } else { vec![None] }
 }

@@ -1,4 +1,4 @@
-//! What this machine lacks for a cell: placements, engines, files, memory. Knows them from the catalog alone.
+//! Features that this machine lacks for a cell: placements, engines, files, memory. Uses the catalog only.
 
 use bytegauge_model::catalog::Batches;
 use bytegauge_model::option;
@@ -10,17 +10,17 @@ use crate::plan::Plan;
 use crate::relay;
 use crate::spec::PlanError;
 
-/// Descriptors that a process needs beside its flows.
-const FILES_BESIDE: u64 = 64;
+/// Descriptors that a process needs in addition to its flows.
+const FILES_RESERVED: u64 = 64;
 
-/// Datagrams that a call takes unless it is told, of an engine that takes many.
+/// Default number of datagrams per call of an engine that moves many.
 const DATAGRAMS_AT_ONCE: u64 = 64;
 
 /// Marks the cells that this machine cannot measure.
 pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     let mut reasons: Vec<String> = Vec::new();
     let ends = plan.ends;
-    // What is only shown beside the others leaves nothing behind but the reason.
+    // Only the reason remains of cells that are shown but never compared.
     plan.artefacts.retain(|cell| {
         let reason = missing(cell, ends, catalog);
         reasons.extend(reason.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
@@ -45,7 +45,7 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
 
 impl Plan {
     /// Skips cells, for what was learnt of other hosts since the plan was made.
-    ///
+    /// Skips cells, for reasons that other hosts reported after the plan was made.
     /// # Errors
     /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
     pub fn skip(&mut self, reason: impl Fn(&Spec) -> Option<String>) -> Result<(), PlanError> {
@@ -98,7 +98,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     let flows = connections(&cell.factors);
     let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
     // Competing clients are a process of their own: only the server's ends are in this one.
-    let needed = (flows - competing) * each + competing + FILES_BESIDE;
+    let needed = (flows - competing) * each + competing + FILES_RESERVED;
     if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
         return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
     }
@@ -116,7 +116,7 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     None
 }
 
-/// Why a congestion control cannot be had, if so. The ends of an emulated link may choose any: the networks are theirs.
+/// Why a congestion control is unavailable, if so. The ends of an emulated link may use any: the networks are their own.
 fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let name = levels.congestion()?;
     let known = &catalog.congestion;
@@ -135,7 +135,7 @@ fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
     })
 }
 
-/// Why a relay of ours cannot hold all connections, if it cannot: it is a process of its own, with the same limit.
+/// Why a relay cannot hold all connections, if so: it is a process of its own, with the same limit.
 fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
     if levels.relay_host().is_some() {
@@ -143,7 +143,7 @@ fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
     }
     let threads = levels.relay_threads().unwrap_or_default();
     let (all, each) = (connections(levels), method.holds(threads).descriptors);
-    let needed = all * each + FILES_BESIDE;
+    let needed = all * each + FILES_RESERVED;
     (needed > limit).then(|| {
         format!(
             "--relay {method}: {all} connections of {each} descriptors each need {needed} open files, the hard limit is \
@@ -164,8 +164,8 @@ fn memory(levels: &Spec) -> u64 {
     let flows = connections(levels);
     match levels.workload() {
         Workload::Stream => {
-            // Engines of datagrams have a buffer for each that they hand to the kernel at once; of a buffer only what
-            // a datagram fills is touched.
+            // Engines of datagrams have a buffer for each datagram that they hand to the kernel at once. Only the part
+            // that a datagram fills is touched.
             let at_once = match levels.engine().map(|engine| engine.can().batches) {
                 Some(Batches::Calls) => levels.batch().unwrap_or(DATAGRAMS_AT_ONCE),
                 _ => levels.outstanding().unwrap_or(0).max(1),
@@ -173,12 +173,12 @@ fn memory(levels: &Spec) -> u64 {
             let read = if at_once > 1 { read_size.min(write_size + 4096) } else { read_size };
             flows * (at_once * (read + write_size) + walk + (512 << 10))
         }
-        // A submission takes 64 bytes, two completions 32: nothing beside what a process takes anyway. What a program of
-        // the user's takes is not known.
+        // A submission takes 64 bytes, two completions 32: nothing compared with the memory of a process. The memory of
+        // the user's program is unknown.
         Workload::Ring | Workload::Check => 0,
         Workload::Call => {
-            // Of a thread that only carries a connection little more is touched than its stacks and its entry in
-            // the kernel; an engine's thread holds a few hundred bytes a connection, and the messages in flight.
+            // A thread that only carries a connection touches little more than its stacks and its entry in
+            // the kernel; an engine's thread holds a few hundred bytes per connection, and the messages in flight.
             let end = |engine: Option<Engine>| match engine {
                 Some(engine) if engine.has_thread_a_flow() => read_size + (64 << 10),
                 _ => 4 << 10,

@@ -1,45 +1,45 @@
-//! How long a trial of calls must be, by how fast calls are. Never reads the clock: a plan assumes a pace, and a session
-//! says which one it saw.
+//! The necessary length of a trial of calls, from their rate. Never reads the clock: a plan assumes a rate, and a session
+//! measures it.
 
 use bytegauge_model::{Spec, Workload};
 
-/// Fewer completed calls a flow than this are mostly its first ones, and tell no rate. Where load is offered, so many calls in
-/// all are enough: how seldom a flow calls is what was asked for.
+/// Fewer completed calls per flow than this are mostly the first ones, and give no rate. With an offered load, this number of
+/// calls in all is enough: the load sets how seldom a flow calls.
 const CALLS_FEW: u64 = 10;
 
-/// A trial is lengthened to no more than this, nanoseconds.
+/// A trial becomes no longer than this, nanoseconds.
 pub const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
-/// Calls per second on connections that stay, while none were seen: about half of what busy ones reach on loopback.
+/// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
 const ASSUMED: f64 = 30_000.0;
 
-/// The same where every call has a connection of its own, which is opened and closed at both ends.
+/// The same if every call has a connection of its own, which is opened and closed at both ends.
 const ASSUMED_CONNECTING: f64 = 5_000.0;
 
-/// Calls per second of which a plan is sure enough while none were seen.
+/// Conservative calls per second of a plan before any were measured.
 pub fn assumed(conditions: &Spec) -> f64 {
     let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
     let think_ns = conditions.think_time().unwrap_or(0) as f64;
-    // Others that load the same server have their share of it.
+    // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
     let thinking = if think_ns > 0.0 { flows * 1e9 / think_ns / 2.0 } else { f64::INFINITY };
     shared.min(offered).min(thinking)
 }
 
-/// Calls without which a trial tells no rate; `None` where none are made, or a search settles how many.
+/// Calls that a trial needs for a rate; `None` if it makes none, or if a search sets their number.
 pub fn calls_enough(conditions: &Spec) -> Option<u64> {
     let is_call = conditions.workload() == Workload::Call && conditions.slo().is_none();
     let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
     is_call.then_some(CALLS_FEW * flows)
 }
 
-/// Warm-up and window in which enough calls are completed at so many per second, no shorter than those given.
+/// Warm-up and window in which enough calls are completed at `per_second`, no shorter than those given.
 pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_second: f64) -> (u64, u64) {
     let explicit = conditions.duration().is_some();
     let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
@@ -48,13 +48,13 @@ pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_sec
     lengthened_ns((warmup_ns, window_ns), needed_ns.min(LENGTHENED_MAX_NS))
 }
 
-/// How long one trial takes with its warm-up, its window and what is beside them, long enough for enough calls, nanoseconds.
+/// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.
 pub fn trial_ns(conditions: &Spec, given_ns: (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     let (warmup_ns, window_ns) = lengths_ns(conditions, given_ns, per_second);
     warmup_ns + window_ns + overhead_ns
 }
 
-/// A warm-up and a window that is lengthened where it is shorter than what is needed.
+/// A warm-up and a window, lengthened if shorter than needed.
 pub fn lengthened_ns((warmup_ns, window_ns): (u64, u64), needed_ns: u64) -> (u64, u64) {
     match needed_ns > window_ns {
         true => (warmup_ns.max(needed_ns / WARMUP_SHARE), needed_ns),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_has_room_for_enough_calls_of_every_flow() {
+    fn trials_are_long_enough_for_every_flow() {
         let check = |levels: &[(&'static str, Level)], per_second, expected| {
             let conditions = conditions(levels);
             assert_eq!(lengths_ns(&conditions, (5, 20_000_000), per_second), expected, "{levels:?} {per_second}");
@@ -85,7 +85,7 @@ mod tests {
         check(&[flows(1000)], 50_000.0, (40_000_000, 200_000_000));
         check(&[flows(1000)], 1.0, (200_000_000, LENGTHENED_MAX_NS));
         check(&[flows(1000)], 0.0, (200_000_000, LENGTHENED_MAX_NS));
-        // The user's word, a load that is offered, and a search go by other rules.
+        // A given length, an offered load, and a search follow other rules.
         check(&[flows(1000), ("duration", Level::Number(20_000_000))], 1.0, (5, 20_000_000));
         check(&[flows(1000), ("call_rate", Level::Number(1000))], 1000.0, (5, 20_000_000));
         check(&[flows(1000), ("slo", Level::Name("p99=2ms".into()))], 1.0, (5, 20_000_000));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assumed_goes_by_what_calls_have_to_do() {
+    fn the_assumed_rate_depends_on_the_calls() {
         let check = |levels: &[(&'static str, Level)], expected| {
             assert_eq!(assumed(&conditions(levels)), expected, "{levels:?}");
         };

@@ -22,7 +22,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
 ];
 
-/// The ready plan of that name with an example of what it leaves to whoever runs it: to show what it asks.
+/// The ready plan of that name, with examples of the factors that its user must give, for display.
 ///
 /// # Errors
 /// As [`find`].
@@ -37,7 +37,7 @@ pub fn shown(name: &str) -> Result<PlanSpec, PlanError> {
     Ok(spec)
 }
 
-/// An address of nobody (RFC 5737).
+/// An example address without a host (RFC 5737).
 const EXAMPLE_HOST: &str = "192.0.2.1:7300";
 
 /// The ready plan of that name.

@@ -1,5 +1,5 @@
-//! What a relay asks of a plan: factors that mean nothing without one, a place to run, and the path without it beside
-//! those with one.
+//! The requirements of a relay: factors that have no effect without one, a CPU to run on, and the path without a relay for
+//! comparison.
 
 use std::collections::BTreeSet;
 
@@ -12,38 +12,38 @@ use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::spec::{Part, PlanError};
 
-/// Every factor that says something about a relay.
+/// Every factor of a relay.
 const OF_RELAYS: &[&str] = &["relay", "relay_threads", "relay_buffer", "relay_pipe", "relay_placement"];
 
-/// Whether a factor is of relays, and the part names none: cells of other plans have no such levels.
+/// Whether a factor belongs to relays, and the part names none: cells of other plans have no such levels.
 pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     OF_RELAYS.contains(&name) && !part.levels.contains_key("relay")
 }
 
-/// The method of a combination, where it is one of ours.
+/// The method of a combination, if the relay is bytegauge's own.
 pub(crate) fn method(levels: &Spec) -> Option<RelayMethod> {
     levels.relay().and_then(RelayChoice::method)
 }
 
-/// Whether a combination has a relay of which something holds.
+/// Whether a combination has a relay with a property.
 pub(crate) fn has(levels: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
     method(levels).is_some_and(holds)
 }
 
-/// What a combination is among those of its part: beside relays, the path without one is what they could reach.
+/// The kind of a combination in its part: with relays, the path without one shows their limit.
 pub(crate) fn kind(part: &Part, combination: &Spec) -> CellKind {
     let named = part.levels.get("relay").map_or(0, Vec::len);
     if named > 1 && method(combination) == Some(RelayMethod::Direct) { CellKind::Ceiling } else { CellKind::Candidate }
 }
 
-/// What this machine lacks for the relay of a cell.
+/// The feature that this machine lacks for the relay of a cell.
 pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     let relay = levels.relay()?;
     let name = &relay.to_string();
     if method(levels) == Some(RelayMethod::Direct) {
         return None;
     }
-    // What another host lacks its agent says.
+    // The agent of another host reports features that it lacks.
     let lacked = match levels.relay_host() {
         Some(_) => unfit_elsewhere(name, levels),
         None => catalog.missing_relays.get(name).cloned(),
@@ -54,34 +54,34 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     if let Some(relay) = relay.running() {
         let transport = relay.transport();
         if levels.transport() != Some(&transport) {
-            return Some(format!("--relay {relay} is connected to over {transport}: use --transport {transport}"));
+            return Some(format!("--relay {relay} needs --transport {transport}"));
         }
-        let stays = "runs already, and stays where it is: use --relay-placement unpinned (and taskset -p)";
+        let stays = "runs already and is not pinned: use --relay-placement unpinned (and taskset -p)";
         let is_placed = levels.relay_placement() != Some(RelayPlacement::Unpinned);
         return is_placed.then(|| format!("--relay {relay} {stays}"));
     }
     if let Some(program) = relay.program()
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
     {
-        return Some(format!("--relay {}: a program is connected to over TCP: use --transport tcp", program.name));
+        return Some(format!("--relay {} is a program and needs TCP: use --transport tcp", program.name));
     }
     if let Some(method) = method(levels).filter(|method| method.needs_tcp())
         && !matches!(levels.transport(), Some(Transport::Tcp | Transport::Tcp6))
     {
-        return Some(format!("--relay {method} is for TCP alone: use --transport tcp, or another --relay"));
+        return Some(format!("--relay {method} needs TCP: use --transport tcp, or another --relay"));
     }
     let place: RelayPlacement = levels.relay_placement()?;
     let ends: Placement = levels.placement()?;
     let goes = || has(levels, RelayMethod::has_threads) && levels.relay_threads() == Some(RelayThreads::Direction);
     match (place, ends) {
         (RelayPlacement::Follows, _) if !goes() => Some(
-            "--relay-placement follows is of methods with a thread a direction that takes and gives by hand: use --relay \
+            "--relay-placement follows needs a method with a thread per direction: use --relay \
              hybrid, splice, sendfile, read-write or readv-writev with --relay-threads direction"
                 .into(),
         ),
         (RelayPlacement::Unpinned | RelayPlacement::Follows, _) => None,
         (_, Placement::Unpinned) => Some(format!(
-            "--relay-placement {place} is beside the CPUs of the ends, and those are unpinned: use --relay-placement \
+            "--relay-placement {place} is relative to the CPUs of the ends, which are unpinned: use --relay-placement \
              unpinned, or another --placement"
         )),
         (RelayPlacement::Own, ends) => catalog.missing_relay_cpus.get(&ends.to_string()).cloned(),
@@ -89,11 +89,11 @@ pub(crate) fn missing(levels: &Spec, catalog: &Catalog) -> Option<String> {
     }
 }
 
-/// Why a relay cannot stand on another host: nobody runs a command, or gives privileges, for who comes over a network.
+/// Why a relay cannot run on another host: an agent runs no command of a caller, and gives it no privileges.
 fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
     match method(levels) {
         None => Some(format!(
-            "--relay {name}: no program is run on another host: leave out --relay-host, or start one there and \
+            "--relay {name}: agents run no programs: leave out --relay-host, or start it there and \
                               measure with --connect"
         )),
         Some(method) if method.needs_privileges() => Some(format!(
@@ -103,7 +103,7 @@ fn unfit_elsewhere(name: &str, levels: &Spec) -> Option<String> {
     }
 }
 
-/// Says whose the sizes are that vary beside a relay whose own does not.
+/// Notes that varied sizes belong to the ends, if the relay's own size does not vary.
 pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
     let varies = |name: &str| {
         let copies = |levels: &Spec| has(levels, |method| method != RelayMethod::Direct);
@@ -118,14 +118,11 @@ pub(crate) fn note_sizes_of_ends(plan: &mut Plan) {
         .collect();
     if !varied.is_empty() && !varies("relay_buffer") {
         let verb = if varied.len() == 1 { "is" } else { "are" };
-        plan.notes.push(format!(
-            "{} {verb} of the ends: what a relay takes at a time is --relay-buffer",
-            varied.join(" and ")
-        ));
+        plan.notes.push(format!("{} {verb} of the ends: the relay's own size is --relay-buffer", varied.join(" and ")));
     }
 }
 
-/// A program that is a relay stands between the ends of a connection.
+/// A program that is a relay needs a connection between two ends.
 pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), PlanError> {
     let moot = |needs: &str| Err(PlanError::Moot { flag: "role relay".into(), needs: needs.into() });
     if part.role() != ProgramRole::Relay {
@@ -135,23 +132,25 @@ pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), 
         return moot("connections: use --transport unix, tcp or tcp6");
     }
     match part.levels.get("relay") {
-        Some(levels) if levels.iter().all(|level| level.name() == Some("direct")) => moot("a --relay but direct"),
+        Some(levels) if levels.iter().all(|level| level.name() == Some("direct")) => {
+            moot("a --relay other than direct")
+        }
         _ => Ok(()),
     }
 }
 
-/// A stream to a server that is not ours ends, for all that is known here, where the relay took it; and a relay that runs
-/// already says itself who is behind it.
-pub(crate) fn refuse_foreign(workload: Workload, part: &Part) -> Result<(), PlanError> {
+/// Refuses relays with external servers. For all that is measurable, a stream to such a server ends at the relay; and the
+/// configuration of a relay that runs already names its server.
+pub(crate) fn refuse_external(workload: Workload, part: &Part) -> Result<(), PlanError> {
     let named = part.levels.get("relay").into_iter().flatten().filter_map(Level::name);
     if !RunningRelay::among(named).is_empty() {
-        let why = "a relay that runs already is before the server that it forwards to: use --connect with the relay's own \
+        let why = "the configuration of a running relay names its server: use --connect with the relay's own \
                    address";
-        return Err(PlanError::OfForeign { flag: "relay".into(), why });
+        return Err(PlanError::NotWithConnect { flag: "relay".into(), why });
     }
     if workload == Workload::Stream && part.levels.contains_key("relay") {
-        let why = "what such a server took of a stream its kernel says to the relay alone: use the workload call";
-        return Err(PlanError::OfForeign { flag: "relay".into(), why });
+        let why = "only the relay can see how much of a stream an external server received: use the workload call";
+        return Err(PlanError::NotWithConnect { flag: "relay".into(), why });
     }
     Ok(())
 }
@@ -180,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_a_relay_says_nothing_of_one() {
+    fn plans_without_a_relay_have_no_such_level() {
         let plan = plan("");
         assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
     }
 
     #[test]
-    fn a_program_that_is_a_relay_asks_for_its_buffer() {
+    fn a_relay_program_is_tested_for_its_buffer() {
         let asked = plan_with_peers("role = \"relay\"").unwrap();
         let buffers: Vec<_> = asked.cells.iter().filter_map(|cell| cell.factors.relay_buffer()).collect();
         assert_eq!((asked.groups.len(), buffers), (1, vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]));
@@ -198,14 +197,14 @@ mod tests {
         assert_eq!(named.cells.len(), 2);
         let refused = |text: &str| plan_with_peers(text).unwrap_err().to_string();
         let alone = refused("role = \"relay\"\nrelay = \"direct\"");
-        assert_eq!(alone, "--role relay means nothing without a --relay but direct");
+        assert_eq!(alone, "--role relay has no effect without a --relay other than direct");
         let pipe = "transport = \"pipe\"\nprofile = \"drain\"\nrole = \"relay\"";
         let pipe = resolve(&parse("t", pipe).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
         assert!(pipe.contains("use --transport unix, tcp or tcp6"), "{pipe}");
     }
 
     #[test]
-    fn the_path_without_a_relay_stands_beside_those_with_one() {
+    fn the_direct_path_is_a_reference() {
         let found = plan("relay = \"direct,splice,read-write\"");
         assert_eq!((found.cells.len(), found.artefacts.len()), (2, 1));
         assert_eq!(found.artefacts[0].kind, CellKind::Ceiling);
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_method_does_not_have_is_not_varied() {
+    fn settings_without_effect_are_not_varied() {
         let cells = |text: &str| plan(text).cells.len();
         assert_eq!(cells("relay = \"splice,read-write,std-copy\"\nrelay-buffer = \"4K,64K\""), 4);
         assert_eq!(cells("relay = \"splice,read-write\"\nrelay-pipe = \"64K,1M\""), 3);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_neither_buffers_nor_unix_sockets_of_ours() {
+    fn a_program_has_no_buffers_or_unix_sockets() {
         let text = "transport = \"tcp,unix\"\nrelay = \"haproxy,read-write,cmd:x {listen} {upstream}\"\n\
                     relay-buffer = \"4K,64K\"";
         let text = format!("profile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_runs_already_has_its_transport_and_its_place() {
+    fn a_running_relay_has_its_transport_and_place() {
         let reasons = |text: &str| {
             let plan = plan_with(text, &Catalog::default()).unwrap();
             let reasons: Vec<String> =
@@ -243,26 +242,23 @@ mod tests {
         };
         assert_eq!(reasons("relay = \"direct,read-write,addr::9000=:9001\""), (2, String::new()));
         let (_, wrong_family) = reasons("relay = \"splice,addr:[::1]:9000=[::1]:9001\"");
-        assert!(wrong_family.contains("use --transport tcp6"), "{wrong_family}");
+        assert!(wrong_family.contains("needs --transport tcp6"), "{wrong_family}");
         let (_, pinned) =
             reasons("relay = \"splice,addr::9000=:9001\"\nplacement = \"cross-core\"\nrelay-placement = \"client\"");
-        assert!(pinned.contains("stays where it is"), "{pinned}");
+        assert!(pinned.contains("is not pinned"), "{pinned}");
         let behind = "workload = \"call\"\nconnect = \"127.0.0.1:7000\"\nrelay = \"addr::9000=:9001\"";
         let refused = resolve(&parse("t", behind).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
         assert!(refused.contains("use --connect with the relay's own address"), "{refused}");
     }
 
     #[test]
-    fn sizes_beside_a_relay_are_said_to_be_of_the_ends() {
+    fn sizes_with_a_relay_belong_to_the_ends() {
         let notes = |text: &str| plan_with_peers(text).unwrap().notes;
         let relays = "relay = \"direct,splice,read-write\"\n";
-        let of_ends = "--read-size is of the ends: what a relay takes at a time is --relay-buffer";
+        let of_ends = "--read-size is of the ends: the relay's own size is --relay-buffer";
         assert_eq!(notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K\"")), [of_ends]);
         let both = notes(&format!("{relays}read-size = \"4K,64K\"\nwrite-size = \"4K,8K\""));
-        assert_eq!(
-            both,
-            ["--read-size and --write-size are of the ends: what a relay takes at a time is --relay-buffer"]
-        );
+        assert_eq!(both, ["--read-size and --write-size are of the ends: the relay's own size is --relay-buffer"]);
         for silent in [
             "relay-buffer = \"4K,64K\"\nread-size = \"4K,64K\"\nwrite-size = \"4K\"",
             "read-size = \"4K\"\nwrite-size = \"4K\"",
@@ -273,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_lacks_skips_a_relay_with_its_reason() {
+    fn a_missing_relay_is_skipped_with_its_reason() {
         let mut catalog = Catalog::default();
         catalog.missing_relays.insert("uring".into(), "no io_uring".into());
         catalog.missing_relay_cpus.insert("cross-core".into(), "no third CPU".into());
@@ -296,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_several_programs_is_asked_of_one() {
+    fn a_plan_of_several_programs_serves_one() {
         let asked = |who: &str| {
             let mut spec = ready::find("buffer-size").unwrap();
             spec.set_all(&[(factor::find("role").unwrap(), who.to_owned())]).unwrap();
@@ -305,7 +301,7 @@ mod tests {
         let relays = asked("relay");
         assert!(!relays.groups.is_empty());
         for levels in relays.groups.iter().map(|group| &group.factors) {
-            // What all parts of the plan agree in holds, and the peers' sizes are conditions.
+            // Levels in which all parts of the plan agree hold, and the peers' sizes are conditions.
             assert_eq!((levels.role(), levels.profile()), (Some(ProgramRole::Relay), Some("sum")));
             assert_eq!(levels.placement(), Some(Placement::CrossCore));
             assert_eq!(levels.read_size(), Some(64 << 10));

@@ -19,12 +19,12 @@ use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring
 use crate::search;
 use crate::spec::{Part, PlanError, PlanSpec, SET_BY_PROFILES};
 use crate::task::refuse_what_no_task_can;
-use crate::{emulated, far, foreign};
+use crate::{emulated, external, far};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 50_000;
 
-/// Conditions that vary within a family: it is asked whether one choice serves all of them.
+/// Conditions that vary within a family: one recommendation may serve all of them.
 const WITHIN_FAMILY: &[&str] =
     &["placement", "profile", "work", "working_set", "writer_work", "idle_flows", "competing_flows"];
 
@@ -39,7 +39,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     }
     let mut spec = spec.clone();
     for part in &mut spec.parts {
-        foreign::settle(part, spec.workload, spec.verify)?;
+        external::settle(part, spec.workload, spec.verify)?;
         far::settle(part, spec.workload)?;
         emulated::settle(part, spec.workload)?;
     }
@@ -92,7 +92,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     refuse_what_is_moot(&plan, spec)?;
     note_collapsed(&mut plan, spec);
     engines::note_left_out(&mut plan, spec);
-    foreign::note(&mut plan);
+    external::note(&mut plan);
     relay::note_sizes_of_ends(&mut plan);
     let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
     let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
@@ -145,14 +145,14 @@ fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
     Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
 }
 
-/// Two parts of one question would be two races, whose winners never met.
-const ASKED_BEFORE: &str = "a [[part]] asks again, with other choices, what an earlier one asks: they were left out there; \
-                            write all choices of a question into one [[part]]";
+/// Options of one test in two parts would be ranked separately and never compared with each other.
+const ASKED_BEFORE: &str = "a [[part]] repeats a test of an earlier part with other options: they were left out; \
+                            write all options of a test into one [[part]]";
 
-/// Choices by the conditions under which they are asked for.
+/// Options by the conditions under which they are compared.
 type Asked = HashMap<Spec, Vec<Spec>>;
 
-/// Crosses one part's levels and adds its groups, families and cells, but for groups that an earlier part asked for.
+/// Crosses one part's levels and adds its groups, families and cells, except groups that an earlier part added.
 fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
     let mut families: BTreeMap<Spec, Family> = BTreeMap::new();
     let mut family_order = Vec::new();
@@ -162,11 +162,11 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
         if !too_large.is_empty() {
             plan.note("batches larger than their ring were left out".into());
         }
-        let beside = |choice: &Spec| match is_artefact(choice) {
+        let kind_of = |choice: &Spec| match is_artefact(choice) {
             true => CellKind::Artefact,
             false => relay::kind(part, choice),
         };
-        let (choices, shown): (Vec<_>, Vec<_>) = fitting.into_iter().partition(|c| beside(c) == CellKind::Candidate);
+        let (choices, shown): (Vec<_>, Vec<_>) = fitting.into_iter().partition(|c| kind_of(c) == CellKind::Candidate);
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
             if let Some(earlier) = asked.get(&conditions) {
@@ -184,7 +184,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
                 plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
             }
             for choice in &shown {
-                let kind = beside(choice);
+                let kind = kind_of(choice);
                 if kind == CellKind::Artefact && !shows_artefacts(&conditions) {
                     continue;
                 }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_of_a_question_that_was_asked_before_are_left_out_and_said() {
+    fn repeated_tests_are_left_out_with_a_note() {
         let plan = |second: &str| {
             let head =
                 "transport = \"unix\"\nprofile = \"sum\"\nwrite_size = \"64K\"\n[[part]]\nread_size = \"4K,64K\"\n";
@@ -290,8 +290,8 @@ mod tests {
         };
         let (same, other) = (plan("64K"), plan("1M"));
         assert_eq!((same.cells.len(), other.cells.len()), (2, 2));
-        let said = |plan: &Plan| plan.notes.iter().filter(|note| *note == ASKED_BEFORE).count();
-        assert_eq!((said(&same), said(&other)), (0, 1));
+        let count = |plan: &Plan| plan.notes.iter().filter(|note| *note == ASKED_BEFORE).count();
+        assert_eq!((count(&same), count(&other)), (0, 1));
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             let plan = plan_of(&format!("{text}\n{more}")).unwrap();
             (plan.groups.len(), plan.cells.len(), plan.families.iter().map(|family| family.choices).max())
         };
-        // A peer that writes small, middling and large, unless it is told how.
+        // By default the peer writes small, middling and large.
         assert_eq!(shape("role = \"reader\""), (3, 6, Some(2)));
         assert_eq!(shape("role = \"reader\"\nwrite-size = \"4K,64K\""), (2, 4, Some(2)));
         assert_eq!(shape("role = \"writer\"\nwrite-size = \"4K,64K,1M\""), (2, 6, Some(3)));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_a_condition_and_takes_its_time() {
+    fn a_search_is_a_condition_with_its_time() {
         let text = "workload = \"call\"\ntransport = \"unix\"\nprofile = \"rpc\"\nserver-engine = \"blocking,epoll\"";
         let (plain, searching) = (plan_of(text).unwrap(), plan_of(&format!("{text}\nslo = \"p99=2ms\"")).unwrap());
         assert_eq!((searching.groups.len(), searching.cells.len()), (1, 2));
@@ -408,17 +408,17 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_for_calls_is_wrong_usage() {
+    fn factors_without_effect_are_wrong_usage() {
         let check = |text: &str, expected: &str| check_error(&format!("workload = \"call\"\n{text}"), expected);
         check("transport = \"tcp,pipe\"", "--transport: pipe does not carry the workload call: use unix, tcp or tcp6");
-        check("arrivals = \"poisson\"", "--arrivals means nothing without --rate or --slo");
-        let none = "means nothing without --slo none (a search offers rates of its own): leave one of them out";
+        check("arrivals = \"poisson\"", "--arrivals has no effect without --rate or --slo");
+        let none = "has no effect without --slo none (a search sets the rates itself): leave one of them out";
         check("slo = \"p99=2ms\"\nrate = \"10k\"", &format!("--rate {none}"));
         check("slo = \"p99=2ms\"\nthink-time = \"1ms\"", &format!("--think-time {none}"));
-        check("rcvbuf-on = \"client\"", "--rcvbuf-on means nothing without a size in --rcvbuf");
+        check("rcvbuf-on = \"client\"", "--rcvbuf-on has no effect without a size in --rcvbuf");
         check(
             "server-engine = \"blocking\"\nserver-threads = 2",
-            "--server-threads means nothing without another --server-engine",
+            "--server-threads has no effect without another --server-engine",
         );
         check(
             "transport = \"unix\"\nlinger = 0",
@@ -432,8 +432,8 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_is_missing_is_skipped_with_its_reason() {
-        let reason = "epoll is not to be had here: use another --server-engine";
+    fn a_missing_engine_is_skipped_with_its_reason() {
+        let reason = "epoll is unavailable here: use another --server-engine";
         let catalog =
             Catalog { missing_engines: [("epoll:edge".to_owned(), reason.to_owned())].into(), ..Catalog::default() };
         let text = "workload = \"call\"\ntransport = \"unix\"\nserver-engine = \"blocking,epoll:edge\"";
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_skipped_and_said() {
+    fn missing_features_are_skipped_with_a_note() {
         let catalog = Catalog {
             missing_placements: [("cross-core".to_owned(), "one CPU only".to_owned())].into(),
             open_files_max: Some(1000),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_that_cannot_be_had_moves() {
+    fn a_missing_screen_moves() {
         let lacks = |name: &str| (name.to_owned(), "one CPU only".to_owned());
         let catalog = Catalog { missing_placements: [lacks("cross-core")].into(), ..Catalog::default() };
         let plan = resolve(&ready::find("buffer-grid").unwrap(), &catalog, 1).unwrap();

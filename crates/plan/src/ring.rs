@@ -1,5 +1,5 @@
-//! What a ring asks of a plan: batches that fit it, nothing about bytes, and artefacts that are shown beside the cells
-//! and never among them.
+//! The requirements of a ring: batches that fit it, no factors of bytes, and artefacts that are shown but never
+//! compared.
 
 use bytegauge_model::{CellKind, Implementation, Level, Mode, Spec, UserData, Workload, factor};
 
@@ -11,7 +11,7 @@ pub(crate) fn is_too_large(combination: &Spec) -> bool {
     combination.submit_batch().zip(combination.entries()).is_some_and(|(batch, entries)| batch > entries)
 }
 
-/// Whether a combination is only shown beside the others.
+/// Whether a combination is an artefact, which is only shown.
 pub(crate) fn is_artefact(combination: &Spec) -> bool {
     let implementation = combination.implementation();
     implementation.is_some_and(Implementation::is_artefact)
@@ -23,16 +23,16 @@ pub(crate) fn shows_artefacts(conditions: &Spec) -> bool {
     conditions.mode() == Some(Mode::Ceiling) && conditions.user_data() == Some(UserData::None)
 }
 
-/// Says what is measured beside the cells.
+/// Notes the artefacts.
 pub(crate) fn note_artefacts(plan: &mut Plan) {
     let artefacts = plan.artefacts.iter().filter(|cell| cell.kind == CellKind::Artefact);
     if let Some(artefact) = artefacts.clone().next() {
         let (count, name) = (artefacts.count(), artefact.factors.get("implementation"));
-        plan.notes.push(format!("{name} is shown beside the others ({count} cells) and never compared"));
+        plan.notes.push(format!("{name} is shown for reference ({count} cells) and never compared"));
     }
 }
 
-/// A batch that fits no ring of its part, and bytes that are to be compared where none move.
+/// Refuses a batch that fits no ring of its part, and a comparison of bytes where none move.
 pub(crate) fn refuse_what_no_ring_can(spec: &PlanSpec) -> Result<(), PlanError> {
     if spec.workload != Workload::Ring {
         return Ok(());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_has_no_path_and_every_factor_of_its_own() {
+    fn a_ring_has_no_path_but_own_factors() {
         let plan = plan("").unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (2, 2 * 8 * 3 * 2));
         for cell in &plan.cells {
@@ -94,11 +94,11 @@ mod tests {
         );
         check_error(
             "verify = true",
-            "--verify checks bytes, and nothing here moves any: leave it out (for a ring, use --mode checked)",
+            "--verify checks bytes, and nothing here moves bytes: leave it out (for a ring, use --mode checked)",
         );
         check_error(
             "implementation = \"liburing-undrained\"",
-            "--implementation liburing-undrained is an artefact that is shown beside others, in mode ceiling without user \
+            "--implementation liburing-undrained is an artefact, only shown with others, in mode ceiling without user \
              data, and never measured alone: add liburing to --implementation",
         );
         let error = parse("t", "workload = \"ring\"\ntransport = \"tcp\"").unwrap_err().to_string();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_do_not_fit_are_left_out_and_said() {
+    fn too_large_batches_are_left_out() {
         let plan =
             plan("entries = [1, 64]\nsubmit-batch = [1, 64]\nimplementation = \"raw\"\nsetup = \"coop\"").unwrap();
         let each: Vec<_> = plan
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_artefact_stands_beside_where_it_has_something_to_show() {
+    fn artefacts_are_shown_where_they_apply() {
         let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"";
         let plan = plan(text).unwrap();
         assert_eq!(plan.cells.len(), 4);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_lacks_is_skipped_with_its_reason() {
+    fn a_missing_ring_is_skipped_with_its_reason() {
         let lack = |setup: &str| (("raw".to_owned(), setup.to_owned()), format!("no {setup} here"));
         let text = "entries = 64\nmode = \"ceiling\"\nimplementation = \"raw\"\nsetup = \"default,coop\"";
         let some = Catalog { missing_rings: [lack("coop")].into(), ..Catalog::default() };

@@ -1,4 +1,4 @@
-//! What a search for a knee costs: a trial of some ten measurements instead of one.
+//! The time of a search for a knee: a trial of about ten measurements instead of one.
 
 use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
 use bytegauge_model::{Level, Spec};
@@ -6,9 +6,9 @@ use bytegauge_model::{Level, Spec};
 use crate::pace;
 use crate::spec::PlanSpec;
 
-/// How long a trial takes under these conditions, nanoseconds: a warm-up, a window and what is beside them, long enough for the
-/// calls without which it tells nothing; or as many of them as a search usually makes, each as long as its percentile needs.
-/// Calls come at a pace of so many per second.
+/// Time of a trial under these conditions, nanoseconds: a warm-up, a window and the overhead, long enough for the
+/// necessary calls; for a search, the usual number of probes, each as long as its percentile needs.
+/// Calls come at `per_second`.
 pub fn trial_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), overhead_ns: u64, per_second: f64) -> u64 {
     match conditions.slo() {
         None => pace::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),

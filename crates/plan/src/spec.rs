@@ -1,4 +1,4 @@
-//! What the user asked for, typed: parts, factors with their levels, budget and design.
+//! The user's request, typed: parts, factors with their levels, budget and design.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
 
-/// Why a plan cannot be made of what was asked for. Every one is wrong usage: nothing has run yet.
+/// Why a request gives no plan. Every case is wrong usage: nothing has run yet.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PlanError {
     /// A level that does not parse.
@@ -20,7 +20,7 @@ pub enum PlanError {
     Level {
         /// The factor's flag.
         flag: String,
-        /// What is wrong.
+        /// The problem.
         error: LevelError,
     },
     /// A factor or key that does not exist.
@@ -30,7 +30,7 @@ pub enum PlanError {
         place: String,
         /// The name given.
         name: String,
-        /// What may have been meant.
+        /// A similar name, as a hint.
         hint: String,
     },
     /// A factor or key that an earlier version had under another name.
@@ -73,22 +73,22 @@ pub enum PlanError {
         /// The engines that carry it.
         fitting: String,
     },
-    /// A factor that was named and means nothing beside what the others say.
-    #[error("--{flag} means nothing without {needs}")]
+    /// A named factor without an effect with the levels of the other factors.
+    #[error("--{flag} has no effect without {needs}")]
     Moot {
         /// The factor's flag.
         flag: String,
-        /// What would give it a meaning.
+        /// The change that would give it an effect.
         needs: String,
     },
-    /// A factor that the plan leaves to whoever runs it.
+    /// A factor that the plan's user must give.
     #[error("the plan {plan} needs --{flag}: {summary}")]
     Wanted {
         /// The plan's name.
         plan: String,
         /// The factor's flag.
         flag: String,
-        /// What it means.
+        /// Its meaning.
         summary: &'static str,
     },
     /// More operations in a submission than any ring of the plan holds.
@@ -101,9 +101,9 @@ pub enum PlanError {
         /// The largest ring.
         entries: u64,
     },
-    /// Only what is shown beside others.
+    /// Nothing but artefacts.
     #[error(
-        "--implementation {name} is an artefact that is shown beside others, in mode ceiling without user data, and never \
+        "--implementation {name} is an artefact, only shown with others, in mode ceiling without user data, and never \
          measured alone: add liburing to --implementation"
     )]
     ArtefactAlone {
@@ -116,22 +116,22 @@ pub enum PlanError {
     /// A program that cannot be run with these values.
     #[error("{0}")]
     ProgramTask(String),
-    /// Two that cannot be compared with each other.
+    /// Two sides that cannot be compared with each other.
     #[error("{0}")]
     Versus(String),
-    /// Bytes are to be compared where none move.
-    #[error("--verify checks bytes, and nothing here moves any: leave it out (for a ring, use --mode checked)")]
+    /// Comparison of bytes where none move.
+    #[error("--verify checks bytes, and nothing here moves bytes: leave it out (for a ring, use --mode checked)")]
     NoBytes,
-    /// A factor that a server which is not ours cannot be told.
-    #[error("--{flag} does not go with --connect: {why}")]
-    OfForeign {
+    /// A factor that does not apply to an external server.
+    #[error("--{flag} does not work with --connect: {why}")]
+    NotWithConnect {
         /// The factor's flag.
         flag: String,
         /// Why, and what to do.
         why: &'static str,
     },
     /// A factor that has no meaning between two hosts.
-    #[error("--{flag} does not go with --{with}: {why}")]
+    #[error("--{flag} does not work with --{with}: {why}")]
     OfFarHost {
         /// The factor's flag.
         flag: String,
@@ -145,7 +145,7 @@ pub enum PlanError {
     UnknownProfile {
         /// The name given.
         name: String,
-        /// What may have been meant.
+        /// A similar name, as a hint.
         hint: String,
     },
     /// No ready plan and no file of that name.
@@ -153,7 +153,7 @@ pub enum PlanError {
     UnknownPlan {
         /// The name given.
         name: String,
-        /// What may have been meant.
+        /// A similar name, as a hint.
         hint: String,
     },
     /// The file is not TOML.
@@ -161,7 +161,7 @@ pub enum PlanError {
     NotToml {
         /// The file.
         place: String,
-        /// What the parser says.
+        /// The parser's message.
         error: String,
     },
     /// A key with a value of the wrong kind.
@@ -171,7 +171,7 @@ pub enum PlanError {
         place: String,
         /// The key.
         key: String,
-        /// What it should be.
+        /// The expected value.
         expected: String,
     },
     /// A factor that was asked for fits no transport of the plan.
@@ -196,7 +196,7 @@ pub enum PlanError {
          levels"
     )]
     TooManyCells {
-        /// How many; where they are beyond counting, at least so many.
+        /// Their number; if it overflows, a lower limit.
         cells: u64,
         /// The bound.
         max: u64,
@@ -230,9 +230,9 @@ pub enum PlanError {
         budget: String,
         /// The cells planned.
         cells: usize,
-        /// How that many came about.
+        /// The groups of these cells.
         of: String,
-        /// What the smallest design takes.
+        /// The time of the smallest design.
         needed: String,
     },
 }
@@ -246,21 +246,21 @@ pub struct ProfileSpec {
     pub sets: Vec<(&'static str, Level)>,
 }
 
-/// Factors that profiles set: whoever gives one of them by hand wants no profile.
+/// Factors that profiles set. A user who sets one of them uses no profile.
 pub(crate) const SET_BY_PROFILES: &[&str] = &["work", "working_set", "idle_flows"];
 
-/// The factor that says which end the program controls.
+/// The factor for the end that the program controls.
 const ROLE: &str = "role";
-/// The factor that says which condition is compared.
+/// The factor for the condition that is compared.
 const COMPARE: &str = "compare";
 
 /// Sizes of a read or a write that a program's peer may well use.
 const PEERS_SIZES: &str = "16K,64K,1M";
 
-/// The same of a relay, which has two peers: how it copies decides more than how they do.
+/// The same for a relay, which has two peers: its own method matters more than their sizes.
 const RELAYS_PEERS_SIZES: &str = "64K";
 
-/// What is asked where the program is a relay and nothing is said of how it passes bytes on: with which buffer.
+/// Default options of a relay program if no factor of its copying is given: the buffer.
 const ASKED_OF_RELAYS: &[(&str, &str)] = &[("relay", "read-write"), ("relay_buffer", "4K,16K,64K,256K,1M")];
 
 /// One crossing of factors.
@@ -268,9 +268,9 @@ const ASKED_OF_RELAYS: &[(&str, &str)] = &[("relay", "read-write"), ("relay_buff
 pub struct Part {
     /// The levels of each factor that was named; the others keep their defaults.
     pub levels: BTreeMap<&'static str, Vec<Level>>,
-    /// Levels of the conditions under which all cells are screened; finalists alone see the others.
+    /// Levels of the conditions under which all cells are screened; other conditions only measure finalists.
     pub screen: BTreeMap<&'static str, Vec<Level>>,
-    /// Levels of the conditions that are confirmed on the side, in fewer blocks.
+    /// Levels of the conditions that are confirmed as side groups, in fewer blocks.
     pub aside: BTreeMap<&'static str, Vec<Level>>,
     /// How many cells a family confirms.
     pub finalists: Option<Finalists>,
@@ -278,22 +278,22 @@ pub struct Part {
     pub trial_ns: Option<u64>,
 }
 
-/// Everything the user asked for.
+/// The whole request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSpec {
     /// The plan's name.
     pub name: String,
-    /// A line about it.
+    /// A one-line summary.
     pub summary: String,
-    /// What is said over the paths.
+    /// The traffic over the paths.
     pub workload: Workload,
     /// Time for the whole session, nanoseconds; `None` takes the default.
     pub budget_ns: Option<u64>,
     /// Confirmation blocks, instead of as many as the budget allows.
     pub blocks: Option<u64>,
-    /// Moments at which the session may be judged.
+    /// Number of planned analyses.
     pub looks: u64,
-    /// Share of the time in which the answer is audited by long trials.
+    /// Share of the time for the long-trial check.
     pub audit: f64,
     /// "Within x of the best", as a share.
     pub margin: f64,
@@ -301,11 +301,11 @@ pub struct PlanSpec {
     pub ends: Ends,
     /// Whether every byte is checked at the sink.
     pub verify: bool,
-    /// Whether every trial is followed by a rest of its own length.
+    /// Whether every trial is followed by a pause of its own length.
     pub gentle: bool,
-    /// Factors that the plan leaves to whoever runs it: without them there is nothing to measure.
+    /// Factors that the plan's user must give.
     pub wants: Vec<&'static str>,
-    /// The user's program, where it is one that is checked.
+    /// The user's program, in the workload check.
     pub task: Option<ProgramTask>,
     /// Profiles defined here.
     pub profiles: Vec<ProfileSpec>,
@@ -313,7 +313,7 @@ pub struct PlanSpec {
     pub parts: Vec<Part>,
 }
 
-/// "Within 5 % of the best" unless the user says otherwise.
+/// Default of "within 5 % of the best".
 pub const MARGIN: f64 = 0.05;
 
 impl PlanSpec {
@@ -339,7 +339,7 @@ impl PlanSpec {
     }
 
     /// Sets factors in every part, as flags do. Work given by hand replaces the plan's profiles, and the
-    /// other way round; who gives both contradicts himself, which [`crate::resolve()`] refuses.
+    /// other way round. Both together are a contradiction, which [`crate::resolve()`] refuses.
     ///
     /// # Errors
     /// When a level does not parse.
@@ -371,13 +371,13 @@ impl PlanSpec {
         Ok(())
     }
 
-    /// Whether every part says whose question it is.
+    /// Whether every part names its program.
     fn asks_by_program(&self) -> bool {
         self.parts.len() > 1 && self.parts.iter().all(|part| part.levels.contains_key(ROLE))
     }
 
-    /// Leaves of a plan the questions of these programs. One of whom it asks nothing is asked what it is asked without a
-    /// plan, under what all parts have in common.
+    /// Keeps only the tests for these programs. A program without a test in the plan gets its usual test, under the
+    /// conditions that all parts have in common.
     fn ask_of(&mut self, programs: &[Level]) {
         let is_asked = |program: &Level| self.parts.iter().any(|part| part.levels[ROLE].contains(program));
         let unasked: Vec<Level> = programs.iter().filter(|program| !is_asked(program)).cloned().collect();
@@ -398,7 +398,7 @@ impl PlanSpec {
         }
     }
 
-    /// A list of relays that is longer than the plan's takes longer, unless it is said how long.
+    /// Extends the time if the list of relays is longer than the plan's, unless a time is given.
     fn make_time_for(&mut self, relays: &[Level]) {
         let planned = self.parts.iter().filter_map(|part| part.levels.get("relay")).map(Vec::len).max();
         if let (Some(budget_ns), Some(planned)) = (self.budget_ns, planned)
@@ -411,7 +411,7 @@ impl PlanSpec {
     /// The conditions that a profile sets.
     ///
     /// # Errors
-    /// When neither the product nor the plan knows the profile.
+    /// If neither the product nor the plan defines the profile.
     pub fn profile(&self, name: &str) -> Result<Vec<(&'static str, Level)>, PlanError> {
         if let Some(own) = self.profiles.iter().find(|profile| profile.name == name) {
             return Ok(own.sets.clone());
@@ -435,8 +435,8 @@ impl PlanSpec {
 }
 
 impl Part {
-    /// Sets a factor's levels. Conditions that are screened or confirmed aside follow: a level that the factor
-    /// no longer has is forgotten.
+    /// Sets a factor's levels. Conditions that are screened or confirmed as side groups follow: a level that the factor
+    /// no longer has is removed.
     pub fn set(&mut self, factor: &'static Factor, levels: Vec<Level>) {
         for named in [&mut self.screen, &mut self.aside] {
             if let Some(kept) = named.get_mut(factor.name) {
@@ -456,14 +456,14 @@ impl Part {
         }
     }
 
-    /// The places that were given for a factor; none where an end is ours, and here.
+    /// The places that were given for a factor; none for an end on this host.
     pub(crate) fn places(&self, name: &str) -> Vec<Place> {
         let levels = self.levels.get(name).into_iter().flatten();
         levels.filter_map(Level::parsed).collect()
     }
 
-    /// The same crossing once for each end that a program may control, and each condition that it may choose: with each of
-    /// them other factors are choices.
+    /// The same crossing once for each end that a program may control, and each condition that may be compared, since the
+    /// options depend on both.
     pub(crate) fn by_program(&self) -> Vec<Part> {
         let alone = |name: &'static str| {
             self.levels.get(name).map_or(vec![None], |levels| levels.iter().map(|level| Some((name, level))).collect())
@@ -485,7 +485,7 @@ impl Part {
         roles.map(one).collect()
     }
 
-    /// Whether a factor is a choice or a condition for the program that this part asks about.
+    /// Whether a factor is a choice or a condition for the program of this part.
     pub(crate) fn role_of(&self, factor: &Factor) -> Role {
         role_of(self.role(), self.first(COMPARE), factor)
     }
@@ -506,8 +506,8 @@ impl Part {
         levels.iter().filter_map(Level::parsed).collect()
     }
 
-    /// The levels of a factor over a transport, or where there is none, given or default. What a peer decides is looked
-    /// at small, middling and large.
+    /// The levels of a factor over a transport, or without one, given or default. A factor that the peer sets gets small,
+    /// middling and large levels.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
         let sizes = if self.role() == ProgramRole::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };

@@ -1,10 +1,10 @@
-//! A survey: the ready plans in small, one after another. Which ones, what each is asked, and how much of the time it gets.
+//! A survey: the ready plans at a small scale, one after another. Lists the plans, their questions and their shares of the time.
 
 use crate::ready;
 use crate::spec::{PlanError, PlanSpec, parse};
 use bytegauge_model::factor;
 
-/// Time of a survey unless the user says otherwise.
+/// Default time of a survey.
 pub const SURVEY_NS: u64 = 300_000_000_000;
 
 /// One plan of a survey.
@@ -12,21 +12,21 @@ pub const SURVEY_NS: u64 = 300_000_000_000;
 pub struct SurveyStep {
     /// The ready plan.
     pub plan: &'static str,
-    /// What it asks, in words.
+    /// Its question, as text.
     pub asks: &'static str,
-    /// Part of the time, of what all parts add up to.
+    /// Its part of the time, relative to the sum of all parts.
     pub part: u64,
     /// Levels in place of the plan's, by factor.
     levels: &'static [(&'static str, &'static str)],
 }
 
-/// The plans, the most asked first.
+/// The plans, the most common ones first.
 pub const STEPS: &[SurveyStep] = &[
     SurveyStep { plan: "buffer-size", asks: "which sizes to read and write with", part: 28, levels: &[] },
     SurveyStep { plan: "pipe-sizes", asks: "which sizes for pipes and devices", part: 14, levels: &[] },
     SurveyStep {
         plan: "tcp-echo",
-        asks: "which engine for few and for many connections, and what io_uring buys",
+        asks: "which engine for few and for many connections, and the gain by io_uring",
         part: 22,
         levels: &[("flows", "1,150"), ("request", "128")],
     },
@@ -38,17 +38,17 @@ pub const STEPS: &[SurveyStep] = &[
     },
     SurveyStep {
         plan: "udp-echo",
-        asks: "what batching buys for datagrams",
+        asks: "the gain by batching datagrams",
         part: 12,
         levels: &[("flows", "50"), ("request", "512")],
     },
-    SurveyStep { plan: "relay-copy", asks: "how to pass a stream on", part: 12, levels: &[] },
-    SurveyStep { plan: "relay-calls", asks: "how to pass messages on", part: 12, levels: &[] },
+    SurveyStep { plan: "relay-copy", asks: "how to relay a stream", part: 12, levels: &[] },
+    SurveyStep { plan: "relay-calls", asks: "how to relay messages", part: 12, levels: &[] },
     SurveyStep { plan: "ring-nop", asks: "the ceiling of an io_uring", part: 10, levels: &[("entries", "64,1024")] },
 ];
 
 impl SurveyStep {
-    /// Its plan in so much time as its part is of a survey of `steps` that takes `budget_ns`.
+    /// Its plan, with its share of the time of a survey of `steps` that takes `budget_ns`.
     ///
     /// # Errors
     /// When the ready plan does not take the levels, which the test of the table excludes.
@@ -60,7 +60,7 @@ impl SurveyStep {
             spec.parts.iter_mut().for_each(|part| part.set(factor, levels.clone()));
         }
         spec.budget_ns = Some(self.budget_ns(steps, budget_ns));
-        // What is long enough to be audited has a session of its own.
+        // Plans whose trials are long enough to be checked have a session of their own.
         spec.audit = 0.0;
         Ok(spec)
     }
@@ -78,7 +78,7 @@ mod tests {
     use crate::{Catalog, resolve};
 
     #[test]
-    fn every_step_is_a_ready_plan_that_keeps_its_time() {
+    fn every_step_resolves_within_its_time() {
         for step in STEPS {
             let plan = resolve(&step.spec(STEPS, SURVEY_NS).unwrap(), &Catalog::default(), 1).unwrap();
             let schedule = plan.schedule();

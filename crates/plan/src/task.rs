@@ -1,5 +1,5 @@
-//! What a program of the user's asks of a plan: that its values fit its command, that the value which is there now is
-//! among them, and that a run takes no longer than the budget has room for.
+//! The requirements of a user's program: values that fit its command, its present value among
+//! them, and runs that fit the budget.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::design::{BLOCKS_STATED_MAX, Design};
 use crate::plan::{Family, Plan};
 use crate::spec::{PlanError, PlanSpec};
 
-/// What goes around a run is told from this share of the whole on.
+/// Overhead of a run is mentioned from this share of the whole on.
 const AROUND: f64 = 0.1;
 
 /// The factor whose levels are tried.
 pub(crate) const VALUE: &str = "value";
 
-/// Room that a forecast of runs by a few of them needs.
+/// Safety factor of a forecast from few runs.
 const SPARE: f64 = 1.25;
 
 /// A task without values that fit it, or a workload without its task.
@@ -36,7 +36,7 @@ pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> 
         let apart = |level: &&Level| !matches!(level.name(), Some("unpinned" | "same-cpu"));
         if let Some(placement) = placements.iter().find(apart).filter(|_| task.server.is_none()) {
             return Err(PlanError::ProgramTask(format!(
-                "--placement {placement} sets two programs apart, and there is one: use unpinned or same-cpu, or name a \
+                "--placement {placement} separates two programs, but there is only one: use unpinned or same-cpu, or name a \
                  server with --start"
             )));
         }
@@ -44,12 +44,12 @@ pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// What a trial of a program takes.
+/// Time of a trial of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTime {
     /// The run, nanoseconds.
     pub run_ns: u64,
-    /// What goes around it, nanoseconds: starting and ending it, what prepares it, its server.
+    /// Overhead, nanoseconds: starting and ending it, its preparation, its server.
     pub around_ns: u64,
 }
 
@@ -65,15 +65,15 @@ impl fmt::Display for RunTime {
         let shown = |ns: u64| Nanos(if ns < 1_000_000 { ns } else { ns / 1_000_000 * 1_000_000 });
         write!(f, "a run takes about {}", shown(self.run_ns))?;
         if self.around_ns as f64 >= self.all_ns() as f64 * AROUND {
-            write!(f, " and what goes around it (its start, its server) {} more", shown(self.around_ns))?;
+            write!(f, " and its start and its server {} more", shown(self.around_ns))?;
         }
         Ok(())
     }
 }
 
 impl Plan {
-    /// Whether a choice is confirmed whatever screening shows: it is what the user has now, and what is gained over it is
-    /// asked; or what an earlier session advised, and whether that holds is asked.
+    /// Whether an option is confirmed regardless of screening: the user's present value, since the gain over it matters, or
+    /// the recommendation of an earlier session, since it is to be checked.
     pub fn always_confirms(&self, choice: &bytegauge_model::Spec) -> bool {
         let asked = self.task.iter().flat_map(|task| {
             let advised = task.advice.iter().flat_map(|advice| &advice.values);
@@ -82,7 +82,7 @@ impl Plan {
         asked.into_iter().any(|value| choice.value() == Some(value))
     }
 
-    /// Calibration trials of a family: of a program the first run, and one each of a few values.
+    /// Calibration trials of a family; for a program the first run, and one each of a few values.
     pub fn calibration_trials(&self, family: &Family) -> u64 {
         match self.task {
             Some(_) => self.design.calibration_trials.min(family.choices as u64 + 1),
@@ -90,8 +90,8 @@ impl Plan {
         }
     }
 
-    /// Which of so many values each calibration run of a program takes: the middle one twice, since the first run of all
-    /// meets cold caches, and others up to both ends, since how long a run takes depends on its value.
+    /// The value that each calibration run of a program takes, among `values`: the middle one twice, since the first run
+    /// meets cold caches, and others up to both ends, since the time of a run depends on its value.
     pub fn calibrated_values(&self, values: usize) -> Vec<usize> {
         let others = (self.design.calibration_trials as usize).saturating_sub(1).min(values);
         let middle = values / 2;
@@ -99,9 +99,9 @@ impl Plan {
         std::iter::once(middle).chain((0..others).map(spread)).take_while(|_| values > 0).collect()
     }
 
-    /// Once it is known what a run takes, and what was spent until then: the budget that the fewest blocks need, where it is
-    /// more than there is. `None` where it suffices, where no task is run, and where there is one value: whatever fits is of
-    /// use then.
+    /// After calibration: the budget that the fewest blocks need, if it exceeds the given one. `None` if the budget
+    /// suffices, without a task, and for a single value, where any number of blocks is
+    /// useful.
     pub fn budget_for_runs(&self, run: RunTime, spent_ns: u64) -> Option<u64> {
         self.task.as_ref()?;
         if self.families.iter().all(|family| family.choices < 2) {
@@ -111,7 +111,7 @@ impl Plan {
         let runs = |family: &Family| {
             let (choices, screened) = (family.choices as u64, family.screened.len() as u64);
             let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
-            // With a twin, and what is confirmed although it is no finalist.
+            // With an A/A control, and values that are confirmed although they are no finalists.
             let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
             let confirmed = (family.confirmed() as u64 + u64::from(always)).min(choices) + 1;
             screening + family.groups.len() as u64 * blocks_min * confirmed
@@ -122,25 +122,25 @@ impl Plan {
         (self.blocks.is_none() && spent_ns + runs_ns > self.budget_ns).then_some(needed_ns)
     }
 
-    /// Whether the user said how long the session may take.
+    /// Whether the user gave the session's time.
     pub fn budget_is_stated(&self) -> bool {
         self.design.blocks_max == BLOCKS_STATED_MAX
     }
 
-    /// What is said where the budget is too short for runs that take so long: one that was stated is kept, and what fits is
+    /// The note if the budget is too short for these runs. A stated budget is kept, and only the blocks that fit are
     /// measured.
     pub fn too_short_for(&self, run: RunTime, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
         let (blocks, needed) = (self.design.blocks_min, Nanos(seconds * 1_000_000_000));
-        let fewest = format!("{run}, so the {blocks} blocks without which nothing is proven need about {needed}");
+        let fewest = format!("{run}, so the minimum of {blocks} blocks needs about {needed}");
         match self.budget_is_stated() {
             true => format!(
-                "{fewest}: what fits the budget of {} is measured, and may prove nothing; for a proof give --time \
+                "{fewest}: the blocks that fit the budget of {} may give no significant result; for one give --time \
                  {seconds}s, fewer values, or less to do in a run",
                 Nanos(self.budget_ns)
             ),
             false => {
-                format!("{fewest}, which the session takes: --time, fewer values or less to do in a run shorten it")
+                format!("{fewest}, which the session takes; --time, fewer values or shorter runs reduce it")
             }
         }
     }
@@ -192,20 +192,20 @@ mod tests {
         };
         let advice = Advice { session: 1, values: vec![value(512), value(65_536), value(7)] };
         advised.task.as_mut().unwrap().advice = Some(advice);
-        assert_eq!(always(&advised), 2, "what is there now, and the advised value that is among those tried");
+        assert_eq!(always(&advised), 2, "the present value, and the recommended one");
         let schedule = plan.schedule();
         assert!(schedule.total_ns() <= plan.budget_ns && schedule.blocks >= 6, "{schedule:?}");
     }
 
     #[test]
-    fn what_no_command_can_be_is_refused() {
+    fn impossible_commands_are_refused() {
         let check = |words: &[&str], flags: &[(&str, &str)], expected: &str| {
             let error = plan(words, flags).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(&["dd", "bs=4096"], &[], "{value} stands nowhere in the command");
+        check(&["dd", "bs=4096"], &[], "{value} is not in the command");
         check(&["dd", "count={count:1M}"], &[("value", "3K,4K")], "3 KiB does not divide the 1 MiB");
-        check(&["dd", "bs={value}"], &[("placement", "cross-core")], "sets two programs apart, and there is one");
+        check(&["dd", "bs={value}"], &[("placement", "cross-core")], "separates two programs, but there is only one");
         let mut without = spec(&["dd"], &[]);
         without.task = None;
         assert_eq!(resolve(&without, &Catalog::default(), 1).unwrap_err(), PlanError::NoTask);
@@ -217,29 +217,26 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let run = |run_ns: u64| RunTime { run_ns, around_ns: 0 };
         assert_eq!(plan.budget_for_runs(run(SECOND / 10), 0), None);
-        // Three values and a twin, six times, with a quarter to spare, and what calibration took.
+        // Three values and an A/A control, six times, with a quarter to spare, and the time of calibration.
         assert_eq!(plan.budget_for_runs(run(10 * SECOND), 0), Some(300 * SECOND));
         assert_eq!(plan.budget_for_runs(run(10 * SECOND), 7 * SECOND), Some(307 * SECOND));
         let served = RunTime { run_ns: 4 * SECOND, around_ns: 6 * SECOND };
         assert_eq!(plan.budget_for_runs(served, 7 * SECOND), Some(307 * SECOND));
-        let said = plan.too_short_for(served, 307 * SECOND);
-        assert!(
-            said.starts_with("a run takes about 4 s and what goes around it (its start, its server) 6 s more, so"),
-            "{said}"
-        );
-        assert!(!plan.too_short_for(run(10 * SECOND), 300 * SECOND).contains("may prove nothing"));
+        let note = plan.too_short_for(served, 307 * SECOND);
+        assert!(note.starts_with("a run takes about 4 s and its start and its server 6 s more, so"), "{note}");
+        assert!(!plan.too_short_for(run(10 * SECOND), 300 * SECOND).contains("may give no significant result"));
         let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
             plan.too_short_for(run(10 * SECOND), 300 * SECOND)
         });
-        assert!(stated.is_ok_and(|said| said.contains("may prove nothing; for a proof give --time 300s")));
-        // One value proves nothing, however many blocks there are.
+        assert!(stated.is_ok_and(|note| note.contains("may give no significant result; for one give --time 300s")));
+        // A single value has no comparison, however many blocks there are.
         let one = self::plan(&["dd", "bs={value}"], &[("value", "512")]).unwrap();
         assert_eq!(one.budget_for_runs(run(10 * SECOND), 0), None);
     }
 
     #[test]
-    fn calibration_runs_both_of_two_and_both_ends_of_several() {
+    fn calibration_runs_both_ends_of_the_values() {
         let check = |values: usize, list: &str, expected: &[usize]| {
             let plan = plan(&["dd", "bs={value}"], &[("value", list)]).unwrap();
             assert_eq!(plan.calibrated_values(values), expected, "{list}");

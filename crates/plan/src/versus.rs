@@ -1,20 +1,20 @@
-//! Two of anything in one session: each resolved by itself to one cell, then joined in one group, whose blocks visit both.
+//! Compares two sides in one session: each is resolved to one cell, then both are joined in one group, whose blocks visit both.
 //!
-//! What the sides differ in may be a condition as well: over two transports one asks which is faster, not which setting
-//! to choose. So the group's conditions are those that they share. What load is offered is none of it: what is compared
-//! would be another thing.
+//! The sides may differ in a condition as well: over two transports the question is which one is faster, not which
+//! setting to choose. So the group's conditions are those that they share. The offered load must be the same, since a
+//! comparison of different loads would mean something else.
 
 use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, Workload, factor};
 
 use crate::design::Finalists;
-use crate::foreign;
+use crate::external;
 use crate::plan::Plan;
 use crate::spec::{PlanError, PlanSpec, SET_BY_PROFILES, parse};
 
 /// The name of a session of two.
 pub const AB: &str = "ab";
 
-/// What a side has where its words do not say: one level of what plans look at several of.
+/// Default level of a side for factors with several defaults.
 const USUAL: &[(Workload, &str, &str)] = &[
     (Workload::Stream, "transport", "tcp"),
     (Workload::Stream, "profile", "sum"),
@@ -27,11 +27,11 @@ const USUAL: &[(Workload, &str, &str)] = &[
     (Workload::Ring, "entries", "64"),
 ];
 
-/// What decides which cost is compared, and for how long: alike on both sides.
+/// Factors that decide which cost is compared, and for how long: equal on both sides.
 const ALIKE: &[&str] = &["rate", "call_rate", "think_time", "slo", "duration"];
 
 impl PlanSpec {
-    /// Leaves one level of every factor that was not named.
+    /// Keeps one level of every factor that was not named.
     ///
     /// # Errors
     /// When a level does not parse, which the test of the tables excludes.
@@ -53,10 +53,10 @@ impl PlanSpec {
             let transport = part.transports(workload).into_iter().next().filter(|_| factor.name != "transport");
             let levels = part.levels(workload, factor, transport.as_ref());
             let applies = factor.applies(workload, transport.as_ref());
-            // Of a server that is not ours nothing is asked; where it is says the rest (`foreign::settled`).
-            let is_elsewhere = foreign::is_foreign(part)
+            // No option applies to an external server; its place determines the rest (`external::settle`).
+            let is_elsewhere = external::is_external(part)
                 && (matches!(factor.name, "transport" | "placement")
-                    || foreign::is_of_our_server(workload, part, factor.name));
+                    || external::belongs_to_own_server(workload, part, factor.name));
             if by_hand || is_elsewhere || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
                 continue;
             }
@@ -68,21 +68,24 @@ impl PlanSpec {
 }
 
 impl Plan {
-    /// The only two cells of a plan, against each other: a program's.
+    /// Compares the only two cells of a plan of a program.
     ///
     /// # Errors
-    /// When there are not two.
+    /// If there are not two.
     pub fn against_each_other(mut self, words: [String; 2]) -> Result<Plan, PlanError> {
         let [a, b] = &self.cells[..] else {
-            return Err(PlanError::Versus(format!("two are compared, and the plan has {} cells", self.cells.len())));
+            return Err(PlanError::Versus(format!(
+                "a comparison needs two cells, but the plan has {}: give two values",
+                self.cells.len()
+            )));
         };
         self.versus = Some(versus([&a.id, &b.id], words));
-        // Trials that are audited would be the same program once more.
+        // A long-trial check would run the same program again.
         self.audit = 0.0;
         Ok(self)
     }
 
-    /// This plan's only cell against the other's.
+    /// Compares this plan's only cell with the other's.
     ///
     /// # Errors
     /// When a side is not one cell, when they are not of one workload or under one load, and when a side cannot be
@@ -93,14 +96,14 @@ impl Plan {
         }
         if self.workload != other.workload {
             return Err(PlanError::Versus(format!(
-                "--a is a {}, --b a {}: what they move is not the same thing; compare two of one workload",
+                "--a is a {}, --b a {}: compare two of one workload",
                 self.workload, other.workload
             )));
         }
         let (a, b) = (&self.cells[0].factors, &other.cells[0].factors);
         if let Some(name) = ALIKE.iter().find(|name| a.get(name) != b.get(name)) {
             return Err(PlanError::Versus(format!(
-                "--a and --b have another --{}: the cost that is compared would not be the same; give both the same",
+                "--a and --b have different values of --{}, which decides what is compared: give both the same",
                 factor::find(name).map_or_else(|| (*name).into(), Factor::flag)
             )));
         }
@@ -140,13 +143,13 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
     let several: Vec<String> =
         factor::of(plan.workload).filter(|row| levels(row.name) > 1).map(|row| format!("--{}", row.flag())).collect();
     Err(PlanError::Versus(format!(
-        "{side} is {} cells, and one is compared with one: give one level each to {}",
+        "{side} has {} cells, but needs one: give one level each to {}",
         plan.cells.len(),
         several.join(", ")
     )))
 }
 
-/// Conditions that both have.
+/// Conditions that both sides have.
 fn shared(a: &Spec, b: &Spec) -> Spec {
     let mut shared = a.clone();
     shared.retain(|name| a.get(name) == b.get(name));
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_has_one_level() {
+    fn unnamed_factors_have_one_level() {
         for row in WORKLOADS.iter().filter(|row| row.value != Workload::Check) {
             assert_eq!(side(row.value, &[]).cells.len(), 1, "{}", row.name);
         }
@@ -182,7 +185,7 @@ mod tests {
             assert_eq!(side(Workload::Stream, &[("transport", transport)]).cells.len(), 1, "{transport}");
         }
         assert_eq!(side(Workload::Stream, &[("work", "sum")]).cells.len(), 1);
-        // Of a server that is not ours nothing is asked.
+        // No option applies to an external server.
         for place in ["127.0.0.1:7000", "unix:/run/a.sock"] {
             for workload in [Workload::Call, Workload::Stream] {
                 assert_eq!(side(workload, &[("connect", place)]).cells.len(), 1, "{place}");
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_cells_of_one_group_whatever_they_differ_in() {
+    fn both_sides_are_cells_of_one_group() {
         let unix = side(Workload::Stream, &[("transport", "unix")]);
         let plan = unix.against(side(Workload::Stream, &[("read_size", "4K")]), words()).unwrap();
         assert_eq!((plan.groups.len(), plan.families.len(), plan.cells.len()), (1, 1, 2));
@@ -201,21 +204,21 @@ mod tests {
         let versus = plan.versus.as_ref().unwrap();
         assert_eq!((&versus.a.cell, &versus.b.cell), (&plan.cells[0].id, &plan.cells[1].id));
         assert!(plan.schedule().blocks >= plan.design.blocks_min && !plan.families[0].is_screened());
-        // The same on both sides is a fair question: how large a difference chance makes.
+        // Equal sides are a useful test: they show how large a difference chance makes.
         let same = side(Workload::Stream, &[]).against(side(Workload::Stream, &[]), words()).unwrap();
         assert_eq!((same.cells.len(), &same.cells[0].factors), (2, &same.cells[1].factors));
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn incomparable_sides_are_refused() {
         let check = |a: Plan, b: Plan, expected: &str| {
             let error = a.against(b, words()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
         let stream = |flags: &[(&str, &str)]| side(Workload::Stream, flags);
-        check(stream(&[("read_size", "4K,8K")]), stream(&[]), "--a is 2 cells, and one is compared with one");
+        check(stream(&[("read_size", "4K,8K")]), stream(&[]), "--a has 2 cells, but needs one");
         check(stream(&[]), stream(&[("read_size", "4K,8K")]), "give one level each to --read-size");
         check(stream(&[]), side(Workload::Call, &[]), "--a is a stream, --b a call");
-        check(stream(&[]), stream(&[("rate", "1G")]), "another --rate");
+        check(stream(&[]), stream(&[("rate", "1G")]), "different values of --rate");
     }
 }

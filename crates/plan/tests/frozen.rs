@@ -1,7 +1,7 @@
 //! The ready plans resolve to the same groups and cells as when `frozen.txt` was written.
 //!
 //! The file names the factors that there were then, so that a new factor leaves it as it is. A ready plan that changes needs
-//! its line anew: the failure prints it.
+//! a new line: the failure prints it.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;

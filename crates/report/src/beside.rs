@@ -1,8 +1,8 @@
-//! What engines on io_uring do with real work, beside the ceiling of a ring: from the last session of this machine in
-//! the same store that measured it. Without one, which command would.
+//! Rates of io_uring engines with real work, as a comparison for the ceiling of a ring: from the last session of this machine
+//! in the same store that measured it, or else the command that would.
 //!
-//! Measures nothing and compares nothing: the two were not taken in the same blocks, so only their order of magnitude
-//! is said.
+//! Measures nothing and compares nothing: the two were not measured in the same blocks, so only their order of magnitude is
+//! reported.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::phrase;
 use crate::sentence::percent;
 use crate::view::View;
 
-/// Sessions that are looked through, the latest first: older ones are of another time.
+/// Sessions that are searched, the newest first: older ones were measured under other conditions.
 const SESSIONS_MAX: usize = 50;
 
-/// A kind of real work, the transports that carry it, and what measures it.
+/// A kind of real work, its transports, and the command that measures it.
 struct Work {
     name: &'static str,
     transports: &'static [&'static str],
@@ -34,7 +34,7 @@ const WORK: &[Work] = &[
     },
 ];
 
-/// What the ceiling tells, what it does not tell, and what real work reached; nothing for other workloads.
+/// The meaning of the ceiling, its limits, and the rates of real work; nothing for other workloads.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -112,7 +112,7 @@ fn latest(store: &Store, record: &SessionRecord, work: &Work) -> Result<Option<F
     Ok(None)
 }
 
-/// The same processor and kernel: then the rates are about the same system.
+/// Whether processor and kernel are the same, so that the rates are about the same system.
 pub fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
     ["/cpu/model", "/kernel_release"].iter().all(|fact| {
         let known = one.machine.pointer(fact);

@@ -1,4 +1,4 @@
-//! A session as it lies in the store. Reads and nothing else.
+//! A session as stored. Only reads.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use bytegauge_store::{CellRow, GroupRow, Store, StoreError};
 pub struct SessionData {
     /// The session.
     pub record: SessionRecord,
-    /// Its groups in the order of the plan, with what the harness found about them.
+    /// Its groups in the order of the plan, with the facts that the harness found about them.
     pub groups: Vec<GroupRow>,
-    /// Its cells in the order of the plan, twins and floors included, with how they ended for good.
+    /// Its cells in the order of the plan, A/A controls and floors included, with their final outcomes.
     pub cells: Vec<CellRow>,
     /// Its blocks by index.
     pub blocks: Vec<BlockRecord>,
@@ -29,7 +29,7 @@ impl SessionData {
         let (record, trials) = (store.session(id)?, store.trials(id)?);
         let mut cells = store.cells(id)?;
         if record.status == SessionStatus::Complete {
-            // A cell that only helped to find its group's warm-up was never a candidate there.
+            // A cell that only served to find its group's warm-up was never a candidate there.
             let mut further: HashMap<&CellId, bool> = HashMap::new();
             for trial in &trials {
                 *further.entry(&trial.cell).or_default() |= trial.stage != Stage::Calibrate;

@@ -1,14 +1,14 @@
-//! What went wrong with a call, in words: which end, in which state, why, and whether bytes were lost.
+//! Descriptions of a call's errors: which end, in which state, why, and whether bytes were lost.
 //!
-//! A pure function of what the client counted and of what the cell was set to. Claims no cause that these do not
-//! show: where two are possible it names both.
+//! A pure function of the client's counts and of the cell's settings. Names no cause that these do not show: if two are possible,
+//! both.
 
 use bytegauge_model::{CallError, ErrorClass, ErrorPhase, Spec};
 
-/// What of a cell bears on the cause of an error.
+/// The settings of a cell that determine the cause of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Circumstances {
-    /// The connections speak TCP.
+    /// The connections use TCP.
     pub tcp: bool,
     /// There are no connections: a call is two datagrams.
     pub datagrams: bool,
@@ -16,21 +16,21 @@ pub struct Circumstances {
     pub linger_zero: bool,
     /// Every call has a connection of its own.
     pub connect_per_call: bool,
-    /// The server is not ours: how it closes its connections is not known.
-    pub foreign: bool,
-    /// Times that a listener's queue was full meanwhile; `None` where nobody counted what the server's machine did.
+    /// The server is external: how it closes its connections is unknown.
+    pub external: bool,
+    /// How often a listener's queue was full meanwhile; `None` without a count of the server's machine.
     pub listen_overflows: Option<u64>,
 }
 
 impl Circumstances {
-    /// Those of a cell, with what its trials counted of full queues.
+    /// Those of a cell, with its trials' counts of full queues.
     pub fn of(levels: &Spec, listen_overflows: Option<u64>) -> Circumstances {
         Circumstances {
             tcp: levels.transport().is_some_and(bytegauge_model::Transport::is_tcp),
             datagrams: levels.transport().is_some_and(bytegauge_model::Transport::is_datagram),
             linger_zero: levels.linger() == Some(0),
             connect_per_call: levels.connect_per_call() == Some(true),
-            foreign: levels.connect().is_some(),
+            external: levels.connect().is_some(),
             listen_overflows,
         }
     }
@@ -54,7 +54,7 @@ fn name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// An error in a sentence.
+/// An error as a sentence.
 pub fn explain(error: &CallError, of: &Circumstances) -> String {
     format!("{}; {}", cause(error, of), loss(error))
 }
@@ -63,8 +63,8 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
     let state = state(error.phase);
     match error.class {
         ErrorClass::Refused if of.datagrams => {
-            "nobody had a socket at the server's address: the kernel told the client so (ICMP port unreachable), or of a \
-             Unix socket its name was gone"
+            "the server's address had no socket: the kernel reported this (ICMP port unreachable), or the name of the \
+             Unix socket did not exist"
                 .into()
         }
         ErrorClass::TimedOut if of.datagrams && error.phase == ErrorPhase::Write => {
@@ -81,14 +81,14 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::LongReply if of.datagrams => "the reply was a longer datagram than it should be".into(),
         ErrorClass::Reset => reset(error.phase, of),
         ErrorClass::Refused if !of.tcp => {
-            "nobody listened on the server's Unix socket: its server was gone, or so was its name".into()
+            "the server's Unix socket had no listener: its server, or its name, was gone".into()
         }
-        ErrorClass::Refused if of.foreign => {
-            "the server's end refused the connection: nobody listened there, or a filter refused in its name".into()
+        ErrorClass::Refused if of.external => {
+            "the server's end refused the connection: it had no listener, or a filter refused it".into()
         }
-        ErrorClass::Refused => "the server's end refused the connection: nobody listened there".into(),
+        ErrorClass::Refused => "the server's end refused the connection: it had no listener".into(),
         ErrorClass::BacklogFull => {
-            format!("the server's backlog was full, which a Unix socket says by EAGAIN (connect(2)); {}", remedy(of))
+            format!("the server's backlog was full, which a Unix socket reports by EAGAIN (connect(2)); {}", remedy(of))
         }
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect && of.tcp => unanswered(of),
         ErrorClass::TimedOut if error.phase == ErrorPhase::Connect => {
@@ -103,11 +103,11 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
         ErrorClass::ShortReply => {
             format!("the server closed in an orderly way (FIN) while the client was {state}: its reply is too short")
         }
-        ErrorClass::LongReply => "the server sent more bytes than the reply has: it speaks another protocol".into(),
+        ErrorClass::LongReply => "the server sent more bytes than the reply has: it uses another protocol".into(),
         ErrorClass::Corrupt => "the reply holds other bytes than the server should send".into(),
         ErrorClass::NoPort => {
             "the client's end had no local port left (EADDRNOTAVAIL): closed connections keep theirs \
-                               in TIME_WAIT for 60 s at whoever closed first"
+                               in TIME_WAIT for 60 s at the end that closed first"
                 .into()
         }
         ErrorClass::NoDescriptor => "the client's end had no descriptor left (EMFILE): raise ulimit -n, or use fewer \
@@ -120,7 +120,7 @@ fn cause(error: &CallError, of: &Circumstances) -> String {
     }
 }
 
-/// A full backlog drops a SYN without a word (listen(2)), as a filter does; only the server's kernel counts it.
+/// A full backlog drops a SYN silently (listen(2)), as a filter does; only the server's kernel counts it.
 fn unanswered(of: &Circumstances) -> String {
     let silence = "nothing answered the client's SYN within --timeout";
     match of.listen_overflows {
@@ -137,36 +137,36 @@ fn unanswered(of: &Circumstances) -> String {
     }
 }
 
-/// What keeps a backlog from being full.
+/// The remedy of a full backlog.
 fn remedy(of: &Circumstances) -> &'static str {
-    if of.foreign {
+    if of.external {
         "a longer backlog (listen(2)) or a server that accepts faster avoids it"
     } else {
         "a longer --backlog or a server that accepts faster avoids it"
     }
 }
 
-/// A reset comes from the end that closed: close(2) sends RST instead of FIN where data lie unread (RFC 2525, 2.17),
-/// and where `SO_LINGER` is 0, even when all was read and delivered (socket(7), tcp(7)). What arrives after a close is
-/// answered with RST too (RFC 9293, 3.10.7).
+/// A reset comes from the end that closed: close(2) sends RST instead of FIN if data is unread (RFC 2525, 2.17), and if
+/// `SO_LINGER` is 0, even if all was read and delivered (socket(7), tcp(7)). Data that arrives after a close is answered with
+/// RST too (RFC 9293, 3.10.7).
 fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
     let state = state(phase);
     if !of.tcp {
         return format!(
-            "the server closed while the client was {state}: a Unix socket says so by EPIPE after any close, and by \
+            "the server closed while the client was {state}: a Unix socket reports this by EPIPE after any close, and by \
              ECONNRESET where data lay unread (unix(7)) or the connection had not been accepted"
         );
     }
     match phase {
         ErrorPhase::Connect => {
-            let at_once = if of.linger_zero || of.foreign { "it was closed at once with SO_LINGER 0, " } else { "" };
+            let at_once = if of.linger_zero || of.external { "it was closed at once with SO_LINGER 0, " } else { "" };
             format!(
                 "the connection was reset as soon as it came about: {at_once}the listener was closed while it waited to \
                  be accepted, or {ABORT_ON_OVERFLOW}"
             )
         }
         ErrorPhase::Idle => {
-            let how = match (of.linger_zero, of.foreign) {
+            let how = match (of.linger_zero, of.external) {
                 (true, _) => "with SO_LINGER 0, which sends RST even when all was read",
                 (false, true) => {
                     "abortively: with bytes unread, which a process that is killed may leave too, or with SO_LINGER 0"
@@ -187,7 +187,7 @@ fn reset(phase: ErrorPhase, of: &Circumstances) -> String {
     }
 }
 
-/// The handshake ends with an acknowledgement: its sender is connected when the listener finds no room for it.
+/// The handshake ends with an acknowledgement: its sender is connected before the listener finds no room for it.
 const ABORT_ON_OVERFLOW: &str = "its backlog was full and net.ipv4.tcp_abort_on_overflow is set";
 
 fn closed_abortively(request: &str, state: &str, of: &Circumstances) -> String {
@@ -197,7 +197,7 @@ fn closed_abortively(request: &str, state: &str, of: &Circumstances) -> String {
              and throws away what of the reply still waits to be sent"
         );
     }
-    let or = if of.foreign { " or with SO_LINGER 0" } else { "" };
+    let or = if of.external { " or with SO_LINGER 0" } else { "" };
     format!(
         "the server closed with bytes of the request {request}{or} while the client was {state}: then the kernel sends \
          RST, not FIN, and a reply on its way may be lost"
@@ -218,9 +218,9 @@ fn loss(error: &CallError) -> String {
     match (error.request_bytes_lost, error.reply_bytes_missing) {
         (0, 0) => "no byte was lost".into(),
         (0, missing) => format!("{missing} bytes of replies did not arrive"),
-        (lost, 0) => format!("{lost} bytes of requests were sent in vain"),
+        (lost, 0) => format!("{lost} sent bytes of requests were lost"),
         (lost, missing) => {
-            format!("{lost} bytes of requests were sent in vain and {missing} bytes of replies did not arrive")
+            format!("{lost} sent bytes of requests were lost and {missing} bytes of replies did not arrive")
         }
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         datagrams: false,
         linger_zero: false,
         connect_per_call: true,
-        foreign: false,
+        external: false,
         listen_overflows: None,
     };
 
@@ -265,23 +265,23 @@ mod tests {
         check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 bytes of requests", "100 bytes of replies"]);
         let abrupt = Circumstances { linger_zero: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
-        let stranger = Circumstances { foreign: true, ..PLAIN };
-        check(&reset(ErrorPhase::Reply), &stranger, &["unread or with SO_LINGER 0"]);
+        let external = Circumstances { external: true, ..PLAIN };
+        check(&reset(ErrorPhase::Reply), &external, &["unread or with SO_LINGER 0"]);
     }
 
     #[test]
-    fn a_connection_at_rest_is_closed_by_the_server_alone() {
+    fn idle_connections_are_closed_by_the_server() {
         let rested = error(ErrorClass::Reset, ErrorPhase::Idle, 0, 0);
         check(&rested, &PLAIN, &["closed a connection at rest abortively", "bytes unread", "killed"]);
         check_unsaid(&rested, &PLAIN, &["SO_LINGER", "again", "request"]);
-        check(&rested, &Circumstances { foreign: true, ..PLAIN }, &["unread", "killed", "or with SO_LINGER 0"]);
+        check(&rested, &Circumstances { external: true, ..PLAIN }, &["unread", "killed", "or with SO_LINGER 0"]);
         let orderly = error(ErrorClass::ShortReply, ErrorPhase::Idle, 0, 0);
         check(&orderly, &PLAIN, &["closed a connection at rest in an orderly way"]);
         check_unsaid(&orderly, &PLAIN, &["too short"]);
     }
 
     #[test]
-    fn a_request_may_come_after_the_close_where_connections_persist() {
+    fn request_may_follow_the_close_of_a_connection() {
         let persistent = Circumstances { connect_per_call: false, ..PLAIN };
         for phase in [ErrorPhase::Write, ErrorPhase::FirstByte] {
             let reset = error(ErrorClass::Reset, phase, 0, 0);
@@ -301,8 +301,8 @@ mod tests {
             check_unsaid(&error(ErrorClass::Reset, phase, 0, 0), &PLAIN, &sysctl);
         }
         let refused = error(ErrorClass::Refused, ErrorPhase::Connect, 0, 0);
-        check(&refused, &PLAIN, &["nobody listened"]);
-        for of in [PLAIN, UNIX, Circumstances { foreign: true, ..PLAIN }] {
+        check(&refused, &PLAIN, &["had no listener"]);
+        for of in [PLAIN, UNIX, Circumstances { external: true, ..PLAIN }] {
             check_unsaid(&refused, &of, &["backlog", "tcp_abort_on_overflow"]);
         }
         check(&refused, &UNIX, &["Unix socket", "its name"]);
@@ -344,12 +344,12 @@ mod tests {
         for uncounted in [counted(None), counted(Some(0))] {
             check_unsaid(&silence, &uncounted, &["backlog was full", "--backlog"]);
         }
-        let stranger = Circumstances { foreign: true, ..counted(Some(7)) };
-        check_unsaid(&silence, &stranger, &["--backlog"]);
+        let external = Circumstances { external: true, ..counted(Some(7)) };
+        check_unsaid(&silence, &external, &["--backlog"]);
     }
 
     #[test]
-    fn silence_does_not_say_what_became_of_the_connection() {
+    fn silence_leaves_the_state_of_the_connection_open() {
         check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::FirstByte, 0, 0), &PLAIN, &["open"]);
         check_unsaid(&error(ErrorClass::TimedOut, ErrorPhase::Connect, 0, 0), &PLAIN, &["1 s", "3 s"]);
     }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_class_says_which_end() {
+    fn every_class_names_an_end() {
         let classes = [
             (ErrorClass::Refused, ErrorPhase::Connect, "the server's end refused"),
             (ErrorClass::TimedOut, ErrorPhase::Connect, "nothing answered the client's SYN"),
@@ -380,12 +380,12 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_lost_and_cut_off_but_never_reset() {
+    fn datagrams_are_lost_or_cut_off_never_reset() {
         let of = Circumstances { tcp: false, datagrams: true, ..PLAIN };
         let check = |class, phase, part: &str| check(&error(class, phase, 0, 0), &of, &[part]);
         check(ErrorClass::TimedOut, ErrorPhase::FirstByte, "the request or its reply was lost");
         check(ErrorClass::TimedOut, ErrorPhase::Write, "queue was full");
-        check(ErrorClass::Refused, ErrorPhase::FirstByte, "nobody had a socket");
+        check(ErrorClass::Refused, ErrorPhase::FirstByte, "had no socket");
         check(ErrorClass::ShortReply, ErrorPhase::Reply, "MSG_TRUNC");
         check(ErrorClass::LongReply, ErrorPhase::Reply, "a longer datagram");
     }

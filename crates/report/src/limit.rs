@@ -1,9 +1,9 @@
-//! What limits a cell: rules over recorded numbers, in the order in which one cause hides another.
+//! The limit of a cell: rules over recorded numbers, in the order in which one cause hides another.
 //!
-//! A rule fires on evidence alone and shows it; where none fires the answer is "unknown". Never
-//! guesses, never reads a factor's level as a proof of what it did.
+//! A rule needs evidence and shows it; if none applies the answer is "unknown". Never guesses, never treats a factor's level as
+//! evidence of its effect.
 //!
-//! Long because the rules of streams are read beside each other: their order is the judgement.
+//! Long because the rules of streams are read together: their order decides.
 
 pub mod call;
 pub mod relay;
@@ -17,14 +17,14 @@ use bytegauge_model::unit::{byte_rate, significant};
 use self::relay::RelaySigns;
 use crate::view::document::{LimitDoubt, LimitView};
 
-/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+/// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Signs {
-    /// Somebody writes at the other end.
+    /// There is a writer at the other end.
     pub two_ended: bool,
     /// Both ends were pinned to one CPU.
     pub same_cpu: bool,
-    /// The engine moves nothing: what is measured is the harness.
+    /// The engine moves nothing, so that the harness itself is measured.
     pub moves_nothing: bool,
     /// Threads of each end.
     pub threads: u64,
@@ -50,32 +50,31 @@ pub struct Signs {
     pub rwnd_limited_share: Option<f64>,
     /// Share of the connections' busy time in which the send buffer was the limit.
     pub sndbuf_limited_share: Option<f64>,
-    /// A cell that differs in one larger kernel buffer alone, and how much faster it is.
+    /// A cell that differs only in one larger kernel buffer, and how much faster it is.
     pub larger_buffer: Option<(&'static str, f64)>,
     /// Bytes per second that the plan offered.
     pub offered_rate: Option<f64>,
-    /// Bytes of data per second that an emulated link can carry at most, both directions together where both are used.
+    /// Bytes of data per second that an emulated link can carry at most, of both directions together if both are used.
     pub link_rate: Option<f64>,
     /// Bytes per second at the sink.
     pub rate: Option<f64>,
-    /// Share of the writer's window that it paused by order of the plan.
+    /// Share of the writer's window in planned pauses.
     pub think_share: Option<f64>,
     /// The harness's floor over the cell's time per call.
     pub floor_share: Option<f64>,
-    /// What stands between the ends, if anything does.
+    /// The relay between the ends, if any.
     pub relay: Option<RelaySigns>,
 }
 
-/// A floor above this share of a call is no longer noise: 1 % is the aim, 5 % is the margin within
-/// which choices are told apart.
+/// A floor above this share of a call is no longer noise: 1 % is the aim, 5 % is the margin within which options are tied.
 const HARNESS_SHARE: f64 = 0.05;
-/// A paced writer that gets within 5 % of its order is held back by the order, not by the path: from this share on a load that was
-/// offered counts as answered, in words and in figures alike.
+/// A paced writer within 5 % of its rate is limited by that rate, not by the path: from this share on an offered load counts as
+/// answered, in texts and in figures.
 pub const OFFERED_SHARE: f64 = 0.95;
-/// A rate that is closer to what was offered is all of it: nobody wants to read of 99.9 %.
+/// A rate closer than this to the offered one is shown as all of it: 99.9 % is no useful difference.
 const ALL_OF_IT: f64 = 0.99;
 
-/// `were offered and answered`, or how much of them was.
+/// `were offered and answered`, or the share that was.
 fn offered_and(what: &str, offered: f64, rate: f64) -> String {
     if rate >= ALL_OF_IT * offered {
         format!("were offered and {what}")
@@ -83,35 +82,35 @@ fn offered_and(what: &str, offered: f64, rate: f64) -> String {
         format!("were offered and {} of them {what}", percent(rate / offered))
     }
 }
-/// A writer that pauses for half its time is paced by the pause.
+/// A writer that pauses for half its time is limited by the pause.
 const THINK_SHARE: f64 = 0.5;
-/// A thread that runs 90 % of the time has no more than a tenth to gain from anything but CPU; clocks of
-/// the window and of the CPU agree to better than that at 10 ms.
+/// A thread that runs 90 % of the time can gain at most a tenth from anything but CPU; clocks of the window and of the CPU agree
+/// to better than that at 10 ms.
 const BUSY: f64 = 0.90;
-/// By so much clocks of the window and of the CPU differ in trials of some milliseconds.
+/// The difference of clocks of the window and of the CPU in trials of some milliseconds.
 const CLOCKS: f64 = 0.25;
 /// Two busy ends this close are a balanced pipeline: neither alone is the limit.
 const BALANCED: f64 = 0.05;
 /// One CPU shared by both ends loses a few per cent to switching between them.
 const SHARED_BUSY: f64 = 0.95;
-/// A link that is used to nine tenths has no more than a tenth to gain from anything else.
+/// A link used to nine tenths can gain at most a tenth from anything else.
 const LINK_FULL: f64 = 0.90;
-/// Soft interrupts come in 10 ms ticks and are split among CPUs by `NET_RX` counts: four fifths of a CPU
-/// is what survives both roundings.
+/// Soft interrupts are counted in 10 ms ticks and split among CPUs by `NET_RX` counts: four fifths of a CPU remain clear after
+/// both roundings.
 const SOFTIRQ_BUSY: f64 = 0.8;
 /// `TCP_INFO` counts limits in jiffies (1 to 10 ms): below a third of the busy time the count is mostly
 /// rounding, and other waits are at least as long.
 const TCP_LIMITED: f64 = 0.33;
-/// A larger kernel buffer with all else equal must gain this much, well above what noise and the choice
-/// of the best sibling feign.
+/// A larger kernel buffer with all else equal must gain this much, well above noise and the bias of selecting the best
+/// sibling.
 const BUFFER_GAIN: f64 = 0.10;
-/// An end that waits a fifth of the time for a CPU loses more to whoever has it than to the path.
+/// An end that waits a fifth of the time for a CPU loses more to the threads running there than to the path.
 const QUEUED: f64 = 0.20;
-/// Idle time in pieces shorter than this is the price of waking up (some 5 to 50 µs, more in a virtual
-/// machine); longer pieces are waits for something else.
+/// Idle time in pieces shorter than this is the cost of waking up (some 5 to 50 µs, more in a virtual machine); longer pieces
+/// are waits for something else.
 const WAKE_UP_US: f64 = 200.0;
 
-/// One rule: its name, and its test of what the trials of a workload show.
+/// One rule: its name, and its test of the trials of a workload.
 pub struct Rule<S> {
     /// The limit that it finds.
     pub name: &'static str,
@@ -123,9 +122,9 @@ struct Evidence {
     evidence: Vec<(&'static str, f64)>,
 }
 
-/// The rules in their order: what the plan or the harness imposes comes before what a CPU shows, a full
-/// CPU before a full window (a slow reader fills the window, not the other way round), and waiting for
-/// each other last, since every blocked pair looks like that.
+/// The rules in their order: limits of the plan or the harness come before those of a CPU, a full CPU before a full window (a
+/// slow reader fills the window, not the other way round), and waiting for each other last, since every blocked pair looks
+/// like that.
 pub const RULES: &[Rule<Signs>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "offered load", test: offered_load },
@@ -145,7 +144,7 @@ pub const RULES: &[Rule<Signs>] = &[
     Rule { name: "wake-ups", test: wake_ups },
 ];
 
-/// The name where no rule fires.
+/// The name if no rule applies.
 pub const UNKNOWN: &str = "unknown";
 
 /// Every name that a cell's limit can have.
@@ -163,7 +162,7 @@ fn of<S>(rules: &[Rule<S>]) -> Vec<&'static str> {
     rules.iter().map(|rule| rule.name).collect()
 }
 
-/// The first rule that fires, with its evidence.
+/// The first rule that applies, with its evidence.
 pub fn find(signs: &Signs) -> LimitView {
     let (name, finding) = first(RULES, signs, unknown);
     view(name, finding)
@@ -184,9 +183,9 @@ fn view(name: &'static str, finding: Evidence) -> LimitView {
     LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence, doubt: None }
 }
 
-/// Calls that reach nobody.
+/// Calls without a server.
 pub fn of_floor() -> LimitView {
-    let sentence = "nobody is called: this is the client's own bookkeeping".to_owned();
+    let sentence = "there is no server: this is the client's own bookkeeping".to_owned();
     LimitView { name: "the harness", brief: sentence.clone(), sentence, evidence: BTreeMap::new(), doubt: None }
 }
 
@@ -195,7 +194,7 @@ fn cannot_be(what: &str, value: f64) -> bool {
     (what.ends_with("_share") || what.ends_with("_busy")) && !(0.0..=1.0 + CLOCKS).contains(&value)
 }
 
-/// Nothing was measured, so nothing limits.
+/// No measurement, so no limit.
 pub fn not_measured() -> LimitView {
     let sentence = "nothing was measured";
     LimitView {
@@ -207,14 +206,14 @@ pub fn not_measured() -> LimitView {
     }
 }
 
-/// What so many of the trials show by themselves may be the limit as well.
+/// From this share of trials on, a limit that single trials show may be the cell's too.
 const MANY_TRIALS: f64 = 0.25;
-/// Fewer trials do not tell chance from a rule.
+/// With fewer trials chance looks like a rule.
 const TRIALS_MIN: usize = 6;
-/// Counted in ticks that are coarser than a trial: all together show it, or none.
+/// Counted in ticks that are coarser than a trial: only all trials together show it.
 const OF_TICKS: &str = "softirq";
 
-/// Whether single trials, each by its own limit, leave another one as likely as the one that all of them together show.
+/// Whether single trials, each with its own limit, make another limit as likely as that of all of them together.
 pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<LimitDoubt> {
     let count = |name: &str| by_trial.iter().filter(|one| **one == name).count();
     let trials = by_trial.len();
@@ -269,7 +268,7 @@ fn source_itself(signs: &Signs) -> Option<Evidence> {
     let system = signs.sink_system_share?;
     let evidence = vec![("receiver_busy", busy), ("receiver_system_share", system)];
     if busy >= BUSY {
-        // With most of the time in user mode it is the reader's own work that counts.
+        // With most of the time in user mode, the reader's own work is the limit.
         (system > 0.5).then(|| Evidence {
             sentence: format!(
                 "the reader runs {} of the time, {} of it inside read(2)",
@@ -317,7 +316,7 @@ fn sender_cpu(signs: &Signs) -> Option<Evidence> {
     let source = signs.per_thread(signs.source_cpus)?;
     let Some(sink) = signs.per_thread(signs.sink_cpus) else {
         return (source >= BUSY).then(|| Evidence {
-            sentence: format!("the writer runs {} of the time; what the reader does was not recorded", percent(source)),
+            sentence: format!("the writer runs {} of the time; the reader's use was not recorded", percent(source)),
             evidence: vec![("sender_busy", source)],
         });
     };
@@ -334,8 +333,8 @@ fn receiver_cpu(signs: &Signs) -> Option<Evidence> {
             sentence: format!("the reader runs {} of the time, the writer {}", percent(sink), percent(source)),
             evidence: vec![("receiver_busy", sink), ("sender_busy", source)],
         }),
-        // One-ended: the rule before this one took the case where the kernel has most of the time. Two-ended
-        // without a report of the writer: a busy reader alone does not tell which end waits.
+        // One-ended: the previous rule took the case in which the kernel has most of the time. Two-ended without a report of
+        // the writer: a busy reader alone does not show which end waits.
         None => (!signs.two_ended).then(|| Evidence {
             sentence: format!("the reader runs {} of the time, most of it its own work", percent(sink)),
             evidence: vec![("receiver_busy", sink)],
@@ -343,8 +342,8 @@ fn receiver_cpu(signs: &Signs) -> Option<Evidence> {
     }
 }
 
-/// The share of time that the end waits for a CPU that does so most, unless it waits for the other end: ends that share
-/// CPUs by order of the plan wait for each other there; what others take is what both together lack of the CPUs.
+/// The largest share of time that an end waits for a CPU, unless it waits for the other end: ends that share CPUs by the
+/// plan wait for each other there; other programs took only CPU time that both together lack.
 fn waits(signs: &Signs) -> Option<f64> {
     let sink = signs.sink_queued_share?;
     let source = if signs.two_ended { signs.source_queued_share? } else { 0.0 };
@@ -405,8 +404,8 @@ fn socket_buffer(signs: &Signs) -> Option<Evidence> {
             evidence: vec![("sndbuf_limited_share", share)],
         });
     }
-    // Unix sockets and pipes count no limits. There only a sibling with a larger buffer proves it: blocked
-    // writers and blocked readers look alike whether the buffer is small or waking up is slow.
+    // Unix sockets and pipes count no limits. Only a sibling with a larger buffer proves it there: blocked writers and
+    // readers look alike whether the buffer is small or waking up is slow.
     let (name, gain) = signs.larger_buffer.filter(|(_, gain)| *gain >= BUFFER_GAIN)?;
     Some(Evidence {
         sentence: format!("with a larger {name} and all else equal it is {} faster", percent(gain)),
@@ -452,10 +451,10 @@ fn unknown(signs: &Signs) -> Evidence {
 }
 
 impl Signs {
-    /// CPUs that both ends share, where they have fewer than one for each thread.
+    /// CPUs that both ends share, if they have fewer than one per thread.
     fn capacity_cpus(&self) -> Option<f64> {
         match (self.same_cpu, self.cpus) {
-            // Where the plan said so, each flow's two ends have one CPU, as long as there are CPUs.
+            // If the plan requested it, each flow's two ends share one CPU, as long as there are CPUs.
             (true, cpus) => Some(self.threads.min(cpus.unwrap_or(self.threads)) as f64),
             (false, Some(cpus)) if self.threads.saturating_mul(2) > cpus => Some(cpus as f64),
             _ => None,
@@ -604,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_share_a_cpu_queue_for_each_other() {
+    fn ends_on_one_cpu_wait_for_each_other() {
         let queued = Signs { source_queued_share: Some(0.5), sink_queued_share: Some(0.4), ..pair(0.5, 0.42) };
         assert_eq!(find(&Signs { same_cpu: true, ..queued }).name, UNKNOWN);
         let alone = Signs { same_cpu: true, source_cpus: Some(0.3), sink_cpus: Some(0.3), ..queued };
@@ -612,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_has_the_cpu_is_no_other_program() {
+    fn a_relay_is_no_other_program() {
         let relay = RelaySigns { cpus: 0.6, capacity: 2.0, ends_cpus: 1.0, machine_cpus: Some(2) };
         let queued = Signs { source_queued_share: Some(0.1), sink_queued_share: Some(0.45), ..pair(0.4, 0.5) };
         check(
@@ -631,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_whose_reader_is_not_known_may_be_the_limit() {
+    fn writer_without_reader_data_may_be_the_limit() {
         let alone = Signs { source_cpus: Some(0.97), sink_cpus: None, ..pair(0.97, 0.0) };
         let found = find(&alone);
         assert!(found.name == "sender CPU" && found.sentence.contains("was not recorded"), "{found:?}");
@@ -639,13 +638,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_not_reached_is_no_offered_load() {
+    fn unreached_rate_is_no_offered_load() {
         let signs = Signs { offered_rate: Some(1e9), rate: Some(5e8), ..pair(0.99, 0.4) };
         assert_eq!(find(&signs).name, "sender CPU");
     }
 
     #[test]
-    fn a_limit_that_few_trials_show_is_told_with_the_other_one() {
+    fn limit_of_few_trials_is_named_second() {
         let check = |name, [agree, other, third]: [usize; 3], expected: Option<(usize, &str)>| {
             let trials = [vec![name; agree], vec!["wake-ups"; other], vec!["window"; third]].concat();
             let found = doubt(name, &trials);
@@ -656,7 +655,7 @@ mod tests {
         check("sender CPU", [12, 4, 4], None);
         check("sender CPU", [15, 5, 0], Some((15, "wake-ups")));
         check("sender CPU", [6, 5, 9], Some((6, "window")));
-        // Two speeds may average to what no trial shows.
+        // Two speeds may average to a value of no trial.
         check("sender CPU", [0, 12, 8], Some((0, "wake-ups")));
         check("sender CPU", [2, 3, 0], None);
         check("softirq", [0, 20, 0], None);

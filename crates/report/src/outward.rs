@@ -1,17 +1,17 @@
-//! Bounds and the ends of intervals for people: the one rule by which every text has them.
+//! Bounds and ends of intervals as texts: the one rule for all texts.
 //!
 //! An upper end is rounded up and a lower end down, so that a printed interval always contains the computed one and a bound
 //! never claims more than was shown. Estimates between them are rounded to the nearest ([`crate::sentence::percent`]).
 
 use bytegauge_model::unit::{significant, significant_down, significant_up};
 
-/// Above this, as a share, a bound says nothing but that it is large.
+/// Above this share, a bound only shows that it is large.
 pub const BOUND_MAX: f64 = 9.0;
 
-/// From here on a difference is told as a multiple, `3 ×`: nobody reads 459 % as 5.6 times.
+/// From this share on a difference is shown as a multiple, `3 ×`: 459 % is hard to read as 5.6 times.
 const MULTIPLE: f64 = 1.0;
 
-/// Digits beyond which nobody reads.
+/// Most digits.
 const DIGITS_MAX: usize = 6;
 
 /// Digits of a share in per cent.
@@ -19,7 +19,7 @@ pub fn digits(share: f64) -> usize {
     if share.abs() >= 0.1 { 3 } else { 2 }
 }
 
-/// A share that something is at most, in per cent: `5.1 %`, `33 %`, `>900 %`.
+/// An upper bound of a share, in per cent: `5.1 %`, `33 %`, `>900 %`.
 pub fn at_most(share: f64) -> String {
     // Nothing is +0: -0 is printed with its sign.
     let up = |parts: f64| ((share * parts - 1e-9).ceil().max(0.0) + 0.0) / parts * 100.0;
@@ -30,12 +30,12 @@ pub fn at_most(share: f64) -> String {
     }
 }
 
-/// A share that something is at least, in per cent.
+/// A lower bound of a share, in per cent.
 pub fn at_least(share: f64) -> String {
     format!("{} %", significant_down(share * 100.0, digits(share)))
 }
 
-/// The upper end of an interval in per cent, to as many digits as the estimate beside it.
+/// The upper end of an interval in per cent, with as many digits as its estimate.
 pub fn percent_up(share: f64) -> String {
     format!("{} %", significant_up(share * 100.0, digits(share)))
 }
@@ -56,25 +56,25 @@ pub fn share_range(lower: f64, upper: f64) -> String {
     if from >= to { format!("{} %", shown(to)) } else { format!("{}–{} %", shown(from), shown(to)) }
 }
 
-/// The ends of an interval, and the significant digits that they have: three, or as many as tell them apart.
+/// The ends of an interval, and their significant digits: three, or as many as distinguish them.
 pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
     let digits = (3..=5).find(|&digits| significant(lower, digits) != significant(upper, digits)).unwrap_or(3);
     ([significant_down(lower, digits), significant_up(upper, digits)], digits)
 }
 
-/// `3.85 to 3.99`: the ends of an interval in the unit of what stands before it.
+/// `3.85 to 3.99`: the ends of an interval in the unit of the value before it.
 pub fn range(lower: f64, upper: f64) -> String {
     ends(lower, upper).0.join(" to ")
 }
 
-/// The same of times in nanoseconds, in the unit that the time before it is printed in.
+/// The same for times in nanoseconds, in the unit of the time before it.
 pub fn range_of_times(ns: f64, lower_ns: f64, upper_ns: f64) -> String {
     let unit = [1.0, 1e3, 1e6, 1e9].into_iter().rfind(|unit| ns >= *unit).unwrap_or(1.0);
     range(lower_ns / unit, upper_ns / unit)
 }
 
-/// Differences that stand in one text: all in per cent, `12 %`, or all as multiples where one of them is large, `3.2 ×`,
-/// since nobody compares the one with the other.
+/// Differences in one text: all in per cent, `12 %`, or all as multiples if one of them is large, `3.2 ×`, so that they can be
+/// compared.
 #[derive(Clone, Copy)]
 pub struct ShareScale {
     /// As multiples, `3 × as long`; else as percentages, `5 % longer`.
@@ -82,12 +82,12 @@ pub struct ShareScale {
 }
 
 impl ShareScale {
-    /// Of the shares that are told beside each other.
+    /// The scale for shares that are shown together.
     pub fn of(shares: &[f64]) -> ShareScale {
         ShareScale { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
     }
 
-    /// What lies between the ends, to the nearest.
+    /// The estimate, to the nearest.
     pub fn estimate(self, share: f64) -> String {
         self.shown(share, 0, significant)
     }
@@ -97,12 +97,12 @@ impl ShareScale {
         self.shown(share, 0, significant_up)
     }
 
-    /// The smaller end, to as many digits as show that it lies beyond `margin` where it does.
+    /// The smaller end, to as many digits as show whether it is beyond `margin`.
     pub fn least_beyond(self, margin: f64, share: f64) -> String {
         let least = |more| self.shown(share, more, significant_down);
         let at_margin = self.estimate(margin);
-        let told = (0..DIGITS_MAX).map(least).find(|text| share <= margin || *text != at_margin);
-        told.unwrap_or_else(|| least(0))
+        let distinct = (0..DIGITS_MAX).map(least).find(|text| share <= margin || *text != at_margin);
+        distinct.unwrap_or_else(|| least(0))
     }
 
     /// [`ShareScale::estimate`] with its sign where it is a percentage: `+12 %`.
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The first number of a text, as a reader takes it.
+    /// The first number of a text.
     fn number(text: &str) -> f64 {
         let text = text.replace('−', "-");
         let digits: String =
@@ -146,17 +146,17 @@ mod tests {
         digits.parse().expect(&text)
     }
 
-    /// The share that a text of either scale says.
+    /// The share in a text of either scale.
     fn share(text: &str) -> f64 {
         if text.contains('×') { number(text) - 1.0 } else { number(text) / 100.0 }
     }
 
-    /// What the last digit of a round number may be beside itself.
+    /// The rounding error of the last digit.
     fn slack(value: f64) -> f64 {
         1e-9 * value.abs().max(1.0)
     }
 
-    /// What the page prints alike: `page/test/outward.test.ts` reads the same table.
+    /// The page prints the same: `page/test/outward.test.ts` reads this table.
     #[test]
     fn every_example_is_rounded_outwards() {
         let table: serde_json::Value = serde_json::from_str(include_str!("../tests/outward.json")).expect("a table");
@@ -170,8 +170,8 @@ mod tests {
             rows(name).iter().for_each(|row| assert_eq!(rule(number(&row[0])), row[1].as_str().expect(name), "{name}"));
         }
         for row in rows("range") {
-            let said = range(number(&row[0]), number(&row[1])).replace('-', "−");
-            assert_eq!(said, row[2].as_str().expect("a text"));
+            let text = range(number(&row[0]), number(&row[1])).replace('-', "−");
+            assert_eq!(text, row[2].as_str().expect("a text"));
         }
     }
 

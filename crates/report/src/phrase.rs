@@ -251,7 +251,7 @@ pub fn profile_phrase(name: &str) -> String {
     known.map_or_else(|| format!("follows `{name}`"), |profile| profile.phrase.to_owned())
 }
 
-/// Whether the reader throws the bytes away: then the kernel alone is measured.
+/// Whether the reader discards the bytes: then the kernel alone is measured.
 pub fn throws_away(conditions: &Spec) -> bool {
     let no_work = conditions.work() == Some(Work::None) && conditions.working_set().unwrap_or(0) == 0;
     conditions.profile() == Some("drain") || no_work

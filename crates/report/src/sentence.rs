@@ -1,7 +1,6 @@
-//! The answer in words. Every claim carries its level, its margin and its scope; what is not proven says what
-//! going on may bring.
+//! The answer as text. Every claim has its level, its margin and its scope; an open result states what more blocks may bring.
 //!
-//! Only puts together what the view has decided: no rule of evidence stands here.
+//! Only assembles the decisions of the view: there is no rule of evidence here.
 //!
 //! Long because its tests spell every sentence out.
 
@@ -12,90 +11,90 @@ use bytegauge_model::{Nanos, Workload};
 use crate::outward::{BOUND_MAX, at_most, digits, percent_up, range, range_of_times};
 use crate::phrase::{capital, join, profile_phrase, rate_unit};
 
-/// What a verdict sentence is made of.
+/// The input of a verdict sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The conditions: "Unix sockets, ends on different CPUs".
     pub subject: String,
-    /// What is said over the path: it decides the units and who works.
+    /// The workload: it determines the units and the end of the program.
     pub workload: Workload,
     /// Base unit of its rates.
     pub unit: &'static str,
-    /// What is said about the choice.
+    /// The verdict on the choice.
     pub answer: Answer,
-    /// What the choice has to say beside its rate: whether to set a buffer at all, what failed.
+    /// Notes on the choice: whether to set a buffer at all, errors.
     pub remarks: Vec<String>,
-    /// The rate of the cell that the answer names, in each profile.
+    /// The rate of the named cell, in each profile.
     pub rates: Vec<Rate>,
     /// "Within x of the best", as a share.
     pub margin: f64,
     /// Confidence level, as a share.
     pub level: f64,
-    /// The trials were measured by somebody else, on a machine that is not known.
+    /// The trials were imported, from an unknown machine.
     pub imported: bool,
-    /// What another placement would bring.
+    /// The effect of another placement.
     pub placement: Option<Placement>,
-    /// Grade, steal and the twin's reach.
+    /// Grade, steal and the reach of the A/A control.
     pub environment: Option<String>,
-    /// So much dearer than the best confirmed the choice is at most, as a share.
+    /// The choice is at most this much slower than the best confirmed, as a share.
     pub bound: Option<f64>,
     /// From the first trial to the last, seconds.
     pub seconds: Option<f64>,
-    /// How old connections were when a trial's window opened and closed, nanoseconds.
+    /// The age of connections when a trial's window opened and closed, nanoseconds.
     pub age_ns: Option<(u64, u64)>,
 }
 
-/// What is said about the choice.
+/// The verdict on the choice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// One choice was shown to be good enough in every profile.
+    /// One choice was significantly good enough in every profile.
     Proven {
         /// The choice as an instruction.
         choice: String,
-        /// Whether anything smaller was measured; `None` where sizes do not vary.
+        /// Whether anything smaller was measured; `None` if sizes do not vary.
         smaller: Option<bool>,
     },
-    /// Neighbouring profiles share a choice, others have another; in the order of the profiles.
+    /// Adjacent profiles share a choice, others have another; in the order of the profiles.
     Boundary(Vec<(Vec<String>, String)>),
-    /// Nothing was shown.
+    /// No significant result.
     NotProven {
-        /// The choice that is bounded most closely; without bounds the one that leads.
+        /// The choice with the smallest bound; without bounds the leading one.
         best: String,
-        /// Why, where it is not merely too few blocks.
+        /// The reason, if it is not just too few blocks.
         why: Option<String>,
-        /// What going on may bring.
+        /// The likely gain of more blocks.
         outlook: Outlook,
     },
-    /// The session goes on, and its first look is not due yet.
+    /// The session is running, and its first analysis is not due yet.
     Running {
         /// The choice so far.
         choice: String,
-        /// Rounds of confirmation blocks that were measured.
+        /// Measured rounds of confirmation blocks.
         blocks: u64,
-        /// How many there will be.
+        /// Their final number.
         planned: Option<u64>,
     },
-    /// The session was cut off: whoever may stop when they like what they see can show anything.
+    /// The session was interrupted: stopping at a chosen time can produce any result.
     Interrupted {
         /// The choice so far.
         choice: String,
-        /// Rounds of confirmation blocks that were measured.
+        /// Measured rounds of confirmation blocks.
         blocks: u64,
-        /// How many there were to be.
+        /// Their planned number.
         planned: Option<u64>,
-        /// Whether it may go on here.
+        /// Whether it can continue here.
         goes_on: bool,
     },
-    /// Shown, but only for a reader that throws the bytes away.
+    /// Significant, but only for a reader that discards the bytes.
     DrainOnly {
         /// The choice as an instruction.
         choice: String,
-        /// Shown for that reader.
+        /// Significant for that reader.
         proven: bool,
     },
     /// One cell.
     Single(String),
-    /// Nothing may be said, and why.
+    /// No result, with the reason.
     Nothing(String),
 }
 
@@ -108,39 +107,39 @@ pub struct Rate {
     pub per_second: f64,
     /// Its interval, in the same unit.
     pub interval: Option<(f64, f64)>,
-    /// CPU time in words, where that is what is compared: "0.31 CPU s/GiB".
+    /// CPU time as text, if it is the compared quantity: "0.31 CPU s/GiB".
     pub cpu: Option<String>,
-    /// Latency in words: "p99 310 µs".
+    /// Latency as text: "p99 310 µs".
     pub latency: Option<String>,
 }
 
-/// What going on may bring an open verdict.
+/// The likely gain of more blocks for an open verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outlook {
-    /// Judgements are left.
+    /// Analyses are left.
     Left {
         /// Blocks until the last of them.
         blocks: u64,
-        /// What the bound likely is then, as a share; `None` where there is none yet.
+        /// The likely bound then, as a share; `None` if there is none yet.
         bound: Option<f64>,
     },
     /// None is left.
     Nothing,
-    /// It was measured by somebody else, and nobody can go on with it here.
+    /// It was imported, and cannot continue here.
     Elsewhere,
-    /// Estimates lie so, or blocks depend on each other so, that no number of blocks would bring a bound down to the margin.
+    /// Estimates are so close, or blocks so correlated, that no number of blocks would reduce a bound to the margin.
     Hopeless,
 }
 
-/// A bound after more blocks as a forecast: it falls with the root of their number.
+/// The forecast of a bound after more blocks: it falls with the root of their number.
 ///
-/// In a replay of 290 cuts of 37 stored sessions this held in 195 of 250, while of 31 proofs that had been forecast by what
-/// each pair showed only 9 came (docs/research/statistics.md).
+/// In a replay of 290 cuts of 37 stored sessions this held in 195 of 250. Differences of pairs forecast 31 significant results, of
+/// which only 9 occurred (docs/research/statistics.md).
 pub fn likely_bound(bound: f64, blocks_now: f64, blocks_then: f64) -> f64 {
     bound * (blocks_now / blocks_then).sqrt()
 }
 
-/// What another placement would bring.
+/// The effect of another placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// "ends on the same CPU".
@@ -149,7 +148,7 @@ pub struct Placement {
     pub per_second: f64,
     /// It is faster than the placement of the verdict.
     pub faster: bool,
-    /// What was compared, in a word, if it differs by more than the confirmed choices among themselves.
+    /// The compared quantity in a word, if it differs by more than the confirmed choices among themselves.
     pub beats: Option<&'static str>,
 }
 
@@ -178,7 +177,7 @@ impl Verdict {
                 let why = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
                 let outlook = outlook_text(outlook);
                 let (rates, bound) = (self.rates_behind(), self.bound_text());
-                // Where none lies within the margin it is the least bound that is named.
+                // If none is within the margin, the smallest bound is named.
                 let open = self.margin..BOUND_MAX;
                 let named =
                     if self.bound.is_some_and(|bound| open.contains(&bound)) { "best bounded" } else { "the best" };
@@ -233,7 +232,7 @@ impl Verdict {
         format!("{rates}, within {margin} of the best confirmed{profiles} ({bound}{})", self.scope())
     }
 
-    /// What is shown of a choice that is not proven.
+    /// The result for a choice that is not significant.
     fn bound_text(&self) -> String {
         let Some(bound) = self.bound else { return String::new() };
         let than = " than whichever confirmed choice is best";
@@ -251,7 +250,7 @@ impl Verdict {
         }
     }
 
-    /// `takes at most 12 % more time than whichever confirmed choice is best`: the one that is named may be that one.
+    /// `takes at most 12 % more time than whichever confirmed choice is best`: the named one may be that one.
     fn at_most(&self, bound: f64, than: &str) -> String {
         match is_nothing(bound) {
             true => format!("takes no more {} than any other confirmed", self.resource()),
@@ -259,7 +258,7 @@ impl Verdict {
         }
     }
 
-    /// What a choice takes more of.
+    /// The compared quantity of a choice.
     fn resource(&self) -> &'static str {
         if self.rates.iter().any(|rate| rate.cpu.is_some()) { "CPU time" } else { "time" }
     }
@@ -304,7 +303,7 @@ impl Verdict {
         )
     }
 
-    /// What was shown, and no more: these seconds, connections of this age.
+    /// The scope: these seconds, connections of this age.
     fn scope(&self) -> String {
         let seconds = || self.seconds.map(|seconds| format!("these {} s", significant(seconds, 3)));
         let scope = if self.imported { Some("these trials alone".to_owned()) } else { seconds() };
@@ -348,7 +347,7 @@ impl Verdict {
         if self.workload == Workload::Check {
             return self.with_interval_of_runs(rate.per_second, lower, upper);
         }
-        // Both ends in the unit of the median: `0.25 to 3.58` beside `2.84 GiB/s`.
+        // Both ends in the unit of the median: `0.25 to 3.58` for `2.84 GiB/s`.
         let base = match self.workload {
             Workload::Call => "calls/s",
             Workload::Ring => "NOPs/s",
@@ -358,7 +357,7 @@ impl Verdict {
         format!("{median} ({})", range(lower / divisor, upper / divisor))
     }
 
-    /// The same of a program's runs, whose time is the rate's inverse.
+    /// The same for a program's runs, whose time is the rate's inverse.
     fn with_interval_of_runs(&self, per_second: f64, lower: f64, upper: f64) -> String {
         let median = self.shown(per_second);
         let (divisor, _) = rate_unit(self.unit, per_second);
@@ -390,16 +389,15 @@ impl Verdict {
     }
 }
 
-/// From here on a bound excludes not even that something takes twice the time of the best, as a share: it is no answer,
-/// however precise it reads.
+/// From this share on a bound does not exclude twice the time of the best: that is no answer, however precise it looks.
 const TWOFOLD: f64 = 1.0;
 
-/// Whether a bound is so wide that nothing may be recommended by it.
+/// Whether a bound is too wide for a recommendation.
 pub fn excludes_nothing(bound: f64) -> bool {
     bound >= TWOFOLD
 }
 
-/// A bound that excludes not even a double, in words: `up to 2.9 ×`, or `over 10 ×` where it is as good as none.
+/// A bound that does not exclude a double, as text: `up to 2.9 ×`, or `over 10 ×` if it is as good as none.
 pub fn up_to_times(bound: f64) -> String {
     match bound >= BOUND_MAX {
         true => format!("over {} ×", 1.0 + BOUND_MAX),
@@ -407,7 +405,7 @@ pub fn up_to_times(bound: f64) -> String {
     }
 }
 
-/// So many times the best's time, rounded up: `2.9 ×`, `>10 ×`.
+/// A multiple of the best's time, rounded up: `2.9 ×`, `>10 ×`.
 pub fn times(times: f64) -> String {
     match times >= 1.0 + BOUND_MAX {
         true => format!(">{} ×", 1.0 + BOUND_MAX),
@@ -415,24 +413,24 @@ pub fn times(times: f64) -> String {
     }
 }
 
-/// How old a connection was. Windows open and close with a lap: more digits say nothing.
+/// The age of a connection. Windows open and close with a lap, so more digits have no meaning.
 pub fn shown_age(ns: u64) -> String {
     let to = [1, MS / 10, MS][usize::from(ns >= MS) + usize::from(ns >= 10 * MS)];
     Nanos(ns.saturating_add(to / 2) / to * to).to_string()
 }
 
-/// How closely a choice and its second measurement are shown to be the same: `measured twice: equal to within 30 %`.
+/// How closely a choice and its A/A control agree: `measured twice: equal to within 30 %`.
 pub fn measured_twice(reach: f64) -> String {
     format!("measured twice: equal to within {}", share_or_times(reach))
 }
 
-/// How far two of the same may be apart: `at most 30 % apart`.
+/// How far two equal ones may be apart: `at most 30 % apart`.
 pub fn apart(reach: f64) -> String {
     let most = if reach < 1.0 { "at most" } else { "up to" };
     format!("{most} {} apart", share_or_times(reach))
 }
 
-/// A share, rounded up, as people read it: `30 %`, and `5.6 ×` of what is 459 % more.
+/// A share, rounded up, as text: `30 %`, and `5.6 ×` for 459 % more.
 pub fn share_or_times(share: f64) -> String {
     match share < 1.0 {
         true => percent_up(share),
@@ -440,7 +438,7 @@ pub fn share_or_times(share: f64) -> String {
     }
 }
 
-/// How much of an offered load a choice carried: `carried 47 % of the load`.
+/// The share of an offered load that a choice carried: `carried 47 % of the load`.
 pub fn carried(share: f64) -> String {
     format!("carried {} of the load", percent(share))
 }
@@ -450,8 +448,8 @@ pub fn moved_nothing(stalled: usize, of: usize) -> String {
     format!("{stalled} of {} moved nothing", counted(of, "trial"))
 }
 
-/// How far two measurements of the same were apart, of which one cost so much more than the other, as a share: which of them is
-/// the dearer one tells nothing, and 41 % less is 70 % more.
+/// How far two measurements of the same cell are apart, given the cost of one relative to the other, as a share. Which of them is
+/// slower has no meaning, and 41 % less is 70 % more.
 pub fn same_twice(difference: f64) -> String {
     let times = (1.0 + difference).max(1.0 / (1.0 + difference));
     match times < 2.0 {
@@ -460,12 +458,12 @@ pub fn same_twice(difference: f64) -> String {
     }
 }
 
-/// Whether a bound is printed as nothing at all: no other confirmed choice is better.
+/// Whether a bound is printed as zero: no other confirmed choice is better.
 pub fn is_nothing(bound: f64) -> bool {
     bound <= 1e-9
 }
 
-/// How old connections were while they were measured: `connections 50 to 76 ms after they opened`.
+/// The age of connections during the measurement: `connections 50 to 76 ms after they opened`.
 pub fn aged(from_ns: u64, to_ns: u64) -> String {
     format!("connections {} after they opened", age_range(from_ns, to_ns))
 }
@@ -483,7 +481,7 @@ pub fn age_range(from_ns: u64, to_ns: u64) -> String {
 
 const MS: u64 = 1_000_000;
 
-/// A forecast this far beyond what was measured is no plan.
+/// A forecast this far beyond the measured blocks is no plan.
 pub const FORECAST_MAX_S: f64 = 3600.0;
 
 fn outlook_text(outlook: &Outlook) -> String {
@@ -497,7 +495,7 @@ fn outlook_text(outlook: &Outlook) -> String {
     format!("the judgements that are left {bring}: go on with --resume --until conclusive")
 }
 
-/// A budget as the flag takes it, rounded up to what a person would type.
+/// A budget as the flag takes it, rounded up to a usual number.
 pub fn budget(seconds: f64) -> String {
     match seconds {
         s if s <= 55.0 => format!("{:.0}s", (s / 5.0).ceil() * 5.0),
@@ -583,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boundary_in_words() {
+    fn boundaries_as_text() {
         let parts = vec![
             (vec!["drain".into(), "sum".into()], "read with 16 KiB".into()),
             (vec!["parser".into()], "read with 256 KiB".into()),
@@ -598,13 +596,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_twice_is_told_as_a_factor_where_it_is_large() {
+    fn large_differences_of_controls_are_factors() {
         assert_eq!(measured_twice(0.304), "measured twice: equal to within 30.4 %");
         assert_eq!(measured_twice(4.59), "measured twice: equal to within 5.6 ×");
     }
 
     #[test]
-    fn not_proven_says_what_going_on_may_bring() {
+    fn open_results_state_the_gain_of_more_blocks() {
         let outlook = Outlook::Left { blocks: 30, bound: Some(0.0085) };
         check(
             &verdict(Answer::NotProven { best: both(), why: None, outlook }, vec![rate("sum", 3.9, 0.06)]),
@@ -634,12 +632,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_forecast_by_the_root_of_the_blocks() {
+    fn bounds_are_forecast_by_the_root_of_blocks() {
         assert_eq!(likely_bound(0.46, 6.0, 24.0), 0.23);
     }
 
     #[test]
-    fn an_interrupted_session_says_how_far_it_came() {
+    fn interrupted_sessions_state_their_progress() {
         for (planned, expected) in [(Some(40), "12 of 40 blocks"), (None, "12 blocks")] {
             let answer = Answer::Interrupted { choice: both(), blocks: 12, planned, goes_on: true };
             check(
@@ -654,11 +652,11 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_stands_as_it_is_and_no_bound_is_no_number() {
+    fn intervals_are_shown_unchanged() {
         let skewed = Rate { interval: Some((0.25 * GIB, 3.58 * GIB)), ..rate("sum", 2.84, 0.0) };
         let answer = Answer::NotProven { best: both(), why: None, outlook: Outlook::Hopeless };
         let text = Verdict { bound: Some(39.03), ..verdict(answer, vec![skewed]) }.text();
-        // Half of a lopsided interval would say ± 58.6 %, where it reaches down by 91 % and up by 26 %.
+        // Half of an asymmetric interval would be ± 58.6 %, but it extends down by 91 % and up by 26 %.
         assert!(
             text.contains(": 2.84 GiB/s (0.25 to 3.58); how much more time it takes than the best is not bounded"),
             "{text}"
@@ -667,12 +665,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_does_not_exclude_a_double_is_no_answer() {
+    fn bound_above_a_double_is_no_answer() {
         let answer = || Answer::NotProven { best: both(), why: None, outlook: Outlook::Hopeless };
         let text = Verdict { bound: Some(1.81), ..verdict(answer(), vec![rate("sum", 3.9, 0.06)]) }.text();
-        let said = "no answer yet; best bounded so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
+        let expected = "no answer yet; best bounded so far is to read with 32 KiB and write with 256 KiB: 3.9 GiB/s (3.66 to 4.37); \
                     it may take up to 2.9 × the time of whichever confirmed choice is best (shown at 95 %";
-        assert!(text.contains(said) && !text.contains("181"), "{text}");
+        assert!(text.contains(expected) && !text.contains("181"), "{text}");
         assert_eq!([1.0, 1.81, 8.95, 9.0].map(up_to_times), ["up to 2 ×", "up to 2.9 ×", "up to 10 ×", "over 10 ×"]);
         assert!(!excludes_nothing(0.99) && excludes_nothing(1.0));
         let text = Verdict { bound: Some(0.99), ..verdict(answer(), Vec::new()) }.text();
@@ -680,12 +678,12 @@ mod tests {
     }
 
     #[test]
-    fn how_far_two_of_the_same_are_apart_is_rounded_up() {
+    fn distances_of_controls_are_rounded_up() {
         assert_eq!((apart(0.3041), apart(2.91)), ("at most 30.5 % apart".into(), "up to 4 × apart".into()));
     }
 
     #[test]
-    fn two_of_the_same_are_as_far_apart_whichever_is_the_slower() {
+    fn distances_of_controls_are_symmetric() {
         let check = |difference: f64, expected: &str| assert_eq!(same_twice(difference), expected);
         check(-0.412, "70.1 % apart");
         check(0.701, "70.1 % apart");
@@ -700,11 +698,11 @@ mod tests {
     }
 
     #[test]
-    fn draining_alone_speaks_for_nobody_else() {
+    fn draining_is_no_result_for_others() {
         check(
             &verdict(Answer::DrainOnly { choice: both(), proven: true }, vec![rate("drain", 3.9, 0.018)]),
             "Unix sockets, ends on different CPUs: to read with 32 KiB and write with 256 KiB is enough for a reader that \
-             throws the bytes away. 3.9 GiB/s (3.82 to 4.05), within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
+             discards the bytes. 3.9 GiB/s (3.82 to 4.05), within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). \
              That holds for such a reader alone: one that works shifts the answer (add --profile \
              sum,parser).",
@@ -758,7 +756,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_round_up_to_what_a_person_would_type() {
+    fn budgets_round_up_to_usual_numbers() {
         for (seconds, expected) in [(12.0, "15s"), (55.0, "55s"), (56.0, "90s"), (91.0, "2m"), (180.0, "3m")] {
             assert_eq!(budget(seconds), expected);
         }

@@ -46,7 +46,7 @@ const SIZE: u64 = 256 << 10;
 /// Comparisons that estimate a slope precisely enough for the target.
 const SLOPE_COMPARISONS: usize = 400;
 
-/// With a tolerance from here on, a slope of 0 would pass as well as one of 1.
+/// From this tolerance on, a slope of 0 would pass as well as one of 1.
 const SLOPE_BLIND: f64 = 1.0;
 
 /// Time that both arms spin where one of them gets a slowdown, as a share of a call.
@@ -96,7 +96,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
         let mut bench = Bench::start(path, seed)?;
         let (mut alarms, mut spreads) = (0, Vec::new());
         for _ in 0..comparisons {
-            progress(done, total, &format!("A against A, {path}"));
+            progress(done, total, &format!("A/A, {path}"));
             done += 1;
             let differences = differences(&bench.compare(size.aa_window_ns, 0.0)?);
             let found = paired(&differences, &TERMS);
@@ -182,7 +182,7 @@ impl Bench {
         Ok(median(&costs).unwrap_or(0.0) * SIZE as f64)
     }
 
-    /// Nanoseconds a byte.
+    /// Nanoseconds per byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let setup = Setup { window_ns, slowdown_ns: Some(spin_ns), ..self.setup.clone() };
         let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false), &mut self.watch);
@@ -237,7 +237,7 @@ fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
         }
     };
     row(
-        format!("A against A on this machine, {path}, {comparisons} comparisons that should find nothing"),
+        format!("A/A on this machine, {path}, {comparisons} comparisons without a difference"),
         format!("{} to {} % at α = 0.05", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
         share * 100.0,
         "%",
@@ -275,7 +275,7 @@ fn slope_row(injected: &[Injected]) -> Row {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
     // As with equal arms, the target has the width of chance with few comparisons.
     let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
-    let name = "slope of slowdown measured on slowdown put in";
+    let name = "slope of measured on injected slowdown";
     let note = format!("{} comparisons, standard error {error:.3}", injected.len());
     if tolerance >= SLOPE_BLIND {
         // A harness that cannot see a slowdown would pass.

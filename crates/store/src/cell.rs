@@ -190,7 +190,7 @@ fn factors(row: &Row<'_>, levels: usize, workload: usize) -> rusqlite::Result<Sp
     let levels: Spec = row.get::<_, Json<_>>(levels)?.0;
     let workload = row.get_ref(workload)?.as_str()?.parse();
     Ok(match workload {
-        Ok(workload) => levels.said_of(workload),
+        Ok(workload) => levels.with_workload(workload),
         Err(_) => levels,
     })
 }

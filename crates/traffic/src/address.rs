@@ -1,4 +1,4 @@
-//! Where ends can be reached.
+//! Addresses of ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use crate::fault::Fault;
 
-/// Where a sink can be reached.
+/// The address of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Address {
@@ -20,18 +20,18 @@ pub enum Address {
     Ip(SocketAddr),
     /// The path of a Unix socket.
     Path(PathBuf),
-    /// IP addresses and ports of datagram sockets, one a flow.
+    /// IP addresses and ports of datagram sockets, one per flow.
     Ports(Vec<SocketAddr>),
-    /// Named pipes, one a flow.
+    /// Named pipes, one per flow.
     Fifos(Vec<PathBuf>),
     /// An iperf3 server: a test begins with a control connection to it.
     Iperf3(SocketAddr),
-    /// Nobody writes: the sink reads a device, a file, or nothing at all.
+    /// There is no writer: the sink reads a device, a file, or nothing at all.
     Alone,
 }
 
 impl Address {
-    /// What a client is told of a place.
+    /// The address of a place, for a client.
     ///
     /// # Errors
     /// [`Fault::Impossible`] for a name that was never looked up: past planning, that is a bug.
@@ -80,7 +80,7 @@ impl Host {
         Host { port: address.port(), ..Host::at(address.ip()) }
     }
 
-    /// The port where its ends listen, or any, over the family that a transport speaks.
+    /// The port where its ends listen, or any, in the address family of a transport.
     pub fn any_port(&self, transport: &Transport) -> SocketAddr {
         match transport {
             Transport::Tcp6 | Transport::Udp6 => (self.v6, self.port).into(),

@@ -57,7 +57,7 @@ impl<const N: usize> Total<N> {
         ThreadCounter { line, total: Arc::clone(self) }
     }
 
-    /// What all counters have counted so far, those included that were dropped. Takes a lock: for the marks of a
+    /// The counts of all counters so far, dropped ones included. Takes a lock: for the marks of a
     /// window, never for its loop.
     pub fn sums(&self) -> [u64; N] {
         let lines = self.lines();

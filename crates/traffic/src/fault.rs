@@ -1,4 +1,4 @@
-//! What can go wrong at an end, told apart by what follows from it: a skip or a failure.
+//! Errors of an end, by their consequence: a skip or a failure.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use bytegauge_model::Outcome;
 use bytegauge_sys::uring::Missing;
 use thiserror::Error;
 
-/// Why an end could not do, or finish, what it was asked to do.
+/// Why an end could not do, or finish, its task.
 #[derive(Debug, Error)]
 pub enum Fault {
     /// The machine lacks something: the cell is skipped, not failed.
@@ -16,13 +16,15 @@ pub enum Fault {
     /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, in the present participle: "connecting to tcp 127.0.0.1:4711".
+        /// The action, as a present participle: "connecting to tcp 127.0.0.1:4711".
         doing: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Bytes arrived that were not sent.
-    #[error("flow {flow}: byte {offset} arrived as {found:#04x}, sent was {expected:#04x}: the path corrupts data")]
+    #[error(
+        "flow {flow}: byte {offset} arrived as {found:#04x}, but was sent as {expected:#04x}: the path corrupts data"
+    )]
     Corrupt {
         /// The flow, from 0.
         flow: usize,
@@ -36,32 +38,32 @@ pub enum Fault {
     /// The watchdog ended the trial.
     #[error("stalled: {what} was not done after {after_ms} ms, so the watchdog ended it")]
     Stalled {
-        /// What did not come to its end.
+        /// The action that did not end.
         what: String,
-        /// How long was waited, milliseconds.
+        /// The time waited, milliseconds.
         after_ms: u64,
     },
-    /// The other end went away while data was still due.
-    #[error("the other end went away in the middle of the trial ({0})")]
+    /// The other end closed while data was still due.
+    #[error("the other end closed in the middle of the trial ({0})")]
     PeerGone(String),
-    /// Completions of a ring found no room, so that the kernel keeps them and grows.
+    /// Completions of a ring found no room, so the kernel stores them in growing memory of its own.
     #[error(
         "the completion queue overflowed within {rounds} rounds of {batch} (IORING_SQ_CQ_OVERFLOW): completions were not \
          taken as they came, so what was counted is not what the ring can do"
     )]
     Overflowed {
-        /// Rounds until it was seen.
+        /// Rounds until it was noticed.
         rounds: u64,
         /// Operations of a round.
         batch: u32,
     },
-    /// The host's owner lets an end move no more.
-    #[error("it moved as many bytes as its host allows")]
+    /// The host's owner allows an end no more bytes.
+    #[error("it reached the limit of bytes of its host")]
     UsedUp,
     /// Two counts of the same bytes differ.
-    #[error("{0}: what was counted is not what moved")]
+    #[error("{0}: the counts do not match")]
     Miscounted(String),
-    /// A program of the user's did not do what was hoped for.
+    /// A program of the user's failed.
     #[error("{0}")]
     Program(String),
     /// A setup that no plan produces.
@@ -86,12 +88,12 @@ impl From<Missing> for Fault {
 }
 
 impl Fault {
-    /// Wraps an `io::Error` with what was being done. Allocates only when there is an error: measured loops call it.
+    /// Wraps an `io::Error` with the action. Allocates only if there is an error: measured loops call it.
     pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Fault {
         move |source| Fault::Io { doing: doing.into(), source }
     }
 
-    /// The outcome of a trial that ended so.
+    /// The outcome of a trial with this error.
     pub fn outcome(&self) -> Outcome {
         match self {
             Fault::Missing(reason) => Outcome::Skipped(reason.clone()),

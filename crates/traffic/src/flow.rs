@@ -1,11 +1,11 @@
 //! A workload's view of one connection.
 //!
-//! A flow says what it wants next and is told what happened. It does no I/O and reads no clock, so that
+//! A flow states its next action and is notified of events. It does no I/O and reads no clock, so that
 //! every engine can carry every workload: W workloads + E engines, not W × E.
 
 use std::ops::Range;
 
-/// What a flow wants to happen next.
+/// The next action of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Send the rest of the message that is being sent, or else the next one.
@@ -15,40 +15,40 @@ pub enum Want {
     /// Send and receive, whichever the connection is ready for first. Bytes may arrive while a send is under
     /// way: between [`Flow::compose`] and the [`Flow::sent`] that reports it.
     Both,
-    /// Receive; ask again at this moment of the monotonic clock, nanoseconds, if nothing came.
+    /// Receive; call [`Flow::want`] again at this moment of the monotonic clock, nanoseconds, if nothing arrived.
     ReceiveUntil(u64),
     /// Do nothing until this moment of the monotonic clock, nanoseconds.
     Pause(u64),
     /// Open a connection; an older one is closed already.
     Connect,
-    /// Send nothing any more on this connection, which the peer sees as the end of what it receives; then ask again.
+    /// Send nothing more on this connection, which the peer sees as the end of the stream; then call again.
     Finish,
-    /// Close the connection; then ask again.
+    /// Close the connection; then call again.
     Close,
-    /// Close the connection so that the peer is told of a failure, where the transport knows how (TCP: a reset); then
-    /// ask again.
+    /// Close the connection so that the peer sees a failure, where the transport supports it (TCP: a reset); then
+    /// call again.
     Reset,
-    /// Nothing any more: the engine gives the flow back.
+    /// Nothing more: the engine returns the flow.
     Done,
 }
 
 /// Why a flow's connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The peer sent everything it had to send and closed.
+    /// The peer sent all its data and closed.
     Eof,
     /// The peer takes no more data.
     Closed,
     /// A call failed.
     Failed {
-        /// Which call.
+        /// The call.
         doing: Doing,
         /// The kernel's error number (errno(3)).
         errno: i32,
     },
 }
 
-/// What was being done when a call failed.
+/// The action during which a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Opening a connection.
@@ -67,15 +67,15 @@ pub trait Flow {
     /// Whether events carry the time.
     const TIMED: bool = false;
 
-    /// Whether flows of this kind may come in pairs ([`Party::partner`](crate::party::Party::partner)), of which each
-    /// may have the other one asked again. Not every engine can ([`can_pair`](crate::engine::can_pair)).
+    /// Whether flows of this kind may come in pairs ([`Party::partner`](crate::party::Party::partner)), in which each
+    /// may wake the other one. Not every engine supports this ([`can_pair`](crate::engine::can_pair)).
     const PAIRED: bool = false;
 
-    /// Whether each flow of a pair sends what the other one received: the engine then keeps what arrives at a flow that
+    /// Whether each flow of a pair sends the bytes that the other one received: the engine then keeps bytes that arrive at a flow that
     /// [echoes](Flow::echoes) until its partner [returns](Flow::returns) it. Only io_uring does so.
     const FORWARDS: bool = false;
 
-    /// What to do next. Asked before every call.
+    /// The next action. Called before every call.
     fn want(&mut self, now_ns: u64) -> Want;
 
     /// Bytes of memory that the flow composes messages in: those of its longest one. 0 if it only receives.
@@ -102,17 +102,17 @@ pub trait Flow {
     /// `n` bytes of the message were taken, behind those that were taken before.
     fn sent(&mut self, _n: usize, _now_ns: u64) {}
 
-    /// These bytes arrived. `false` ends the flow: something is wrong with them.
+    /// These bytes arrived. `false` ends the flow: they are wrong.
     fn received(&mut self, bytes: &mut [u8], now_ns: u64) -> bool;
 
-    /// Whether the flow sends back what it received. The engine then keeps what arrives, in order and if it can where it
-    /// is, until the flow [returns](Flow::returns) it. Never changes.
+    /// Whether the flow sends back the bytes that it received. The engine then keeps them, in order and without a copy if
+    /// possible, until the flow [returns](Flow::returns) it. Never changes.
     fn echoes(&self) -> bool {
         false
     }
 
-    /// Which of the bytes that were kept are to be sent back, counted from the first of them; of a flow that
-    /// [forwards](Flow::FORWARDS) those that were kept for its partner. Those before this range are
+    /// Which of the kept bytes are to be sent back, counted from the first of them; for a flow that
+    /// [forwards](Flow::FORWARDS), of those that were kept for its partner. Bytes before this range are
     /// not needed any more. A flow that wants to send sends these first, then what it composes; [`sent`](Flow::sent)
     /// reports both.
     fn returns(&self) -> Range<usize> {
@@ -120,35 +120,35 @@ pub trait Flow {
     }
 
     /// Until when the flow waits for room to send or for a connection, nanoseconds of the monotonic clock. A
-    /// connection attempt that takes longer ends with `ETIMEDOUT`; a flow that cannot send is asked again, and
-    /// then had better want something else.
+    /// connection attempt that takes longer ends with `ETIMEDOUT`; a flow that cannot send is called again, and
+    /// should then choose another action.
     fn patience_ns(&self) -> u64 {
         u64::MAX
     }
 
-    /// Whether what was told to this flow since the last time concerns its partner, which is then asked again what it
-    /// wants. Asked after everything that happened to a flow that is [`PAIRED`](Flow::PAIRED). A partner is asked
-    /// again in any case when its flow leaves.
+    /// Whether events of this flow since the last call concern its partner, which then states its next action again.
+    /// Called after every event of a flow that is [`PAIRED`](Flow::PAIRED). A partner is called
+    /// again in any case when its flow ends.
     fn wakes(&mut self) -> bool {
         false
     }
 
-    /// Gives the partner what concerns it. Called before the partner is asked again because this flow
-    /// [wakes](Flow::wakes) it, and before this flow leaves. So two flows of a pair need not share anything.
+    /// Gives the partner its data. Called before the partner is called again because this flow
+    /// [wakes](Flow::wakes) it, and before this flow ends. So two flows of a pair need not share anything.
     fn hand_over(&mut self, _partner: &mut Self)
     where
         Self: Sized,
     {
     }
 
-    /// The connection that was wanted is there.
+    /// The connection is established.
     fn connected(&mut self, _now_ns: u64) {}
 
-    /// The connection came to an end that the flow did not ask for. The engine asks again what is wanted and
+    /// The connection ended although the flow did not end it. The engine calls [`want`](Flow::want) again and
     /// closes the connection, with one exception: a peer that only shut down its writing side ([`End::Eof`])
-    /// can still be sent to, so the connection stays for as long as the flow goes on wanting to send, or, where its
-    /// partner may still bring it something to send, pauses; a flow with a partner that is done takes its connection
-    /// along. Wanting to receive from it once more ends it a second
+    /// can still receive, so the connection stays as long as the flow still sends, or pauses while its
+    /// partner may still bring it data to send; a flow with a partner that is done takes its connection
+    /// along. Receiving from it again ends it a second
     /// time.
     fn ended(&mut self, _end: End, _now_ns: u64) {}
 }

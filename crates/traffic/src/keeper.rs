@@ -1,4 +1,4 @@
-//! A program that is started from a process with other work to do: a keeper stands between them.
+//! A program that is started from a process with other work to do: a keeper supervises it.
 //!
 //! The keeper is this program run as `PROGRAM end keeper`. It supervises the external program (`sys::supervisor`): when the
 //! process that asked for the program ends, however it ends, the keeper ends the program with everything that it started.
@@ -22,7 +22,7 @@ use bytegauge_sys::supervisor::Supervisor;
 /// The keeper's name on the command line, after `end`.
 pub const ROLE: &str = "keeper";
 
-/// Time that a program has to leave after SIGTERM.
+/// Time that a program has to end after SIGTERM.
 const LEAVE: Duration = Duration::from_secs(3);
 
 /// Time that a keeper has to end its program.
@@ -31,10 +31,10 @@ const KEEPER_LEAVE: Duration = Duration::from_secs(15);
 /// Time that a program has to start.
 const START: Duration = Duration::from_secs(30);
 
-/// Pause between two looks.
+/// Pause between two checks.
 const STEP: Duration = Duration::from_millis(2);
 
-/// What the keeper says when the program has ended.
+/// The keeper's message that the program has ended.
 const ENDED: &str = "ended";
 
 /// A program with its keeper. Dropping it ends both, and everything that the program started.
@@ -63,10 +63,10 @@ impl Kept {
         children::lead_session(&mut command);
         die_with_parent(&mut command);
         let keeper = command.spawn()?;
-        // With it goes our copy of the other side: the death of either side ends the control line.
+        // This closes our copy of the other side: the death of either side ends the control line.
         drop(command);
         let mut kept = Kept { pid: 0, keeper, control: BufReader::new(control) };
-        kept.pid = kept.said()?.parse::<i64>().map_err(io::Error::other).and_then(|number| match number {
+        kept.pid = kept.read_word()?.parse::<i64>().map_err(io::Error::other).and_then(|number| match number {
             pid @ 1.. => Ok(pid as u32),
             // An error number, negated.
             error => Err(io::Error::from_raw_os_error(-error as i32)),
@@ -84,14 +84,14 @@ impl Kept {
         self.keeper.stdout.take()
     }
 
-    /// Whether the program has ended by itself, which it may take `patience` for.
+    /// Whether the program has ended by itself, within `patience`.
     ///
     /// # Errors
     /// If the keeper died.
     pub fn ends_within(&mut self, patience: Duration) -> io::Result<bool> {
         self.control.get_ref().set_read_timeout(Some(patience.max(STEP)))?;
-        match self.said() {
-            Ok(said) => Ok(said == ENDED),
+        match self.read_word() {
+            Ok(word) => Ok(word == ENDED),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(false),
             Err(error) => Err(error),
         }
@@ -105,7 +105,7 @@ impl Kept {
         self.end()
     }
 
-    fn said(&mut self) -> io::Result<String> {
+    fn read_word(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.control.read_line(&mut line)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -161,23 +161,23 @@ pub fn keep(words: &[OsString]) -> io::Result<u8> {
     children::close_standard_streams()?;
     writeln!(control, "{pid}")?;
     let ended = children::watch(pid)?;
-    let mut said = false;
+    let mut is_reported = false;
     loop {
-        let ended = (!said).then(|| ended.as_fd());
+        let ended = (!is_reported).then(|| ended.as_fd());
         let fds: Vec<_> = [control.as_fd()].into_iter().chain(ended).collect();
         let found = children::wait_any(&fds, Duration::from_secs(60))?;
         if found[0] {
             break;
         }
         if found.get(1) == Some(&true) {
-            said = true;
-            // The caller may be gone; the next round shows it.
+            is_reported = true;
+            // The caller may have ended; the next round shows it.
             let _ = writeln!(control, "{ENDED}");
         }
     }
-    if !said {
+    if !is_reported {
         children::signal_group(pid, children::TERM);
-        // A program that stands still is asked as well.
+        // A stopped program gets the signal as well.
         children::signal_group(pid, children::CONT);
         children::wait_any(&[ended.as_fd()], LEAVE)?;
     }

@@ -1,13 +1,12 @@
-//! Everything that touches a byte: transports, engines, the workload's flows, the ends that run them, and programs of
-//! the user's that touch bytes themselves.
+//! All code that touches a byte: transports, engines, the workload's flows, the ends that run them, and the user's
+//! programs that touch bytes themselves.
 //!
 //! An end is commanded by serialisable messages ([`message`]), whether it is a thread of this process,
-//! a process of its own, or later an agent on another host. What is dispatched (transport, engine, work)
-//! is dispatched once a trial; the loop that is measured is monomorphic.
+//! a process of its own, or an agent on another host. Transport, engine and work are
+//! dispatched once per trial; the measured loop is monomorphic.
 #![forbid(unsafe_code)]
 
 pub mod address;
-mod astray;
 pub mod call;
 pub mod counter;
 pub mod datagram;
@@ -18,7 +17,6 @@ pub mod fault;
 pub mod flow;
 pub mod iperf3;
 pub mod keeper;
-pub mod leash;
 pub mod leftovers;
 pub mod live_bytes;
 pub mod message;
@@ -39,7 +37,9 @@ pub mod stream;
 pub mod tally;
 pub mod task;
 pub mod ticket;
+pub mod transfer_limit;
 pub mod transport;
+mod unclaimed;
 
 pub use address::Address;
 pub use end::{Cast, Channel};

@@ -1,16 +1,16 @@
-//! What an end is told and what it answers: plain values, the same for a thread, a process or a far host.
+//! Commands to an end and its replies: plain values, the same for a thread, a process or a far host.
 //!
-//! An end first says `Hello`: which version of these words it speaks, and where its host can be reached.
+//! An end first sends `Hello`: its version of the protocol, and the addresses of its host.
 //!
-//! Every trial goes the same way. `Open` to the end that is connected to, if there is one, which answers `Listening`;
-//! `Open` with that address to those that connect; all answer `Ready`, a server as soon as it listens, since it serves
-//! from then on. `Go` to all. The end that measures says `Closed` when its windows have; the others are told to `Stop`.
-//! All answer `Done`, `Skipped` or `Failed`.
+//! Every trial follows the same sequence. `Open` to the end that accepts, if there is one, which replies `Listening`;
+//! `Open` with that address to those that connect; all reply `Ready`, a server as soon as it listens, since it serves
+//! from then on. `Go` to all. The end that measures replies `Closed` at the end of its windows; the others get `Stop`.
+//! All reply `Done`, `Skipped` or `Failed`.
 //!
-//! Of a stream that goes both ways at once both ends say `Closed`, and both are told to `Stop` when both have: each writes until then.
+//! In a stream in both directions both ends reply `Closed`, and both get `Stop` when both have: each writes until then.
 //!
-//! A stream's sink measures, or its source where the sink is not ours; of calls the client does. A ring has no path, nor
-//! has a program of the user's that we know of: their ends are `Ready` at once.
+//! A stream's sink measures, or its source if the sink is external; in calls the client does. A ring has no path, nor
+//! has the user's program as far as is known: their ends are `Ready` at once.
 
 use bytegauge_model::{EndReport, EndRole};
 use serde::{Deserialize, Serialize};
@@ -18,55 +18,55 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, Host};
 use crate::setup::Setup;
 
-/// The version of what ends are told and answer. An end of another one is not spoken to.
+/// The version of commands and replies. An end of another version is refused.
 pub const PROTOCOL: u32 = 4;
 
-/// What an end says before it is told anything.
+/// The first message of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The [`PROTOCOL`] that it speaks.
+    /// Its [`PROTOCOL`].
     pub protocol: u32,
-    /// Where it can be reached.
+    /// Its addresses.
     pub host: Host,
 }
 
 impl Hello {
-    /// What an end of this program says, on this host.
+    /// The first message of an end of this program, on this host.
     pub fn ours() -> Hello {
         Hello { protocol: PROTOCOL, host: Host::default() }
     }
 }
 
-/// What an end is told.
+/// A command to an end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Prepare an end; those that connect are told where.
+    /// Prepare an end; those that connect get the address.
     Open(EndRole, Box<Setup>, Option<Address>),
     /// Begin.
     Go,
-    /// The end that measures has what it wanted: send, or serve, no more.
+    /// The measurement is complete: stop sending, or serving.
     Stop,
-    /// No more paths: the end may leave.
+    /// No more paths: the end may exit.
     Quit,
 }
 
-/// What an end answers.
+/// A reply of an end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// The first word of an end, to nothing.
+    /// The first message of an end, without a command.
     Hello(Hello),
-    /// The sink can be reached here.
+    /// The sink has this address.
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.
     Ready,
-    /// The sink's windows have closed; it drains what is on its way.
+    /// The sink's windows have closed; it drains the remaining data.
     Closed,
-    /// The trial went as it should.
+    /// The trial succeeded.
     Done(Box<EndReport>),
-    /// This machine cannot do it.
+    /// This machine lacks a feature.
     Skipped(String),
-    /// It went wrong; what was counted until then.
+    /// It failed; with the counts until then.
     Failed(String, Box<EndReport>),
 }

@@ -1,4 +1,4 @@
-//! Counts what moved and decides when a window begins and ends, with one clock read a lap.
+//! Counts moved bytes and decides when a window begins and ends, with one clock read per lap.
 //!
 //! A lap is as many calls as take about 1 ms (less in a short window); how many is learnt lap by lap. So the loop that is
 //! measured holds three additions and no clock read. Between laps the meter stores a bin, opens the window with the first
@@ -19,14 +19,14 @@ use bytegauge_sys::run_delay::RunDelay;
 use bytegauge_sys::socket_memory::queued_out;
 
 use crate::counter::Total;
-use crate::leash::Leash;
 use crate::tally::{Phase, Tally};
+use crate::transfer_limit::TransferLimit;
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
 
-/// The longest lap where flows share their window: a thread that loses its CPU within a lap leaves open how much of it was
-/// before the edge of the window, and there may be as many of them as flows.
+/// The longest lap if flows share their window: if a thread loses its CPU within a lap, it is unknown how much of the lap was
+/// before the edge of the window, and there may be as many such threads as flows.
 const LAP_SHARED_NS: u64 = 100_000;
 
 /// Shorter laps would read the clock too often to be free.
@@ -38,7 +38,7 @@ const LAP_CALLS_MAX: u64 = 1 << 22;
 /// Bins are kept for at most this many laps.
 const BINS_MAX: u64 = 200_000;
 
-/// How often it is looked whether the end may go on, where other threads or tasks count.
+/// How often the limit is checked if other threads or tasks count.
 const LOOK_NS: u64 = 20_000_000;
 
 /// A bin is at least half a lap long, and a lap at most a millisecond.
@@ -51,12 +51,12 @@ pub struct Schedule {
     pub warmup_ns: u64,
     /// Length of the window, nanoseconds.
     pub window_ns: u64,
-    /// Whether the loop goes on after its window until it is told to stop: a writer feeds its reader for as
-    /// long as that one measures, however late it got the CPU.
-    pub until_told: bool,
+    /// Whether the loop continues after its window until it is stopped: a writer feeds its reader as
+    /// long as the reader measures, however late it got the CPU.
+    pub until_stopped: bool,
 }
 
-/// What was counted up to one moment.
+/// Counts up to one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     at_ns: u64,
@@ -69,7 +69,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What was counted at `at_ns`, which is between this moment and a later one, if the calls between them were made one
+    /// The counts at `at_ns`, between this moment and a later one, if the calls between them were made one
     /// after another at equal distances: whole calls only, so that calls and bytes agree.
     fn towards(&self, later: &Counts, at_ns: u64) -> Counts {
         let share = at_ns.saturating_sub(self.at_ns) as f64 / later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
@@ -88,10 +88,10 @@ impl Counts {
     }
 }
 
-/// Where everything stood at the end of the lap in which a window opened or closed.
+/// The state at the end of the lap in which a window opened or closed.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// What belongs before the edge.
+    /// Counts before the edge.
     edge: Counts,
     /// When and after how many calls the rest was read.
     read: Counts,
@@ -100,14 +100,14 @@ struct Mark {
 }
 
 impl Schedule {
-    /// Room for the bins of warm-up and window, where they are kept.
+    /// Room for the bins of warm-up and window, if they are kept.
     pub fn bins_max(&self, series: bool) -> usize {
         let lasting_ns = self.warmup_ns + self.window_ns;
         if series { (lasting_ns / BIN_NS_MIN + 64).min(BINS_MAX) as usize } else { 0 }
     }
 }
 
-/// What a window held.
+/// The counts of a window.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// Length, nanoseconds; 0 if it never opened.
@@ -122,16 +122,16 @@ pub struct Window {
     pub datagrams: u64,
     /// Packets that held them.
     pub packets: u64,
-    /// What the thread cost, and the threads that worked for it ([`Meter::tally`]).
+    /// CPU time and switches of the thread, and of the threads that worked for it ([`Meter::tally`]).
     pub usage: ThreadUsage,
-    /// How long it waited for a CPU, nanoseconds; absent where other threads worked for it.
+    /// How long it waited for a CPU, nanoseconds; absent if other threads worked for it.
     pub queued_ns: Option<u64>,
-    /// What the watched count gained ([`Meter::watch`]).
+    /// The increase of the watched count ([`Meter::watch`]).
     pub watched: u64,
 }
 
 impl Window {
-    /// A flow's report with what the window held, and nothing else.
+    /// A flow's report with the counts of the window only.
     pub fn report(&self) -> FlowReport {
         FlowReport {
             bytes: self.bytes,
@@ -165,7 +165,7 @@ pub struct Meter {
     open_at_ns: u64,
     close_at_ns: u64,
     window_ns: u64,
-    until_told: bool,
+    until_stopped: bool,
     lap_began_ns: u64,
     bin_began_ns: u64,
     bin_began_bytes: u64,
@@ -175,31 +175,31 @@ pub struct Meter {
     run_delay: Option<RunDelay>,
     tally: Option<Arc<Tally>>,
     watched: Option<Arc<Total<1>>>,
-    /// Whether marks hold what the whole process has used, rather than this thread.
+    /// Whether marks hold the usage of the whole process, rather than of this thread.
     of_process: bool,
-    /// Connections of which only what the peer acknowledged counts.
+    /// Connections of which only acknowledged bytes count.
     unacknowledged: Vec<OwnedFd>,
-    /// Until the loop is told when its schedule began: that moment, 0 before it is known.
+    /// Until the start of its schedule is known: that moment, 0 before.
     held: Option<(Arc<AtomicU64>, Schedule)>,
     /// If other flows are counted over the same window ([`Meter::share_window`]).
     shared: Option<MeterShared>,
-    /// How far the end may go, and what it was told of this meter's bytes.
-    tied: Option<(Arc<Leash>, u64)>,
+    /// The limit of the end, and the bytes of this meter that were counted against it.
+    tied: Option<(Arc<TransferLimit>, u64)>,
     /// Where the bytes are shown while the trial runs, if a listing was asked for.
     live: Option<Arc<AtomicU64>>,
 }
 
-/// What the edges of a window that flows share are worked out from.
+/// State from which the edges of a shared window are computed.
 #[derive(Clone, Copy, Debug)]
 struct MeterShared {
     /// Before the first lap.
     begin: Mark,
-    /// What had been counted when the present lap began.
+    /// The counts at the beginning of the present lap.
     lap: Counts,
 }
 
 impl Meter {
-    /// A meter whose time starts now. `bins_max` bins are kept, 0 for none.
+    /// A meter whose time starts now, with room for `bins_max` bins (0 for none).
     pub fn start(schedule: &Schedule, bins_max: usize) -> Meter {
         let bins = Vec::with_capacity(bins_max);
         let run_delay = RunDelay::open().ok();
@@ -221,7 +221,7 @@ impl Meter {
             open_at_ns,
             close_at_ns,
             window_ns: schedule.window_ns,
-            until_told: schedule.until_told,
+            until_stopped: schedule.until_stopped,
             lap_began_ns: start_ns,
             bin_began_ns: start_ns,
             bin_began_bytes: 0,
@@ -244,7 +244,7 @@ impl Meter {
         meter
     }
 
-    /// Marks read this total too: what the workload counts itself, such as calls that took several sends.
+    /// Marks read this total too: counts of the workload itself, such as calls that took several sends.
     pub fn watch(&mut self, total: Arc<Total<1>>) {
         self.watched = Some(total);
         if self.opened.is_some() {
@@ -252,26 +252,26 @@ impl Meter {
         }
     }
 
-    /// Marks subtract what these connections hold that the peer has not acknowledged: for an end whose peer reports
-    /// nothing. Bins and totals stay what was written.
+    /// Marks subtract the bytes of these connections that the peer has not acknowledged: for an end whose peer reports
+    /// nothing. Bins and totals remain those of written bytes.
     pub fn subtract_unacknowledged(&mut self, connections: Vec<OwnedFd>) {
         self.unacknowledged = connections;
     }
 
     /// Counts over the window that all flows share which began at `began_ns`: the same two moments for each of them,
-    /// however seldom it gets a CPU. Of a lap that spans one of them, as many calls belong to the window as its share of
-    /// the lap's time, and what they moved and cost. To be said before the first lap.
+    /// however seldom it gets a CPU. If a lap spans an edge, its share of calls, bytes and usage in the window is
+    /// computed from its time. To be called before the first lap.
     ///
-    /// A window of a flow's own, from one of its laps to another, is exact for a flow that is alone. Of many on few CPUs
-    /// it holds the moments in which they ran, and their rates add up to more than the machine can do. So they would if
-    /// whole laps were counted: many flows first run after the window has opened, so that more hangs over its end than
-    /// over its begin.
+    /// A window of a flow's own, from one of its laps to another, is exact for a single flow. With many flows on few CPUs
+    /// it holds the moments in which they ran, and their rates add up to more than the machine can do. The same would happen
+    /// with whole laps: many flows first run after the window has opened, so that more laps exceed its end than
+    /// its begin.
     pub fn share_window(&mut self, began_ns: u64) {
         let open_in_ns = self.open_at_ns - self.start_ns;
         self.start_ns = began_ns;
         self.open_at_ns = began_ns + open_in_ns;
         self.close_at_ns = self.open_at_ns + self.window_ns;
-        // Who is so late that the window is open already is in it from its first lap on.
+        // A flow that is so late that the window is open already is in it from its first lap on.
         let now_ns = monotonic_ns();
         let begin = self.mark(now_ns);
         self.shared = Some(MeterShared { begin, lap: begin.read });
@@ -282,7 +282,7 @@ impl Meter {
     }
 
     /// Holds the schedule back until `begins_ns` holds a moment of the monotonic clock: a server serves before
-    /// anybody knows when the measurement begins.
+    /// the begin of the measurement is known.
     pub fn hold(&mut self, begins_ns: Arc<AtomicU64>, schedule: &Schedule) {
         self.held = Some((begins_ns, *schedule));
         self.opened = None;
@@ -291,7 +291,7 @@ impl Meter {
         self.tell_phase();
     }
 
-    /// Takes the schedule up if it has begun.
+    /// Starts the schedule if it has begun.
     #[cold]
     fn take_up(&mut self, now_ns: u64) {
         let Some((begins_ns, schedule)) = &self.held else { return };
@@ -307,10 +307,10 @@ impl Meter {
         }
     }
 
-    /// What is counted from now on counts against a leash, where there is one, and its end ends the loop.
-    pub(crate) fn tie(&mut self, leash: Option<Arc<Leash>>) {
-        let told = self.total_bytes();
-        self.tied = leash.map(|leash| (leash, told));
+    /// Counts from now on against a limit, if there is one, which ends the loop.
+    pub(crate) fn tie(&mut self, limit: Option<Arc<TransferLimit>>) {
+        let counted = self.total_bytes();
+        self.tied = limit.map(|limit| (limit, counted));
     }
 
     /// Shows the bytes in a listing while the trial runs.
@@ -318,7 +318,7 @@ impl Meter {
         self.live = live;
     }
 
-    /// Calls until the next look at the clock.
+    /// Calls until the next clock read.
     #[inline]
     pub fn lap_calls(&self) -> u64 {
         self.lap_calls
@@ -338,21 +338,21 @@ impl Meter {
         self.short_calls += u64::from(moved < asked);
     }
 
-    /// The call just counted moved so many datagrams, which the kernel held in so many packets.
+    /// The call just counted moved `datagrams`, which the kernel held in `packets`.
     #[inline]
     pub fn note(&mut self, datagrams: u64, packets: u64) {
         self.datagrams += datagrams;
         self.packets += packets;
     }
 
-    /// A lap's calls, counted by whoever made them: `moved` of whatever is counted, in so many calls.
+    /// A lap's calls, counted by the caller: `moved` units in `calls` calls.
     #[inline]
     pub fn count_many(&mut self, moved: u64, calls: u64) {
         self.bytes += moved;
         self.calls += calls;
     }
 
-    /// Marks hold what the whole process has used: of an end that has one to itself, whatever threads it runs.
+    /// Marks hold the usage of the whole process: for an end in a process of its own, whatever threads it runs.
     pub fn charge_process(&mut self) {
         self.of_process = true;
         if self.opened.is_some() {
@@ -360,7 +360,7 @@ impl Meter {
         }
     }
 
-    /// Where threads or tasks that work for this meter count. Their counts are in every mark from now on, and
+    /// The counters for threads or tasks that work for this meter. Their counts are in every mark from now on, and
     /// their CPU time is in the window once they have ended.
     pub fn tally(&mut self) -> Arc<Tally> {
         let tally = Arc::clone(self.tally.get_or_insert_default());
@@ -368,8 +368,8 @@ impl Meter {
         tally
     }
 
-    /// Ends a lap. `false` when the flow's time is up, or it was told to stop.
-    pub fn lap(&mut self, told: &AtomicBool) -> bool {
+    /// Ends a lap. `false` when the flow's time is up, or it was stopped.
+    pub fn lap(&mut self, stop_requested: &AtomicBool) -> bool {
         let now_ns = monotonic_ns();
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
@@ -387,12 +387,12 @@ impl Meter {
         if opens {
             self.opened = Some(self.mark_of_edge(self.open_at_ns, now_ns));
             if self.shared.is_none() {
-                // Whoever got the CPU late has the whole window all the same: the little that is left of it would be a
-                // call or two, made at the speed of a thread that was just let run.
+                // A thread that got the CPU late gets the whole window all the same: the short rest of it would be a
+                // call or two, made at the speed of a thread that was just scheduled.
                 self.close_at_ns = self.close_at_ns.max(now_ns.saturating_add(self.window_ns));
             }
         }
-        // A call longer than the whole window still makes one of its own: that closes a lap after it opened.
+        // A call longer than the whole window still gets one: it closes a lap after it opened.
         if self.closed.is_none() && now_ns >= self.close_at_ns && (self.shared.is_some() || !opens) {
             self.closed = Some(self.mark_of_edge(self.close_at_ns, now_ns));
         }
@@ -402,16 +402,16 @@ impl Meter {
         if phase != self.phase() {
             self.tell_phase();
         }
-        let goes_on = if self.until_told { !told.load(Ordering::Relaxed) } else { self.closed.is_none() };
+        let goes_on = if self.until_stopped { !stop_requested.load(Ordering::Relaxed) } else { self.closed.is_none() };
         goes_on && self.is_let(now_ns)
     }
 
-    /// Whether the end may go on, for all that its host's owner says.
+    /// Whether the end may continue within its host's limits.
     fn is_let(&mut self, now_ns: u64) -> bool {
         let total = self.total_bytes();
-        let Some((leash, told)) = &mut self.tied else { return true };
-        let more = total - std::mem::replace(told, total);
-        leash.lets(more, now_ns)
+        let Some((limit, counted)) = &mut self.tied else { return true };
+        let more = total - std::mem::replace(counted, total);
+        limit.allows(more, now_ns)
     }
 
     /// The flow ended before its time was up: the window closes here.
@@ -422,27 +422,27 @@ impl Meter {
         }
     }
 
-    /// Ends a lap where one is due: its calls were made, a mark is reached, or the loop was told to stop. `false` when the
+    /// Ends a lap if one is due: its calls were made, a mark is reached, or the loop was stopped. `false` when the
     /// flow's time is up.
     #[inline]
-    pub fn goes_on(&mut self, now_ns: u64, told: &AtomicBool) -> bool {
-        let is_due = self.is_lap_used_up() || now_ns >= self.next_mark_ns() || told.load(Ordering::Relaxed);
-        !is_due || self.lap(told)
+    pub fn goes_on(&mut self, now_ns: u64, stop_requested: &AtomicBool) -> bool {
+        let is_due = self.is_lap_used_up() || now_ns >= self.next_mark_ns() || stop_requested.load(Ordering::Relaxed);
+        !is_due || self.lap(stop_requested)
     }
 
-    /// Ends a lap whose calls were made, between two looks at the clock: a round over many busy connections takes longer
+    /// Ends a lap whose calls were made, between two clock reads: a round over many busy connections takes longer
     /// than a window's marks may wait. `false` when the flow's time is up.
     #[inline]
-    pub fn goes_on_within_a_round(&mut self, told: &AtomicBool) -> bool {
-        !self.is_lap_used_up() || self.lap(told)
+    pub fn goes_on_within_a_round(&mut self, stop_requested: &AtomicBool) -> bool {
+        !self.is_lap_used_up() || self.lap(stop_requested)
     }
 
     /// The next moment at which [`lap`](Meter::lap) has something to do (open or close the window, end a bin),
-    /// nanoseconds of the monotonic clock; `u64::MAX` if only being told can end the loop. An engine that waits
+    /// nanoseconds of the monotonic clock; `u64::MAX` if only a stop can end the loop. An engine that waits
     /// never waits longer.
     pub fn next_mark_ns(&self) -> u64 {
         match (&self.tied, &self.tally) {
-            // What others count ends no lap of this thread's.
+            // Counts of other threads end no lap of this thread.
             (Some(_), Some(_)) => self.mark_ns().min(self.lap_began_ns + LOOK_NS),
             _ => self.mark_ns(),
         }
@@ -450,14 +450,14 @@ impl Meter {
 
     fn mark_ns(&self) -> u64 {
         if let Some((begins_ns, _)) = &self.held {
-            // Once it is known, the next lap takes the schedule up.
+            // Once it is known, the next lap starts the schedule.
             return if begins_ns.load(Ordering::Relaxed) == 0 { u64::MAX } else { 0 };
         }
         let mark_ns = match (&self.opened, &self.closed) {
             (None, _) => self.open_at_ns,
             (Some(_), None) => self.close_at_ns,
-            (Some(_), Some(_)) if self.until_told => return u64::MAX,
-            // Who comes when a shared window is over has nothing to wait for: the next lap is its last.
+            (Some(_), Some(_)) if self.until_stopped => return u64::MAX,
+            // A flow that begins after the end of a shared window has nothing to wait for: the next lap is its last.
             (Some(_), Some(_)) => return self.close_at_ns,
         };
         if self.bins.len() < self.bins.capacity() { mark_ns.min(self.bin_began_ns + self.bin_aim_ns) } else { mark_ns }
@@ -473,7 +473,7 @@ impl Meter {
         self.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
     }
 
-    /// What the window held. Empty unless it opened and closed.
+    /// The counts of the window. Empty unless it opened and closed.
     pub fn window(&self) -> Window {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Window::default() };
         let (from, to) = (&opened.edge, &closed.edge);
@@ -486,14 +486,14 @@ impl Meter {
             queued_ns = None;
         } else if let Some(tally) = self.tally.as_ref().filter(|tally| tally.has_threads()) {
             usage += tally.usage();
-            // The other threads' waiting is not known, and this one's alone says nothing.
+            // The waiting time of the other threads is unknown, and that of this one alone is not representative.
             queued_ns = None;
         }
-        // What all flows share is as long as planned, or ended with the flow.
+        // A shared window is as long as planned, or ended with the flow.
         let shared_ns = || self.close_at_ns.min(to.at_ns).saturating_sub(self.open_at_ns);
         Window {
             ns: if shared { shared_ns() } else { to.at_ns - from.at_ns },
-            // Of a peer that acknowledges late, the count may seem to stand still, but it never goes back.
+            // If the peer acknowledges late, the count may seem constant, but it never decreases.
             bytes: to.bytes.saturating_sub(from.bytes),
             calls,
             short_calls: to.short_calls.saturating_sub(from.short_calls),
@@ -505,12 +505,12 @@ impl Meter {
         }
     }
 
-    /// What the calls of the window cost.
+    /// The usage of the calls of the window.
     fn usage(&self, opened: &Mark, closed: &Mark, calls: u64) -> ThreadUsage {
         let Some(shared) = &self.shared else { return closed.usage.since(&opened.usage) };
-        // The CPU time was read when laps ended: a call costs what it cost between. Of a thread that lost its CPU within a
-        // lap, next to no calls are between, or none, and what was used there is their cost and the marks' own; so a call
-        // costs what it cost all along.
+        // The CPU time was read when laps ended: a call is charged the mean of the time between. If a thread lost its CPU within a
+        // lap, hardly any calls are between, and the time between is that of these calls and of the marks themselves; so a call
+        // is charged its mean over the whole time.
         let between = |from: &Mark| closed.read.calls.saturating_sub(from.read.calls);
         let from = if 2 * between(opened) >= calls { opened } else { &shared.begin };
         closed.usage.since(&from.usage).times(calls as f64 / between(from).max(1) as f64)
@@ -576,11 +576,11 @@ impl Meter {
         }
     }
 
-    /// A mark of the lap that ends now; of a shared window, with what belongs before its edge.
+    /// A mark of the lap that ends now; for a shared window, with the counts before its edge.
     fn mark_of_edge(&self, edge_ns: u64, now_ns: u64) -> Mark {
         let mark = self.mark(now_ns);
         let Some(shared) = &self.shared else { return mark };
-        // What the peer has not acknowledged may be more than a lap wrote, so it comes off last.
+        // Unacknowledged bytes may exceed those of a lap, so they are subtracted last.
         let waiting = mark.read.bytes - mark.edge.bytes;
         let edge = shared.lap.towards(&mark.read, edge_ns);
         Mark { edge: Counts { bytes: edge.bytes.saturating_sub(waiting), ..edge }, ..mark }
@@ -597,54 +597,55 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leash::Bound;
+    use crate::transfer_limit::Bound;
 
     fn spin_through(schedule: &Schedule, bins_max: usize) -> Meter {
         let mut meter = Meter::start(schedule, bins_max);
-        let told = AtomicBool::new(false);
+        let stop_requested = AtomicBool::new(false);
         loop {
             for _ in 0..meter.lap_calls() {
                 meter.count(3, 4);
             }
-            if !meter.lap(&told) {
+            if !meter.lap(&stop_requested) {
                 return meter;
             }
-            // Told a while after the window: what is counted until then is not in it.
-            told.store(meter.closed.is_some() && meter.total_bytes() > 3 * meter.window().bytes, Ordering::Relaxed);
+            // Stopped a while after the window: later counts are not in it.
+            stop_requested
+                .store(meter.closed.is_some() && meter.total_bytes() > 3 * meter.window().bytes, Ordering::Relaxed);
         }
     }
 
-    /// Bytes of two meters that are let go on so far, of which each lap makes so many calls of three bytes.
-    fn tied(bound: Bound) -> (u64, Arc<Leash>) {
-        let leash = Arc::new(Leash::new(bound));
-        leash.begin(monotonic_ns());
-        let schedule = Schedule { warmup_ns: 0, window_ns: 1000, until_told: true };
+    /// Bytes of two meters with one limit, each lap with calls of three bytes.
+    fn tied(bound: Bound) -> (u64, Arc<TransferLimit>) {
+        let limit = Arc::new(TransferLimit::new(bound));
+        limit.begin(monotonic_ns());
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1000, until_stopped: true };
         let mut meters = [0, 1].map(|_| Meter::start(&schedule, 0));
-        meters.iter_mut().for_each(|meter| meter.tie(Some(Arc::clone(&leash))));
-        let told = AtomicBool::new(false);
+        meters.iter_mut().for_each(|meter| meter.tie(Some(Arc::clone(&limit))));
+        let stop_requested = AtomicBool::new(false);
         let mut goes_on = [true; 2];
         while goes_on.contains(&true) {
             for (meter, goes_on) in meters.iter_mut().zip(&mut goes_on).filter(|(_, goes_on)| **goes_on) {
                 meter.count_many(3000, 1000);
-                *goes_on = meter.lap(&told);
+                *goes_on = meter.lap(&stop_requested);
             }
         }
-        (meters.iter().map(Meter::total_bytes).sum(), leash)
+        (meters.iter().map(Meter::total_bytes).sum(), limit)
     }
 
     #[test]
-    fn nobody_is_let_move_more_than_may_or_go_on_for_longer_who_is_never_told() {
+    fn the_limit_ends_meters_that_are_never_stopped() {
         let hour_ns = 3_600_000_000_000;
-        let (bytes, leash) = tied(Bound { bytes: 10_000, lasts_ns: hour_ns });
+        let (bytes, limit) = tied(Bound { bytes: 10_000, lasts_ns: hour_ns });
         // Both together, and each ends with a lap.
-        assert_eq!((bytes, leash.is_used_up()), (15_000, true));
-        let (_, leash) = tied(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
-        assert!(!leash.is_used_up());
+        assert_eq!((bytes, limit.is_used_up()), (15_000, true));
+        let (_, limit) = tied(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
+        assert!(!limit.is_used_up());
     }
 
     #[test]
-    fn the_window_excludes_warmup_and_what_comes_after_it() {
-        let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, until_told: true };
+    fn the_window_excludes_warmup_and_later_counts() {
+        let schedule = Schedule { warmup_ns: 3_000_000, window_ns: 5_000_000, until_stopped: true };
         let meter = spin_through(&schedule, 0);
         let window = meter.window();
         assert_eq!(window.bytes, window.calls * 3);
@@ -652,47 +653,47 @@ mod tests {
         assert!(window.calls > 0 && window.bytes < meter.total_bytes());
     }
 
-    /// A flow that began at `began_ns` ago and makes one call of `call_ns` after another, for as long as it is let.
+    /// A flow that began `began_ns_ago` and makes one call of `call_ns` after another, as long as it may.
     fn share(schedule: &Schedule, began_ns_ago: u64, call_ns: u64) -> Meter {
         let mut meter = Meter::start(schedule, 0);
         meter.share_window(monotonic_ns() - began_ns_ago);
-        let told = AtomicBool::new(false);
+        let stop_requested = AtomicBool::new(false);
         loop {
             let until_ns = monotonic_ns() + call_ns;
             while monotonic_ns() < until_ns {}
             meter.count(1, 1);
-            if !meter.lap(&told) {
+            if !meter.lap(&stop_requested) {
                 return meter;
             }
         }
     }
 
     #[test]
-    fn a_shared_window_is_as_long_as_planned_whoever_runs_in_it() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_told: false };
+    fn a_shared_window_has_the_planned_length() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_stopped: false };
         for (began_ns_ago, call_ns) in [(0, 100_000), (0, 5_000_000), (2_000_000, 100_000), (10_000_000, 100_000)] {
             let window = share(&schedule, began_ns_ago, call_ns).window();
             assert_eq!(window.ns, 2_000_000, "{began_ns_ago} {call_ns}");
-            // Who comes after it adds nothing to it; a call that lasts longer than it is in it or not.
+            // A flow after it adds nothing to it; a call longer than the window is in it or not.
             assert!(began_ns_ago < 3_000_000 || window.bytes == 0, "{began_ns_ago} {call_ns}: {window:?}");
             assert!(call_ns < 3_000_000 || window.bytes <= 1, "{began_ns_ago} {call_ns}: {window:?}");
         }
     }
 
     #[test]
-    fn who_comes_when_the_shared_window_is_over_is_due_to_leave_and_whoever_waits_to_be_told_is_not() {
-        let told = AtomicBool::new(false);
-        for until_told in [false, true] {
-            let mut meter = Meter::start(&Schedule { warmup_ns: 1000, window_ns: 1000, until_told }, 0);
+    fn late_flows_end_unless_they_wait_for_stop() {
+        let stop_requested = AtomicBool::new(false);
+        for until_stopped in [false, true] {
+            let mut meter = Meter::start(&Schedule { warmup_ns: 1000, window_ns: 1000, until_stopped }, 0);
             meter.share_window(monotonic_ns() - 1_000_000);
-            // An engine that only looks at the clock asks for a lap when this moment has come.
-            assert_eq!(meter.next_mark_ns() <= monotonic_ns(), !until_told);
-            assert_eq!(meter.lap(&told), until_told);
+            // An engine that only checks the clock needs a lap when this moment has come.
+            assert_eq!(meter.next_mark_ns() <= monotonic_ns(), !until_stopped);
+            assert_eq!(meter.lap(&stop_requested), until_stopped);
         }
     }
 
     #[test]
-    fn a_lap_that_spans_an_edge_is_in_the_window_by_its_share() {
+    fn a_lap_across_an_edge_counts_by_share() {
         let counts = |at_ns, calls, bytes| Counts { at_ns, calls, bytes, ..Counts::default() };
         let (began, ended) = (counts(1000, 10, 500), counts(2000, 14, 900));
         for (at_ns, calls, bytes) in
@@ -701,27 +702,27 @@ mod tests {
             let edge = began.towards(&ended, at_ns);
             assert_eq!((edge.calls, edge.bytes), (calls, bytes), "at {at_ns}");
         }
-        // Nobody called, so it goes by time.
+        // There were no calls, so the time decides.
         let edge = began.towards(&counts(2000, 10, 900), 1250);
         assert_eq!((edge.calls, edge.bytes), (10, 600));
     }
 
     /// Flows that take turns of 1 ms on one thread, each of laps as long as its turn, and whose window opens before any
-    /// of them has run: what they add up to is what was done in the window.
+    /// of them has run: their sum is the work that was done in the window.
     #[test]
-    fn flows_that_first_run_within_the_window_add_up_to_it() {
+    fn flows_within_the_window_add_up() {
         const FLOWS: u64 = 20;
-        // Of a machine that stands still in the first turn for twice as long as the window, nothing is in it.
+        // If the machine stalls in the first turn for twice the length of the window, nothing is in it.
         let windows_ms = [50, 500, 5000].into_iter();
         let (window_ms, turns) =
             windows_ms.map(|ms| (ms, turns_within(FLOWS, ms))).find(|(_, turns)| *turns > 0).unwrap();
-        // A turn is 1 ms or longer, and who is late twice is so in all flows.
+        // A turn is 1 ms or longer, and a delay affects all flows.
         assert!(turns <= window_ms + FLOWS / 2, "{turns} turns of 1 ms in {window_ms} ms");
     }
 
     fn turns_within(flows: u64, window_ms: u64) -> u64 {
-        let schedule = Schedule { warmup_ns: 0, window_ns: window_ms * 1_000_000, until_told: false };
-        let told = AtomicBool::new(false);
+        let schedule = Schedule { warmup_ns: 0, window_ns: window_ms * 1_000_000, until_stopped: false };
+        let stop_requested = AtomicBool::new(false);
         let began_ns = monotonic_ns();
         let mut meters: Vec<(Meter, bool)> = (0..flows)
             .map(|_| {
@@ -734,37 +735,37 @@ mod tests {
             for (meter, runs) in meters.iter_mut().filter(|(_, runs)| *runs) {
                 bytegauge_sys::clock::sleep_through_until_ns(monotonic_ns() + 1_000_000);
                 meter.count(1, 1);
-                *runs = meter.lap(&told);
+                *runs = meter.lap(&stop_requested);
             }
         }
         meters.iter().map(|(meter, _)| meter.window().calls).sum()
     }
 
     #[test]
-    fn a_lap_that_spans_the_whole_window_costs_no_more_than_was_used() {
-        let schedule = Schedule { warmup_ns: 2_000_000, window_ns: 1_000_000, until_told: false };
-        let told = AtomicBool::new(false);
+    fn a_lap_across_the_window_is_charged_once() {
+        let schedule = Schedule { warmup_ns: 2_000_000, window_ns: 1_000_000, until_stopped: false };
+        let stop_requested = AtomicBool::new(false);
         let began = thread_usage();
         let mut meter = Meter::start(&schedule, 0);
         meter.share_window(monotonic_ns());
-        // Thousands of calls, then nothing until the window is over: a third of them were in it, as far as is known.
+        // Thousands of calls, then nothing until the window is over: a third of them count as in it.
         meter.count_many(30_000, 30_000);
         bytegauge_sys::clock::sleep_through_until_ns(meter.start_ns() + 3_000_000);
-        while meter.lap(&told) {}
+        while meter.lap(&stop_requested) {}
         let (window, used) = (meter.window(), thread_usage().since(&began));
         assert!(window.calls > 0, "{window:?}");
         assert!(window.usage.total_ns <= used.total_ns, "{window:?} of {used:?}");
     }
 
     #[test]
-    fn who_gets_the_cpu_late_is_measured_for_the_whole_window() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 5_000_000, until_told: false };
+    fn a_late_thread_gets_the_whole_window() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 5_000_000, until_stopped: false };
         let mut meter = Meter::start(&schedule, 0);
-        // Nothing runs until the window would be over but for its last moment, or longer.
+        // Nothing runs until the last moment of the window, or longer.
         bytegauge_sys::clock::sleep_through_until_ns(meter.start_ns() + 5_900_000);
         meter.count(1, 1);
-        let told = AtomicBool::new(false);
-        while meter.lap(&told) {
+        let stop_requested = AtomicBool::new(false);
+        while meter.lap(&stop_requested) {
             meter.count(1, 1);
         }
         let window = meter.window();
@@ -773,7 +774,7 @@ mod tests {
 
     #[test]
     fn a_call_longer_than_the_window_is_measured() {
-        let mut meter = Meter::start(&Schedule { warmup_ns: 1, window_ns: 1, until_told: false }, 0);
+        let mut meter = Meter::start(&Schedule { warmup_ns: 1, window_ns: 1, until_stopped: false }, 0);
         loop {
             std::thread::sleep(std::time::Duration::from_millis(1));
             meter.count(7, 7);
@@ -785,12 +786,12 @@ mod tests {
     }
 
     #[test]
-    fn bins_add_up_and_never_grow_past_their_room() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 8_000_000, until_told: false };
+    fn bins_add_up_within_their_room() {
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 8_000_000, until_stopped: false };
         let meter = spin_through(&schedule, 1000);
         let binned = meter.bin_began_bytes;
         let bins = meter.into_bins();
-        // What comes after the last bin is too short for one.
+        // The time after the last bin is too short for one.
         assert!(binned > 0);
         assert_eq!(bins.iter().map(|bin| bin.bytes).sum::<u64>(), binned);
         // A thread that loses its CPU may have a single lap.
@@ -799,50 +800,50 @@ mod tests {
 
     #[test]
     fn marks_come_in_order_and_end() {
-        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_told: true };
+        let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 2_000_000, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
-        let told = AtomicBool::new(false);
+        let stop_requested = AtomicBool::new(false);
         let mut marks = Vec::new();
         while meter.next_mark_ns() < u64::MAX {
             marks.push(meter.next_mark_ns() - meter.start_ns());
             bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
-            assert!(meter.lap(&told));
+            assert!(meter.lap(&stop_requested));
         }
-        // It closes a window's length after it opened, which is a moment after it was to.
+        // It closes a window's length after it opened, which is a moment after it was due.
         assert!(marks[0] == 1_000_000 && marks[1] >= 3_000_000 && marks.len() == 2, "{marks:?}");
         let meter = Meter::start(&schedule, 1);
         assert!(meter.next_mark_ns() < meter.start_ns() + 1_000_000, "a bin ends first");
     }
 
     #[test]
-    fn a_held_meter_counts_from_the_moment_it_is_told() {
+    fn a_held_meter_counts_from_its_begin() {
         // Long enough that a busy machine does not miss the moment between two marks.
-        let schedule = Schedule { warmup_ns: 200_000_000, window_ns: 200_000_000, until_told: true };
+        let schedule = Schedule { warmup_ns: 200_000_000, window_ns: 200_000_000, until_stopped: true };
         let (mut meter, begins_ns) = (Meter::start(&schedule, 0), Arc::<AtomicU64>::default());
         let total = Arc::<Total<1>>::default();
         let counter = total.counter();
         meter.watch(total);
         meter.hold(Arc::clone(&begins_ns), &schedule);
-        let told = AtomicBool::new(false);
+        let stop_requested = AtomicBool::new(false);
         counter.add([5]);
-        assert!(meter.lap(&told) && meter.next_mark_ns() == u64::MAX);
+        assert!(meter.lap(&stop_requested) && meter.next_mark_ns() == u64::MAX);
         begins_ns.store(monotonic_ns(), Ordering::Release);
         assert!(meter.next_mark_ns() < u64::MAX);
         // By the marks and not by the clock: a busy machine may be late for both of them.
         counter.add([2]);
         while meter.opened.is_none() {
-            meter.lap(&told);
+            meter.lap(&stop_requested);
         }
         counter.add([4]);
         while meter.closed.is_none() {
-            meter.lap(&told);
+            meter.lap(&stop_requested);
         }
         assert_eq!((meter.window().watched, meter.next_mark_ns()), (4, u64::MAX));
     }
 
     #[test]
-    fn the_window_holds_what_others_counted_and_used() {
-        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+    fn the_window_includes_other_threads() {
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: false };
         let mut meter = Meter::start(&long, 0);
         let tally = meter.tally();
         let worker = std::thread::spawn(move || {
@@ -863,12 +864,12 @@ mod tests {
     }
 
     /// Writes to a peer that never reads until its window and the send buffer are full, and ends a lap after that.
-    fn written_to_nobody(begin: impl Fn(&mut Meter)) -> Meter {
+    fn written_without_reader(begin: impl Fn(&mut Meter)) -> Meter {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut writer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_reader, _) = listener.accept().unwrap();
         writer.set_nonblocking(true).unwrap();
-        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: false };
         let mut meter = Meter::start(&long, 0);
         meter.subtract_unacknowledged(vec![writer.try_clone().unwrap().into()]);
         begin(&mut meter);
@@ -884,8 +885,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_has_not_acknowledged_does_not_count() {
-        for meter in [written_to_nobody(|_| {}), written_to_nobody(|meter| meter.share_window(monotonic_ns()))] {
+    fn unacknowledged_bytes_do_not_count() {
+        for meter in
+            [written_without_reader(|_| {}), written_without_reader(|meter| meter.share_window(monotonic_ns()))]
+        {
             assert!(meter.window().bytes < meter.total_bytes(), "{:?}", meter.window());
             assert!(meter.window().bytes > 0);
         }
@@ -893,7 +896,7 @@ mod tests {
 
     #[test]
     fn an_early_end_closes_an_open_window_only() {
-        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: false };
+        let long = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: false };
         let mut meter = Meter::start(&long, 0);
         meter.count(10, 10);
         meter.close_early();

@@ -1,13 +1,13 @@
 //! Offered load below the maximum: when the writer may write next.
 //!
-//! A rate is kept against the start of the flow, not against the last write, so that a late write is made
-//! up for. A long pause is slept in slices, so that a flow that is told to stop does not oversleep.
+//! A rate is kept relative to the start of the flow, not to the last write, so that a late write is compensated.
+//! A long pause is slept in slices, so that a stopped flow does not oversleep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
 
-/// The longest sleep without a look at whether to stop, nanoseconds.
+/// The longest sleep without a check whether to stop, nanoseconds.
 const SLICE_NS: u64 = 20_000_000;
 
 /// When the next write may start.
@@ -48,15 +48,15 @@ impl Pace {
         }
     }
 
-    /// Waits until the next write is due, or until told to stop.
-    pub fn wait(self, start_ns: u64, sent_bytes: u64, told: &AtomicBool) {
+    /// Waits until the next write is due, or until stopped.
+    pub fn wait(self, start_ns: u64, sent_bytes: u64, stop_requested: &AtomicBool) {
         if self.is_free() {
             return;
         }
         let due_ns = self.due_ns(start_ns, sent_bytes, monotonic_ns());
         loop {
             let now_ns = monotonic_ns();
-            if now_ns >= due_ns || told.load(Ordering::Relaxed) {
+            if now_ns >= due_ns || stop_requested.load(Ordering::Relaxed) {
                 return;
             }
             if sleep_until_ns(due_ns.min(now_ns + SLICE_NS)) {

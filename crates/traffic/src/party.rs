@@ -32,7 +32,7 @@ pub trait Party: Send {
     /// until it can be written and then asks for its error.
     ///
     /// # Errors
-    /// What socket(2), bind(2) or connect(2) said, `EINPROGRESS` excepted.
+    /// The error of socket(2), bind(2) or connect(2), except `EINPROGRESS`.
     fn connect(&mut self, flow: &mut Self::Flow) -> io::Result<OwnedFd>;
 
     /// Opens all but the first connection of each flow, if the party need not be asked for them. Flows with threads of

@@ -1,4 +1,4 @@
-//! A path over several hosts: who is at which agent, and what connections show there.
+//! A path over several hosts: the role at each agent, and the first bytes of connections.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,18 +11,18 @@ use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 
 impl Setup {
-    /// What the connection of a flow shows first, where the ends are on two hosts.
+    /// The first bytes of a flow's connection, if the ends are on two hosts.
     pub(crate) fn shown_by(&self, flow: usize) -> Option<Shown> {
         self.far.map(|far| far.ticket.shown_by(flow))
     }
 
-    /// Whether an end of this path listens on the port of its agent: callers of the agent come there, too.
+    /// Whether an end of this path listens on the port of its agent: callers of the agent connect there, too.
     pub(crate) fn shares_port(&self) -> bool {
         self.far.is_some() && self.host.port != 0
     }
 
-    /// The address that a socket of an end is bound to before it connects to another host: the one that the other host was told of,
-    /// so that it can tell this host's connections from those of others. The kernel chooses the port.
+    /// The address that a socket of an end is bound to before it connects to another host: the one that the other host expects,
+    /// so that it can distinguish this host's connections from others. The kernel chooses the port.
     pub(crate) fn bound_to(&self) -> Option<SocketAddr> {
         self.far.map(|_| SocketAddr::new(self.host.any_port(self.transport()).ip(), 0))
     }
@@ -37,9 +37,9 @@ impl Setup {
     }
 }
 
-/// Of a path over several hosts: who is at which agent, and what data connections show.
+/// A path over several hosts: the role at each agent, and the first bytes of data connections.
 ///
-/// To an end at an agent every other host is who called it: of those that it is told of, the address counts.
+/// To an end at an agent every other host is a caller: only the addresses of announced hosts are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarPath {
     /// The agent of one of the two ends, and that end's side of the path.
@@ -48,17 +48,17 @@ pub struct FarPath {
     /// The agent of the relay between them.
     #[serde(default)]
     pub relay: Option<SocketAddr>,
-    /// The trial's, once it begins.
+    /// The trial's ticket, once it begins.
     pub ticket: Ticket,
 }
 
 impl FarPath {
-    /// A path of which one end is at an agent.
+    /// A path with one end at an agent.
     pub fn to(agent: SocketAddr, side: Side, ticket: Ticket) -> FarPath {
         FarPath { end: Some((agent, side)), relay: None, ticket }
     }
 
-    /// The agent of whoever has this role; `None`: it is on this host.
+    /// The agent of a role; `None`: it is on this host.
     pub fn agent(&self, role: EndRole) -> Option<SocketAddr> {
         match role {
             EndRole::Relay => self.relay,
@@ -66,13 +66,13 @@ impl FarPath {
         }
     }
 
-    /// The agent of whoever the ends on this host are joined to: the relay's, where there is one.
+    /// The agent of the peer of the ends on this host: the relay's, if there is one.
     pub fn faces(&self) -> Option<SocketAddr> {
         self.relay.or(self.end.map(|(agent, _)| agent))
     }
 
-    /// The address of the only host whose connections an end on this host takes. `None` if it is behind a relay on a third host:
-    /// by which of its addresses that one connects is not known before.
+    /// The address of the only host whose connections an end on this host accepts. `None` if it is behind a relay on a third host,
+    /// since the address from which that host connects is unknown in advance.
     pub(crate) fn comes_from(&self) -> Option<IpAddr> {
         match (self.relay, self.end) {
             (Some(_), Some(_)) => None,
@@ -80,7 +80,7 @@ impl FarPath {
         }
     }
 
-    /// The agents that a cell names; none for the harness's own loop, which calls nobody.
+    /// The agents that a cell names; none for the harness's own loop, which has no server.
     pub(crate) fn of(setup: &Setup) -> Result<Option<FarPath>, Fault> {
         let engine =
             setup.engine_of(if setup.workload() == Workload::Call { EndRole::Client } else { EndRole::Source });

@@ -15,9 +15,9 @@ pub struct Pattern {
 pub struct Mismatch {
     /// Offset in the stream.
     pub offset: u64,
-    /// What the pattern has there.
+    /// The byte of the pattern.
     pub expected: u8,
-    /// What was found.
+    /// The byte that was found.
     pub found: u8,
 }
 
@@ -58,7 +58,7 @@ impl Pattern {
     }
 
     /// Visits the pattern's bytes for `len` bytes from `offset`, at most eight at a time, until `visit`
-    /// says `false`.
+    /// returns `false`.
     fn words(&self, offset: u64, len: usize, mut visit: impl FnMut(std::ops::Range<usize>, &[u8]) -> bool) {
         let mut done = 0;
         while done < len {

@@ -1,4 +1,4 @@
-//! Places of servers that stand alone: looking them up, listening there, and seeing that somebody listens.
+//! Addresses of separate servers: looking them up, listening there, and checking that there is a listener.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use crate::transport::connect_in_time;
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Looks a name up: the first of its addresses. What is no name stays as it is.
+/// Looks a name up: the first of its addresses. A place without a name stays as it is.
 ///
 /// # Errors
-/// [`Fault::Missing`] if nothing is called so.
+/// [`Fault::Missing`] if the name does not exist.
 pub fn resolved(place: &Place) -> Result<Place, Fault> {
     if let Place::Iperf3(at) = place {
         return Ok(Place::Iperf3(Box::new(resolved(at)?)));
@@ -33,11 +33,11 @@ pub fn resolved(place: &Place) -> Result<Place, Fault> {
     }
 }
 
-/// Connects once, and closes: whether anybody listens there. Of a server that takes UDP nobody can say before it
+/// Connects once, and closes, to check that there is a listener. A UDP server cannot be checked before it
 /// answers.
 ///
 /// # Errors
-/// [`Fault::Missing`] with the place if nobody does, or nobody answers in a few seconds.
+/// [`Fault::Missing`] with the place if there is no listener, or no answer within a few seconds.
 pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
     if let Place::Iperf3(at) = place {
         return match **at {
@@ -64,7 +64,7 @@ pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), Fault> {
     listen_when(place, |_| {})
 }
 
-/// The same, with a socket that something is done to when it is bound.
+/// The same, with a function that gets the socket once it is bound.
 pub(crate) fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<(OwnedFd, Place), Fault> {
     let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
     let address = sock_addr(place).map_err(fault)?;
@@ -82,10 +82,10 @@ pub(crate) fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<
     Ok((socket.into(), bound.as_socket().map_or_else(|| place.clone(), Place::Ip)))
 }
 
-/// Removes what listening left behind.
+/// Removes the file of a listener.
 pub(crate) fn clear(place: &Place) {
     if let Place::Path(path) = place {
-        // Whoever removed it before did what we were about to do.
+        // If the file is already removed, nothing is left to do.
         let _ = fs::remove_file(path);
     }
 }

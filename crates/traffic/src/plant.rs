@@ -8,80 +8,80 @@ use serde::{Deserialize, Serialize};
 /// Whether planted faults are compiled in.
 pub const PLANTS: bool = cfg!(feature = "faults");
 
-/// A fault or a slowdown planted on purpose, to see that it is noticed.
+/// A fault or a slowdown injected on purpose, to check that it is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plant {
-    /// The path flips one bit of the byte at this offset of flow 0; a server, of the first byte of a reply.
+    /// The path flips one bit of the byte at this offset of flow 0; a server flips it in the first byte of a reply.
     Corrupt {
         /// Offset in the stream.
         offset: u64,
     },
-    /// The sink goes away after so many bytes; as a process, it dies.
+    /// The sink closes after this number of bytes; as a process, it dies.
     Die {
         /// Bytes received before.
         after_bytes: u64,
     },
-    /// The sink stops reading after so many bytes but keeps its socket.
+    /// The sink stops reading after this number of bytes but keeps its socket.
     Stall {
         /// Bytes received before.
         after_bytes: u64,
     },
-    /// The sink loses count: it reports bytes that never arrived.
+    /// The sink miscounts: it reports bytes that never arrived.
     Overcount {
         /// Bytes reported too many.
         bytes: u64,
     },
-    /// A server stands still once after so many bytes of requests.
+    /// A server stalls once after this number of bytes of requests.
     Nap {
         /// Bytes received before.
         after_bytes: u64,
-        /// For how long, nanoseconds.
+        /// Duration, nanoseconds.
         ns: u64,
     },
-    /// A server sends half a reply after so many bytes of requests, and closes.
+    /// A server sends half a reply after this number of bytes of requests, and closes.
     ShortReply {
         /// Bytes received before.
         after_bytes: u64,
     },
-    /// A server sends a byte too many after so many bytes of requests.
+    /// A server sends a byte too many after this number of bytes of requests.
     LongReply {
         /// Bytes received before.
         after_bytes: u64,
     },
-    /// The path loses one datagram in so many; of calls, one reply.
+    /// The path loses every n-th datagram; in calls, reply.
     Lose {
-        /// How many.
+        /// The n.
         every: u64,
     },
-    /// The path lets one datagram in so many overtake another; of calls, a reply the one before it.
+    /// The path lets every n-th datagram overtake another; in calls, a reply the one before it.
     Swap {
-        /// How many.
+        /// The n.
         every: u64,
     },
-    /// The path delivers one datagram in so many twice; of calls, a reply.
+    /// The path delivers every n-th datagram twice; in calls, a reply.
     Repeat {
-        /// How many.
+        /// The n.
         every: u64,
     },
-    /// A server holds one in so many replies back.
+    /// A server holds every n-th reply back.
     Late {
-        /// How many.
+        /// The n.
         every: u64,
-        /// For how long, nanoseconds; then it goes out with the next reply.
+        /// Duration, nanoseconds; then it is sent with the next reply.
         ns: u64,
     },
-    /// A ring stops taking completions after so many rounds.
+    /// A ring stops taking completions after this number of rounds.
     Untaken {
         /// Rounds before.
         after_rounds: u64,
     },
-    /// A ring expects other user data than it submits after so many rounds.
+    /// A ring expects other user data than it submits after this number of rounds.
     WrongUserData {
         /// Rounds before.
         after_rounds: u64,
     },
-    /// A relay drops the byte at this offset of what each connection sends, and counts it as given.
+    /// A relay drops the byte at this offset of each connection's data, and counts it as sent.
     RelayLoses {
         /// Offset in the stream.
         offset: u64,
@@ -101,7 +101,7 @@ pub enum Plant {
         /// Nanoseconds a read.
         ns: f64,
     },
-    /// The reader spins for so long from its first read on: what comes first pays the warm-up.
+    /// The reader spins for this time from its first read on: the first trial pays the warm-up.
     Cold {
         /// Nanoseconds before it runs at its own speed.
         ns: u64,
@@ -115,12 +115,12 @@ impl Plant {
         if PLANTS { plant } else { None }
     }
 
-    /// Whether the source carries it out: what a path does to datagrams, it does before they leave.
+    /// Whether the source applies it: faults of a path on datagrams happen before they leave.
     pub fn is_of_source(&self) -> bool {
         matches!(self, Plant::Corrupt { .. } | Plant::Lose { .. } | Plant::Swap { .. } | Plant::Repeat { .. })
     }
 
-    /// Whether a relay carries it out.
+    /// Whether a relay applies it.
     pub fn is_of_relay(&self) -> bool {
         matches!(self, Plant::RelayLoses { .. } | Plant::RelayCorrupts { .. })
     }

@@ -1,6 +1,6 @@
-//! The levels of a trial as its ends use them: where the spec is silent, the default.
+//! The levels of a trial as its ends use them: a level of the spec, or its default.
 //!
-//! A default of an end stands here and nowhere else. Hot loops do not come here: a flow takes what it needs when it begins.
+//! Only here are the defaults of ends. Hot loops do not come here: a flow copies what it needs when it begins.
 
 use bytegauge_model::{
     Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, Mode, RELAY_BUFFER, RelayChoice,
@@ -25,9 +25,9 @@ pub const READ_SIZE: usize = 16 << 10;
 /// Datagrams that a system call moves at most in calls, and receives that a ring keeps in flight.
 pub const BATCH: usize = 64;
 
-/// What a path is, whatever is said over it.
+/// The path, independent of the workload.
 impl Setup {
-    /// What is said over the path.
+    /// The workload over the path.
     pub fn workload(&self) -> Workload {
         self.spec.workload()
     }
@@ -52,7 +52,7 @@ impl Setup {
     pub fn read_size(&self) -> usize {
         let default = match self.workload() {
             Workload::Call => READ_SIZE as u64,
-            // Where an external server reads, only the harness's own loop needs it: as much as is written.
+            // With an external server, only the harness's own loop needs it: the size of a write.
             _ => self.spec.write_size().unwrap_or(0),
         };
         self.spec.read_size().unwrap_or(default) as usize
@@ -73,18 +73,18 @@ impl Setup {
         self.spec.think_time().unwrap_or(0)
     }
 
-    /// Who uses the descriptor table of each measured thread.
+    /// The users of the descriptor table of each measured thread.
     pub fn fd_table(&self) -> FdTable {
         self.spec.fd_table().unwrap_or_default()
     }
 
-    /// Where an external server listens: then only the end that writes or calls is ours.
+    /// The address of an external server: then only the end that writes or calls is bytegauge's.
     pub fn external(&self) -> Option<Address> {
         // `Setup::check` refuses a name that was never looked up.
         self.spec.connect().filter(|_| self.is_external()).and_then(|place| Address::of(place).ok())
     }
 
-    /// Whether the server is not ours. The harness's own loop of a stream connects to nobody.
+    /// Whether the server is external. The harness's own loop of a stream connects to no server.
     pub fn is_external(&self) -> bool {
         self.spec.connect().is_some() && (self.workload() == Workload::Call || self.engine() != Engine::Null)
     }
@@ -104,7 +104,7 @@ impl Setup {
         if self.is_with_iperf3() { Layout::Iperf3 } else { Layout::Plain }
     }
 
-    /// The emulated link between the ends, where there is one.
+    /// The emulated link between the ends, if there is one.
     pub fn link(&self) -> Option<EmulatedLink> {
         self.spec.emulated_link().filter(|_| self.has_path())
     }
@@ -128,7 +128,7 @@ impl Setup {
         }
     }
 
-    /// Offered load of all flows, bytes or calls per second; of both ways, each. `None`: as much as the path carries.
+    /// Offered load of all flows, bytes or calls per second, in each direction. `None`: as much as the path carries.
     pub fn rate(&self) -> Option<u64> {
         match self.workload() {
             Workload::Call => self.spec.call_rate(),
@@ -169,34 +169,34 @@ impl Setup {
         self.spec.writer_work().unwrap_or_default()
     }
 
-    /// Whether bytes go both ways at once: each end writes and reads every connection, or has as many flows of datagrams
-    /// once more for the other way.
+    /// Whether bytes go in both directions at once: each end writes and reads every connection, or has as many flows of datagrams
+    /// once more for the other direction.
     pub fn goes_both_ways(&self) -> bool {
         self.workload() == Workload::Stream && self.spec.goes_both_ways() && self.engine() != Engine::Null
     }
 
-    /// When each of its flows may write.
+    /// The pace of each of its flows' writes.
     pub(crate) fn pace(&self) -> Pace {
         Pace::of(self.rate(), self.flows(), self.think_ns())
     }
 
-    /// Flows of both ways, which one window holds.
+    /// Flows of both directions, in one window.
     pub(crate) fn flows_of_all_ways(&self) -> usize {
         self.flows().saturating_mul(if self.goes_both_ways() { 2 } else { 1 })
     }
 
-    /// Whether the way back has sockets of its own. The words in which the ends of a flow of datagrams agree on when it begins
-    /// and ends go over its socket the other way, where nothing else may.
+    /// Whether the second direction has sockets of its own. The messages by which the ends of a flow of datagrams agree on its
+    /// beginning and end use its socket's other direction, where no data may be.
     pub(crate) fn has_sockets_each_way(&self) -> bool {
         self.goes_both_ways() && self.transport().is_datagram()
     }
 
-    /// Sockets that the ends join: one for each flow, and those of the way back after them where it has its own.
+    /// Sockets that the ends connect: one for each flow, followed by those of the second direction if it has its own.
     pub(crate) fn joined(&self) -> usize {
         if self.has_sockets_each_way() { self.flows_of_all_ways() } else { self.flows() }
     }
 
-    /// Whether a flow of datagrams is one of those that go back: the end that connected reads it.
+    /// Whether a flow of datagrams belongs to the second direction: the end that connected reads it.
     pub(crate) fn goes_back(&self, flow: usize) -> bool {
         self.has_sockets_each_way() && flow >= self.flows()
     }
@@ -210,7 +210,7 @@ impl Setup {
         self.spec.request().unwrap_or(0) as usize
     }
 
-    /// Bytes of a reply. As long as the request, it is an echo: the very bytes received.
+    /// Bytes of a reply. As long as the request, it is an echo: the same bytes.
     pub fn response(&self) -> usize {
         self.spec.response().map_or(self.request(), |bytes| bytes as usize)
     }
@@ -230,7 +230,7 @@ impl Setup {
         self.spec.connect_per_call() == Some(true)
     }
 
-    /// Whether the server takes its first read for the whole request, replies and closes.
+    /// Whether the server treats its first read as the whole request, replies and closes.
     pub fn read_once(&self) -> bool {
         self.spec.read_once() == Some(true)
     }
@@ -245,7 +245,7 @@ impl Setup {
         self.spec.competing_flows().unwrap_or(0) as usize
     }
 
-    /// How an offered load is spread.
+    /// How an offered load is spaced.
     pub fn arrivals(&self) -> Arrivals {
         self.spec.arrivals().unwrap_or_default()
     }
@@ -270,7 +270,7 @@ impl Setup {
         own.or(self.spec.engine()).unwrap_or(plainest)
     }
 
-    /// Datagrams that a system call moves at most, of an engine that moves several.
+    /// Datagrams that a system call moves at most, for an engine that moves several.
     pub fn call_batch(&self) -> usize {
         self.spec.batch().map_or(BATCH, |n| n.max(1) as usize)
     }
@@ -295,12 +295,13 @@ impl Setup {
         self.spec.reuseport() == Some(true)
     }
 
-    /// Whether only the length of replies is known: an external server that replies with so many bytes need not return ours.
+    /// Whether only the length of replies is known: an external server that replies with this number of bytes may return other
+    /// bytes.
     pub fn is_opaque(&self) -> bool {
         self.is_external() && self.spec.response().is_some()
     }
 
-    /// Whether clients wait for intended moments: an offered rate, or a pause between calls.
+    /// Whether clients wait for given times: an offered rate, or a pause between calls.
     pub fn waits(&self) -> bool {
         self.rate().is_some() || self.think_ns() > 0
     }
@@ -313,13 +314,13 @@ impl Setup {
 
 /// A relay between the ends.
 impl Setup {
-    /// The relay; `None` where the ends are joined directly.
+    /// The relay; `None` if the ends are connected directly.
     pub fn relay(&self) -> Option<&RelayChoice> {
         let direct = RelayChoice::Method(RelayMethod::Direct);
         self.spec.relay().filter(|relay| **relay != direct && self.has_path())
     }
 
-    /// The method of a relay of ours.
+    /// The method of bytegauge's own relay.
     pub fn relay_method(&self) -> Option<RelayMethod> {
         self.relay().and_then(RelayChoice::method)
     }
@@ -329,7 +330,7 @@ impl Setup {
         self.spec.relay_threads().unwrap_or_default()
     }
 
-    /// Bytes of the buffer of each direction, where the user sets them.
+    /// Bytes of the buffer of each direction, if the user sets them.
     pub fn set_relay_buffer(&self) -> Option<usize> {
         self.spec.relay_buffer().map(|bytes| bytes as usize)
     }
@@ -345,7 +346,7 @@ impl Setup {
         self.spec.relay_placement() == Some(RelayPlacement::Follows)
     }
 
-    /// Capacity to ask for of each pipe of a relay, bytes; `None`: the kernel's.
+    /// Capacity to request for each pipe of a relay, bytes; `None`: the kernel's default.
     pub fn relay_pipe(&self) -> Option<usize> {
         self.spec.relay_pipe().map(|bytes| bytes as usize)
     }
@@ -369,17 +370,17 @@ impl Setup {
         self.spec.submit_batch().map_or(self.entries(), saturated)
     }
 
-    /// What goes out with each operation.
+    /// The data of each operation.
     pub fn user_data(&self) -> UserData {
         self.spec.user_data().unwrap_or_default()
     }
 
-    /// How the ring is made.
+    /// The set-up of the ring.
     pub fn ring_flags(&self) -> RingFlags {
         self.spec.setup().unwrap_or_default()
     }
 
-    /// What is asked of the loop.
+    /// The task of the loop.
     pub fn mode(&self) -> Mode {
         self.spec.mode().unwrap_or_default()
     }
@@ -400,7 +401,8 @@ mod tests {
     use super::*;
 
     fn call(given: &[(&str, Level)]) -> Setup {
-        let mut levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]).said_of(Workload::Call);
+        let mut levels =
+            Spec::from([("transport", "tcp".into()), ("request", 512.into())]).with_workload(Workload::Call);
         for (name, level) in given {
             levels.set(name, level.clone());
         }

@@ -1,6 +1,6 @@
-//! One trial as its ends are sent it: the spec of the cell, and what the trial adds.
+//! The settings of one trial as sent to its ends: the spec of the cell, and those that the trial adds.
 //!
-//! Ends, transports, relays and calls read the spec through the methods in [`crate::resolved`], which know the defaults.
+//! Ends, transports, relays and calls read the spec through the methods in [`crate::resolved`], which have the defaults.
 //! Nothing here is a copy of a level.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
 use crate::fault::Fault;
-use crate::leash::Bound;
 use crate::path::FarPath;
 use crate::plant::Plant;
+use crate::transfer_limit::Bound;
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
 
-/// Everything that the ends need to know of one trial.
+/// All settings that the ends need for one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The levels of the cell.
@@ -25,7 +25,7 @@ pub struct Setup {
     /// The user's program, of a trial that runs one. The spec has its value and its time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramTask>,
-    /// The host of the end that this is sent to: where it binds its sockets.
+    /// The host of the end that receives this: where it binds its sockets.
     #[serde(default)]
     pub host: Host,
     /// The agents of a path over several hosts.
@@ -45,9 +45,9 @@ pub struct Setup {
     pub cpus: BTreeMap<EndRole, Vec<usize>>,
     /// How long past its schedule an end may take before the watchdog ends it, nanoseconds.
     pub grace_ns: u64,
-    /// Whether clients go on after their window until they are told to stop, as competing clients do.
+    /// Whether clients continue after their window until they are stopped, as competing clients do.
     #[serde(default)]
-    pub until_told: bool,
+    pub until_stopped: bool,
     /// Whether a run under more load has shown that the engines run in their modes: few calls need not show it again.
     #[serde(default)]
     pub modes_are_shown: bool,
@@ -58,13 +58,13 @@ pub struct Setup {
     /// A planted fault, for tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<Plant>,
-    /// How much the end may move and how long it may take, where the owner of its host limits that.
+    /// The limits of the end, if the owner of its host sets any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
 }
 
 impl Setup {
-    /// A trial of a cell. What the harness adds (warm-up, window, CPUs, seed) keeps neutral values.
+    /// A trial of a cell. Values that the harness adds (warm-up, window, CPUs, seed) stay neutral.
     ///
     /// # Errors
     /// [`Fault::Impossible`] if the spec lacks a level that the ends need: past planning, that is a bug.
@@ -77,7 +77,7 @@ impl Setup {
 
     /// A run of a user's program, with the value and the time limit of a spec.
     pub fn of_program(spec: &Spec, program: &ProgramTask) -> Setup {
-        let spec = spec.clone().said_of(Workload::Check);
+        let spec = spec.clone().with_workload(Workload::Check);
         Setup { program: Some(program.clone()), ..Setup::unchecked(spec) }
     }
 
@@ -85,7 +85,7 @@ impl Setup {
     pub fn unchecked(spec: Spec) -> Setup {
         let workload = spec.workload();
         Setup {
-            spec: spec.said_of(workload),
+            spec: spec.with_workload(workload),
             program: None,
             host: Host::default(),
             far: None,
@@ -96,7 +96,7 @@ impl Setup {
             seed: 0,
             cpus: BTreeMap::new(),
             grace_ns: GRACE_NS,
-            until_told: false,
+            until_stopped: false,
             modes_are_shown: false,
             slowdown_ns: None,
             plant: None,
@@ -104,7 +104,7 @@ impl Setup {
         }
     }
 
-    /// Whether the spec has every level that has no default. The harness asks before it sends it, an end before it obeys.
+    /// Checks that the spec has every level without a default: the harness before sending it, an end before using it.
     ///
     /// # Errors
     /// [`Fault::Impossible`] with the level that is missing or does not fit.
@@ -131,7 +131,7 @@ impl Setup {
         }
     }
 
-    /// Whether an end stands in for work by spinning, whose step is to be measured first.
+    /// Whether an end spins as simulated work, whose step is to be measured first.
     pub(crate) fn spins(&self) -> bool {
         matches!(self.spec.writer_work(), Some(Fill::NsPerByte(_))) || matches!(self.work(), Work::NsPerByte(_))
     }
@@ -198,7 +198,7 @@ mod tests {
     fn a_missing_level_is_named() {
         let check = |mut levels: Spec, name: &str, expected: &str| {
             levels.set(name, Level::Absent);
-            assert_eq!(Setup::of(&levels.said_of(Workload::Stream)).unwrap_err().to_string(), expected);
+            assert_eq!(Setup::of(&levels.with_workload(Workload::Stream)).unwrap_err().to_string(), expected);
         };
         check(levels(), "read_size", "a cell without read_size");
         let mut alone = levels();

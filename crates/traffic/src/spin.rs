@@ -1,8 +1,8 @@
-//! Spinning for a given time: the stand-in for work that a program does, without reading a clock, and the slowdown that
-//! is put in, by the clock.
+//! Spinning for a given time: simulates the work of a program, without reading a clock, and injected slowdowns,
+//! by the clock.
 //!
-//! One step of work is a dependent multiplication, whose length was measured before, once in the process. Reading the
-//! clock instead would cost some 25 ns a time, more than the work that is to be imitated.
+//! One step of work is a dependent multiplication, whose length is measured once in the process. Reading the
+//! clock instead would cost about 25 ns each time, more than the simulated work.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,20 +15,20 @@ const SAMPLE_STEPS: u64 = 100_000;
 /// How often.
 const SAMPLES: usize = 31;
 
-/// Spins for so many nanoseconds.
+/// Spins for this number of nanoseconds.
 #[inline]
 pub fn spin_ns(ns: f64) {
     steps((ns * steps_per_ns()) as u64);
 }
 
-/// Spins until the clock says that so many nanoseconds are over, or up to one reading of it more: for a time that is
-/// to be exact whatever speed the CPU has just now.
+/// Spins for this number of nanoseconds by the clock, or up to one reading of it more: for times that must
+/// be exact at any speed of the CPU.
 pub fn spin_by_clock_ns(ns: f64) {
     let until_ns = monotonic_ns() + ns as u64;
     while monotonic_ns() < until_ns {}
 }
 
-/// One piece of machine code for all: inlined twice it was compiled in two ways, and the step that was measured was not
+/// One piece of machine code for all callers: inlined twice it was compiled in two ways, and the measured step was not
 /// the one that was spun.
 #[inline(never)]
 fn steps(count: u64) {
@@ -49,7 +49,7 @@ fn steps_per_ns() -> f64 {
     }
 }
 
-/// Measures the step if nobody has yet, so that the first trial does not pay for it.
+/// Measures the step unless that is done, so that the first trial does not pay for it.
 pub fn prepare() {
     steps_per_ns();
 }

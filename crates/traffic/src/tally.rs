@@ -1,11 +1,11 @@
-//! What threads or tasks that work for one meter count, so that its window holds their share.
+//! Counts of threads or tasks that work for one meter, so that its window includes them.
 //!
 //! Each thread counts in a [`ThreadCounter`] of its own; the meter adds them up at its marks. It also reads the CPU clock of
-//! every thread there, whether the thread runs or sleeps, and keeps what threads had used that ended before. So calls and
-//! CPU time are of one interval. Work of the kernel for a thread after its end is not in the number.
+//! every living thread, whether it runs or sleeps, and keeps the CPU time of ended ones. So calls and
+//! CPU time cover one interval. The kernel's work for a thread after its end is not included.
 //!
-//! How that time is split between user and system, and switches, only a thread itself can read, so each notes them at
-//! the first event that it sees after a mark: with the wake-up of one that slept over it they lack a part of a call.
+//! Only a thread itself can read how its time is split between user and system, and its switches, so each notes them at
+//! the first event after a mark: at the wake-up of a thread that slept over it they lack a part of a call.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
 
 use crate::counter::{ThreadCounter, Total};
 
-/// Where a meter's window stands.
+/// The state of a meter's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Not open yet.
@@ -47,12 +47,12 @@ impl CallCounter {
     }
 }
 
-/// The phase, which every thread reads at every event, away from everything that is written meanwhile.
+/// The phase, which every thread reads at every event, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PhaseLine(AtomicU8);
 
-/// What the threads of one meter have counted.
+/// The counts of the threads of one meter.
 #[derive(Debug, Default)]
 pub struct Tally {
     phase: PhaseLine,
@@ -60,7 +60,7 @@ pub struct Tally {
     spent: Mutex<TallySpent>,
 }
 
-/// What the threads have used.
+/// The usage of the threads.
 #[derive(Debug, Default)]
 struct TallySpent {
     /// Within the window, by their own notes.
@@ -79,7 +79,7 @@ struct TallySpent {
 impl TallySpent {
     /// CPU time of all threads so far, ns.
     fn total_ns(&self) -> u64 {
-        // A thread takes its clock away before it ends, under the same lock.
+        // A thread removes its clock before it ends, under the same lock.
         self.ended_ns + self.live.values().filter_map(|clock| clock.read_ns()).sum::<u64>()
     }
 }
@@ -105,7 +105,7 @@ impl Tally {
             tally: Arc::clone(self),
             calls: self.call_counter(),
             charged,
-            // A thread that begins within the window was started for its work there: all that it uses counts.
+            // A thread that begins within the window was started for its work there: all its usage counts.
             phase: self.phase.0.load(Ordering::Relaxed),
             opened: ThreadUsage::default(),
             of_this_thread: PhantomData,
@@ -134,7 +134,7 @@ impl Tally {
         Sums { bytes, calls, short_calls }
     }
 
-    /// What the threads used within the window, or since it opened.
+    /// The usage of the threads within the window, or since it opened.
     pub(crate) fn usage(&self) -> ThreadUsage {
         let spent = self.spent();
         let until_ns = spent.closed_ns.unwrap_or_else(|| spent.total_ns());
@@ -146,7 +146,7 @@ impl Tally {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether other threads than the meter's own ever counted.
+    /// Whether threads other than the meter's own ever counted.
     pub(crate) fn has_threads(&self) -> bool {
         self.spent().shares > 0
     }
@@ -159,7 +159,7 @@ impl Tally {
 pub struct Share {
     tally: Arc<Tally>,
     calls: CallCounter,
-    /// Under which number the thread's clock is read; absent where the meter charges it.
+    /// The number of the thread's clock; absent if the meter charges it.
     charged: Option<usize>,
     phase: u8,
     opened: ThreadUsage,
@@ -239,13 +239,13 @@ mod tests {
         }
     }
 
-    /// What a thread that burns some time in each phase leaves, if it lives from one phase to another.
+    /// Checks the usage of a thread that burns some time in each phase, if it lives from one phase to another.
     fn check(phases: &[Phase]) {
         const NS: u64 = 2_000_000;
         let tally = Arc::new(Tally::default());
         tally.enter(phases[0]);
         let (worker, lives) = (Arc::clone(&tally), phases.to_vec());
-        // What it had used before and after it first counted in each phase, and before and after it left.
+        // Its usage before and after its first count in each phase, and before and after its end.
         let looks = std::thread::spawn(move || {
             let mut share = worker.share();
             let mut looks = Vec::new();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_pays_for_what_it_does_within_the_window() {
+    fn a_thread_is_charged_within_the_window() {
         use Phase::{After, Before, Within};
         check(&[Within]);
         check(&[Before, Within]);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_counts_with_all_that_it_took_of_a_thread_that_slept_as_the_window_opened() {
+    fn a_sleeping_thread_is_charged_for_its_call() {
         const NS: u64 = 2_000_000;
         let tally = Arc::new(Tally::default());
         let (begin, begun) = std::sync::mpsc::channel::<()>();
@@ -305,7 +305,7 @@ mod tests {
             burn(NS);
             share.count(1, 1);
             counted.send(()).unwrap();
-            // Asleep until it is closed; what it does then is nothing of it.
+            // Asleep until it is closed; later work does not count.
             ended.recv().unwrap();
             burn(20 * NS);
         });

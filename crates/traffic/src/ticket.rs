@@ -1,7 +1,7 @@
-//! What a data connection between two hosts shows first, before anything of it counts or is answered.
+//! The first bytes of a data connection between two hosts, before anything of it counts or is answered.
 //!
-//! A ticket is good for one trial. It is told over the encrypted line, and shown in the clear: it keeps strangers out who
-//! find an open port, not whoever reads what goes over the wire, who could as well take over the connection.
+//! A ticket is valid for one trial. It is sent over the encrypted line, and shown in the clear: it excludes third parties that
+//! find an open port, but not those that read the traffic, who could take over the connection as well.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub const LEN: usize = 32;
 /// Bytes that a connection shows: the ticket, and the number of its flow (u32, little-endian).
 pub const SHOWN: usize = LEN + 4;
 
-/// What is shown at the door.
+/// The bytes that are shown.
 pub type Shown = [u8; SHOWN];
 
 /// Random bytes that only the two ends of a trial know.
@@ -32,7 +32,7 @@ impl Ticket {
         random().map(Ticket).map_err(|error| Fault::Missing(error.to_string()))
     }
 
-    /// What a flow's connection shows.
+    /// The bytes that a flow's connection shows.
     pub fn shown_by(&self, flow: usize) -> Shown {
         let mut shown = [0; SHOWN];
         shown[..LEN].copy_from_slice(&self.0);
@@ -40,17 +40,17 @@ impl Ticket {
         shown
     }
 
-    /// What a server of datagrams answers whoever has shown it: less than was shown.
+    /// The answer of a datagram server to a valid ticket: shorter than the ticket.
     pub(crate) fn answer(&self) -> [u8; LEN] {
         self.0
     }
 
-    /// The flow of whoever shows this, if the ticket is this one. Takes as long wherever they differ.
+    /// The flow of these bytes, if the ticket is this one. Takes the same time wherever they differ.
     pub fn admits(&self, shown: &Shown) -> Option<usize> {
         let (ticket, flow) = shown.split_at(LEN);
         let differ = ticket.iter().zip(self.0).fold(0, |differ, (theirs, ours)| differ | (theirs ^ ours));
         let flow = u32::from_le_bytes([flow[0], flow[1], flow[2], flow[3]]);
-        // A ticket that nobody filled in lets nobody in.
+        // A ticket that was never filled in admits no connection.
         (differ == 0 && *self != Ticket::default()).then_some(flow as usize)
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_ticket_itself_is_let_in() {
+    fn only_the_ticket_itself_is_admitted() {
         let ticket = Ticket::fresh().unwrap();
         assert_eq!(ticket.admits(&ticket.shown_by(70_000)), Some(70_000));
         for at in 0..LEN {

@@ -20,10 +20,10 @@ doubled at each step, both ends included).
 are not compared: each combination is a test of its own.
 ";
 
-/// A heading, the workloads that it covers, and the factors of them that stand there.
+/// A heading, its workloads, and which of their factors it lists.
 type FactorSection = (&'static str, &'static [Workload], fn(&Factor) -> bool);
 
-/// Where a factor is described: once, although several workloads have it.
+/// The sections; each factor is in one of them only.
 const SECTIONS: [FactorSection; 5] = [
     ("`stream` and `call`", &[Workload::Stream, Workload::Call], |factor| in_both(factor)),
     ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
@@ -48,7 +48,7 @@ pub fn text() -> Result<String> {
                 .map(|factor| factor_row(workloads, factor))
                 .collect();
             if !rows.is_empty() {
-                text.push_str(&format!("\n{}", table(&[kind, "levels", "default", "what it is"], rows)));
+                text.push_str(&format!("\n{}", table(&[kind, "levels", "default", "description"], rows)));
             }
         }
     }
@@ -65,7 +65,7 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
     let is_ours = |(name, _): &(&str, &str)| READY_RELAYS.iter().all(|ready| ready.name != *name);
     let transports =
         names("transport") + "| `/dev/zero`, `./file`, … | a device or any readable file, without a writer |\n";
-    let carried = "\nWhich of them carry what (with `…:sqpoll` wherever its engine is listed):\n\n";
+    let carried = "\nThe ends and transports that each engine supports (`…:sqpoll` where its engine is listed):\n\n";
     let engines = engines() + carried + &table(&["end", "transports", "engines"], carriers());
     vec![
         ("Transports", "", transports),
@@ -97,7 +97,7 @@ fn ready_relays() -> String {
     let names: Vec<String> = go.iter().map(|ready| code(ready.name)).collect();
     format!(
         "{}\nWays to copy in Go ([research/relays.md](research/relays.md#the-go-methods)): {}.\n",
-        table(&["name", "what it is"], rows),
+        table(&["name", "description"], rows),
         names.join(", ")
     )
 }
@@ -107,7 +107,7 @@ fn profiles() -> String {
         let sets: Vec<String> = profile.sets.iter().map(|(name, level)| code(format!("{name} = {level}"))).collect();
         vec![code(profile.name), profile.workload.to_string(), sets.join(", "), profile.summary.to_owned()]
     });
-    table(&["name", "workload", "sets", "what it is"], rows)
+    table(&["name", "workload", "sets", "description"], rows)
 }
 
 /// The row of a factor that these workloads have.
@@ -120,7 +120,7 @@ fn factor_row(workloads: &[Workload], factor: &Factor) -> Vec<String> {
     vec![code(format!("--{}", factor.flag())), levels(factor.kind), defaults(workloads, factor), summary]
 }
 
-/// The default, that of a second workload and that over datagrams where they differ.
+/// The defaults, where they differ also those of a second workload and of datagrams.
 fn defaults(workloads: &[Workload], factor: &Factor) -> String {
     let default_in = |workload: &Workload| factor.default_in(*workload).unwrap_or_default();
     let default = default_in(&workloads[0]);
@@ -158,7 +158,7 @@ fn levels(kind: Kind) -> String {
     }
 }
 
-/// The transports that a factor fits, where it does not fit all; IPv6 is like IPv4.
+/// The transports to which a factor applies, if not all; IPv6 is like IPv4.
 fn transports(workloads: &[Workload], factor: &Factor) -> String {
     let runs =
         |transport: &Transport| workloads.iter().any(|workload| workload.has_path() && workload.runs_over(transport));
@@ -172,33 +172,33 @@ fn transports(workloads: &[Workload], factor: &Factor) -> String {
     fitting.iter().filter(|name| !name.ends_with('6')).cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// The ends of the workloads with a path that an engine can be.
+/// The ends that an engine can drive.
 const ENGINE_ENDS: [(Workload, &str, EngineEnd); 3] = [
     (Workload::Stream, "both ends of a `stream`", EngineEnd::Stream),
     (Workload::Call, "the server of a `call`", EngineEnd::Server),
     (Workload::Call, "the client of a `call`", EngineEnd::Client),
 ];
 
-/// Each engine with how it moves what it carries.
+/// Each engine with its threads and batches.
 fn engines() -> String {
     let rows = ENGINES.iter().map(|row| {
         let threads = match row.can.threads {
-            Threads::PerFlow => "one a flow",
+            Threads::PerFlow => "one per flow",
             Threads::Shared => "shared",
         };
         let batches = match row.can.batches {
             Batches::None => "",
-            Batches::Calls => "`--batch` a call",
-            Batches::Cuts => "`--batch` a send",
+            Batches::Calls => "`--batch` per call",
+            Batches::Cuts => "`--batch` per send",
         };
         let outstanding = if row.can.outstanding { "`--outstanding` receives" } else { "" };
         let at_once: Vec<&str> = [batches, outstanding].into_iter().filter(|text| !text.is_empty()).collect();
         vec![code(row.name), threads.to_owned(), at_once.join(", "), row.summary.to_owned()]
     });
-    table(&["name", "threads for connections", "datagrams at once", "what it is"], rows)
+    table(&["name", "threads for connections", "datagrams at once", "description"], rows)
 }
 
-/// Rows of ends, the transports over which the same engines carry them, and these engines.
+/// Rows of ends, transports and the engines that support them.
 fn carriers() -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (workload, end, role) in ENGINE_ENDS {
@@ -218,13 +218,13 @@ fn carriers() -> Vec<Vec<String>> {
     rows
 }
 
-/// The names that the levels of a factor have, each with what it means.
+/// The names of a factor's levels, with their meaning.
 fn names(factor: &str) -> String {
     listed(meaning::of(factor))
 }
 
 fn listed(names: impl IntoIterator<Item = (&'static str, &'static str)>) -> String {
-    table(&["name", "what it is"], names.into_iter().map(|(name, meaning)| vec![code(name), meaning.to_owned()]))
+    table(&["name", "description"], names.into_iter().map(|(name, meaning)| vec![code(name), meaning.to_owned()]))
 }
 
 #[cfg(test)]
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_stand_beside_what_they_carry() {
+    fn engines_are_listed_with_their_transports() {
         let check = |end: &str, transport: &str, expected: &[&str], others: &[&str]| {
             let rows = carriers();
             let row = rows.iter().find(|row| row[0].contains(end) && row[1].contains(&code(transport))).unwrap();

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: documents made from the product's own tables, so that they never go stale.
+//! `cargo xtask generate`: documents generated from the product's tables.
 
 mod factors;
 mod plans;
@@ -12,10 +12,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use xtask::cargo;
 
-/// A generated file: its path in the repository, and what makes its text.
+/// A generated file: its path in the repository, and the function that makes its text.
 struct Document {
     path: &'static str,
-    /// What stands before the text, to tell whoever opens the file that it was made.
+    /// A notice before the text that the file is generated.
     notice: &'static str,
     text: fn() -> Result<String>,
 }
@@ -23,10 +23,10 @@ struct Document {
 const DOCUMENTS: &[Document] = &[
     Document { path: "docs/factors.md", notice: NOTICE, text: factors::text },
     Document { path: "docs/plans.md", notice: NOTICE, text: plans::text },
-    // Of these two the screen alone.
+    // Only the screen of these two is generated.
     Document { path: "README.md", notice: "", text: screen::readme },
     Document { path: "docs/tutorial.md", notice: "", text: screen::tutorial },
-    // JSON knows no comments; where its texts come from, the README says.
+    // JSON has no comments; the README describes how it is made.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
     Document { path: "crates/report/schema/between.schema.json", notice: "", text: || Ok(schema::between_text()) },
     Document { path: "crates/report/schema/compare.schema.json", notice: "", text: || Ok(schema::compare_text()) },
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_can_be_made_and_is_the_same_twice() {
+    fn documents_are_reproducible() {
         for document in DOCUMENTS {
             let text = made(document).unwrap();
             let title = if document.path.ends_with(".md") { "\n# " } else { "\"title\"" };

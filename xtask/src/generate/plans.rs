@@ -1,4 +1,4 @@
-//! `docs/plans.md`: the ready plans, resolved as on a machine that lacks nothing.
+//! `docs/plans.md`: the ready plans, resolved as on a machine with every feature.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ Factors that are not listed have the defaults of [factors.md](factors.md).
 
 ";
 
-/// Orders depend on the seed, and no order is printed here.
+/// Only orders depend on the seed, and none is printed here.
 const SEED: u64 = 1;
 
-/// The profiles' names stand for these.
+/// Factors that profiles set.
 const SET_BY_PROFILES: &[&str] = &["work", "working_set", "idle_flows"];
 
 /// More rows than this become one row that lists all levels.
@@ -111,7 +111,7 @@ fn family_tests(plan: &Plan, family: &Family) -> PlanRow {
     tests
 }
 
-/// The levels of both, in the order in which their flags come.
+/// The levels of both, in the order of their flags.
 fn merged(one: &LevelsByFlag, other: &LevelsByFlag) -> LevelsByFlag {
     let mut all = one.clone();
     for (flag, levels) in other {

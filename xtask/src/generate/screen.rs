@@ -1,4 +1,4 @@
-//! The screen that the README and the tutorial show: what the report prints of the stored session that its pictures were made of.
+//! The screen in the README and the tutorial: the report of the stored session of the pictures.
 
 use std::fs::{self, File};
 
@@ -13,7 +13,7 @@ const README: &str = "README.md";
 const TUTORIAL: &str = "docs/tutorial.md";
 /// Made by `bytegauge export`.
 const SESSION: &str = "docs/pictures/session.jsonl.gz";
-/// What stands before and behind the screen.
+/// The lines before and after the screen.
 const BEGINS: &str = "<!-- the screen: made by `cargo xtask generate` of docs/pictures/session.jsonl.gz -->\n```\n";
 const ENDS: &str = "```\n";
 /// As wide as the pictures.
@@ -53,7 +53,7 @@ pub fn shown(view: &View, colour: bool) -> String {
     render::screen::render(view, &style)
 }
 
-/// The stored session, as it was shown where it was measured.
+/// The stored session, as shown on the machine where it was measured.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_screen_of_the_readme_is_one() {
+    fn readme_has_one_screen() {
         let screen = screen().unwrap();
         assert!(screen.starts_with("bytegauge buffer-size · session 1 · "), "{screen}");
         let widest = screen.lines().map(|line| line.chars().count()).max().unwrap();

@@ -54,6 +54,7 @@ pub const ALLOWED: &[(&str, &str)] = &[
     ("stand|stands|stood for", "to represent"),
     ("in words of", "a size in machine words"),
     ("guest nice", "a column of /proc/stat"),
+    ("told drops", "a stored name: drops reported by SO_RXQ_OVFL"),
     ("foreign cpus", "a stored name: CPU use of other programs"),
     ("spoken against", "a key of the JSON document"),
 ];
@@ -68,27 +69,5 @@ pub const SKIPPED: &[(&str, &str)] = &[
 ];
 
 /// Paths that still have to be cleaned. Remove a path when it passes, or replace it by the part that does not pass yet.
-pub const STILL_TO_CLEAN: &[&str] = &[
-    "Cargo.toml",
-    "README.md",
-    "crates/cli",
-    "crates/harness",
-    "crates/model",
-    "crates/plan",
-    "crates/report",
-    "crates/store/src/cell.rs",
-    "crates/store/src/import",
-    "crates/store/tests/all",
-    "crates/traffic",
-    "deny.toml",
-    "docs/factors.md",
-    "docs/research",
-    "docs/tutorial.md",
-    "lab/src/peers/engines/trial.rs",
-    "page",
-    "plans",
-    "xtask/src/generate",
-    "xtask/src/hot_loops.rs",
-    "xtask/src/types.rs",
-    "xtask/src/wording.rs",
-];
+pub const STILL_TO_CLEAN: &[&str] =
+    &["README.md", "crates/cli", "crates/report", "docs/tutorial.md", "page", "xtask/src/wording.rs"];

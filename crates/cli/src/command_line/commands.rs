@@ -52,7 +52,7 @@ gives every row one value:
   bytegauge import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
   curl -s https://example.org/table.csv | bytegauge import - --map transport==unix";
 const OBSERVE_HELP: &str = "\
-The program is traced for a tenth of a second at a time, which slows it; the report says how long. Nothing of it is changed, \
+The program is traced for a tenth of a second at a time, which slows it; the report shows how long. Nothing of it is changed, \
 and its data is not read. Only root may observe programs of other users.
 
   bytegauge observe --pid $(pgrep -o nginx)

@@ -139,7 +139,7 @@ pub fn with_program(command: Command) -> Command {
         .arg(valued("stop", "SIGNAL", "Signal that stops the server [default: TERM]"))
 }
 
-/// Hides what a program lacks: it moves no byte of ours, is a process anyway, and has trials of one length.
+/// Hides options that do not apply to a program: its bytes are not bytegauge's, it is a process anyway, and has trials of one length.
 pub fn hide_what_programs_lack(arg: Arg) -> Arg {
     let hidden = ["ends", "verify", "long-trials", "fit-max"].contains(&arg.get_id().as_str());
     if hidden { arg.hide(true) } else { arg }

@@ -1,7 +1,7 @@
 //! Options that several commands have, and the functions that make one.
 //!
-//! The help of an option starts with a noun or a verb and fits in 60 characters; what a reader may need in addition is
-//! its details, which `--help` shows and `-h` leaves out.
+//! The help of an option starts with a noun or a verb and fits in 60 characters. Details for readers who need more are
+//! shown by `--help` and left out by `-h`.
 
 use std::ffi::OsString;
 

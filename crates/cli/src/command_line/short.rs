@@ -1,4 +1,4 @@
-//! What `-h` shows: of each command the options that most users need. `--help` shows all.
+//! The short help (`-h`): of each command the options that most users need. `--help` shows all.
 
 use clap::{Arg, Command};
 

@@ -1,4 +1,4 @@
-//! From what perf prints to folded stacks, a line for each with the CPU time for which its samples stand, and from those to a
+//! Converts perf's output to folded stacks, a line for each with the CPU time of its samples, and those to a
 //! picture.
 
 use inferno::collapse::Collapse;
@@ -12,9 +12,9 @@ use inferno::flamegraph::{self, Options};
 pub fn folded(script: &[u8]) -> Result<Vec<u8>, String> {
     let mut folded = Vec::new();
     let done = Folder::default().collapse(script, &mut folded);
-    done.map_err(|error| format!("what perf printed cannot be read: {error}"))?;
+    done.map_err(|error| format!("perf's output cannot be read: {error}"))?;
     match folded.is_empty() {
-        true => Err("no sample fell on it: it hardly ran".into()),
+        true => Err("it has no samples: it hardly ran".into()),
         false => Ok(folded),
     }
 }
@@ -26,7 +26,7 @@ pub fn folded(script: &[u8]) -> Result<Vec<u8>, String> {
 pub fn drawn(folded: &[u8], title: &str) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.title = title.to_owned();
-    // Of the CPU's clock a sample stands for its period, which is a time.
+    // A sample of the CPU clock represents its period, which is a time.
     options.count_name = "ns".to_owned();
     let mut picture = Vec::new();
     let done = flamegraph::from_reader(&mut options, folded, &mut picture);
@@ -41,7 +41,7 @@ mod tests {
     const SCRIPT: &[u8] = include_bytes!("splice.script");
 
     #[test]
-    fn times_are_added_up_by_stacks_from_the_bottom_up() {
+    fn times_are_summed_by_stack() {
         let folded = String::from_utf8(folded(SCRIPT).unwrap()).unwrap();
         let mut lines: Vec<&str> = folded.lines().collect();
         lines.sort_unstable();
@@ -64,8 +64,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_said() {
-        assert!(folded(b"").unwrap_err().contains("no sample fell on it"));
+    fn a_script_without_samples_is_an_error() {
+        assert!(folded(b"").unwrap_err().contains("it has no samples"));
         assert!(drawn(b"", "x").is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! `--flamegraph DIR`: where each relay spends its CPU time, as folded stacks and as a flame graph.
+//! `--flamegraph DIR`: the CPU time of each relay, as folded stacks and as a flame graph.
 //!
-//! perf(1) samples each relay in a trial of its own, when the session's own trials are over: what is judged is never sampled.
-//! Where that cannot be done it is said, with what to do, and the session is what it is without.
+//! perf(1) samples each relay in an extra trial after the session's own trials, so judged trials are never sampled.
+//! If sampling is impossible, a note gives the reason and the next step, and the session continues without it.
 
 mod fold;
 mod perf;
@@ -26,7 +26,7 @@ use crate::terminal;
 /// The start of the name of a folder for perf's data.
 const SCRATCH: &str = ".bytegauge-perf-";
 
-/// Who samples, and where to.
+/// The settings of the sampling.
 pub struct Flames {
     folder: PathBuf,
     program: PathBuf,
@@ -34,18 +34,18 @@ pub struct Flames {
 }
 
 impl Flames {
-    /// What was asked for, if it was. Whether perf may sample here is tried before a minute is spent on measuring.
+    /// The settings from the flag, if it is given. Whether perf may sample here is checked before measuring.
     ///
     /// # Errors
     /// When no relay would be measured, or one on another host, or nothing can be written there.
     pub fn asked(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Flames>, Failure> {
         let Ok(Some(folder)) = matches.try_get_one::<PathBuf>("flamegraph") else { return Ok(None) };
         if !plan.cells.iter().any(has_relay) {
-            return Err(Failure::usage("--flamegraph means nothing without --relay METHOD: it samples relays"));
+            return Err(Failure::usage("--flamegraph has no effect without --relay METHOD: it samples relays"));
         }
         if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
             return Err(Failure::usage(
-                "--flamegraph samples relays on this host alone, and --relay-host names another one: leave one of them out, or run \
+                "--flamegraph samples relays on this host only, but --relay-host names another one: leave one of them out, or run \
                  `bytegauge run relay-copy --relay METHOD --flamegraph DIR` on that host",
             ));
         }
@@ -53,11 +53,11 @@ impl Flames {
             return Ok(None);
         }
         let unwritten = |error| {
-            Failure::usage(format!("--flamegraph {}: {error}: name a folder that can be written", folder.display()))
+            Failure::usage(format!("--flamegraph {}: {error}: use a folder that can be written", folder.display()))
         };
         fs::create_dir_all(folder).map_err(unwritten)?;
         remove_abandoned_folders(folder, SCRATCH);
-        // The data of a trial is there for a moment, too: in the user's folder, since it may be large.
+        // perf's data of a trial is stored temporarily in the user's folder, since it may be large.
         let scratch = OwnedFolder::create_in(folder, SCRATCH).map_err(unwritten)?;
         match perf::tried(program, scratch.path()) {
             Ok(()) => {
@@ -65,17 +65,17 @@ impl Flames {
                 Ok(Some(Flames { folder: folder.clone(), program: program.to_owned(), quiet }))
             }
             Err(reason) => {
-                say(&format!("no flame graphs: {reason}; the session goes on without them"));
+                note(&format!("no flame graphs: {reason}; the session continues without them"));
                 Ok(None)
             }
         }
     }
 
-    /// Samples each relay that was measured, in its fastest cell, and writes what came of it.
+    /// Samples each measured relay, in its fastest cell, and writes the results.
     pub fn draw(&self, plan: &Plan, view: &View, stop: &AtomicBool) {
         let (mut written, cells) = (Vec::new(), fastest(plan, view));
         if !self.quiet {
-            say(&format!("sampling {}, each in a trial of its own", counted(cells.len(), "relay")));
+            note(&format!("sampling {}, each in an extra trial", counted(cells.len(), "relay")));
         }
         for cell in cells {
             if stop.load(Ordering::Relaxed) {
@@ -84,15 +84,15 @@ impl Flames {
             let relay = cell.factors.relay().map_or_else(String::new, ToString::to_string);
             match self.one(plan, cell, &format!("session-{}-{}", view.session, file_name(&relay)), stop) {
                 Ok(svg) => written.push(svg.display().to_string()),
-                Err(reason) => say(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
+                Err(reason) => note(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
             }
         }
         if !written.is_empty() {
-            say(&format!("flame graphs, of trials of their own (the folded stacks beside): {}", written.join(" ")));
+            note(&format!("flame graphs of extra trials (folded stacks in the same folder): {}", written.join(" ")));
         }
     }
 
-    /// One relay's. The picture's path.
+    /// Samples one relay. Returns the picture's path.
     fn one(&self, plan: &Plan, cell: &Cell, name: &str, stop: &AtomicBool) -> Result<PathBuf, String> {
         let scratch = OwnedFolder::create_in(&self.folder, SCRATCH).map_err(|error| error.to_string())?;
         let data = scratch.path().join("perf.data");
@@ -110,7 +110,7 @@ impl Flames {
     }
 }
 
-fn say(text: &str) {
+fn note(text: &str) {
     terminal::note(text);
 }
 
@@ -118,7 +118,7 @@ fn has_relay(cell: &Cell) -> bool {
     cell.factors.relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
 }
 
-/// Of each relay that came to a number the cell with the highest rate, in the order of the plan.
+/// For each measured relay the cell with the highest rate, in the order of the plan.
 fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| view.cells.iter().find(|seen| seen.id == cell.id).and_then(|seen| seen.estimate.median);
     let is_asked = |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && has_relay(cell);
@@ -133,7 +133,7 @@ fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
     relays.filter_map(best).collect()
 }
 
-/// The relay, and what else was chosen of it.
+/// The relay, and its other options.
 fn title(cell: &Cell) -> String {
     let named = cell.factors.present().filter(|(factor, level)| factor.name.starts_with("relay") && !level.is_auto());
     let words: Vec<String> =
@@ -141,7 +141,7 @@ fn title(cell: &Cell) -> String {
     escape::line(&words.join(", ")).into_owned()
 }
 
-/// A relay as part of a file's name: nothing that a shell or a browser would take for something else.
+/// A relay as part of a file's name: without characters that are special to a shell or a browser.
 fn file_name(relay: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = relay.chars().take(60).map(safe).collect();

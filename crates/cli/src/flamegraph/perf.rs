@@ -1,7 +1,7 @@
-//! perf(1), told to sample processes by the CPU's clock, which virtual machines have as well.
+//! perf(1), which samples processes by the CPU clock; virtual machines have that clock as well.
 //!
-//! perf begins a command only once it samples the processes that it was told, and ends with it: so a command that says that it
-//! has begun, and waits for the end of its input, is how to know the first and to ask for the second.
+//! perf starts a command after it began to sample the given processes, and ends with it. So the command reports its start,
+//! and waits for the end of its input, which ends the sampling.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,29 +18,29 @@ use bytegauge_traffic::keeper::Kept;
 
 const PERF: &str = "perf";
 
-/// Samples a second of each CPU that is busy: beside the ticks of most kernels, not with them.
+/// Samples per second of each busy CPU: no multiple of most kernels' tick rate.
 const FREQUENCY: &str = "997";
 
 /// The command that perf runs.
-const UNTIL_TOLD: &str = "echo sampling; exec cat > /dev/null";
+const UNTIL_END: &str = "echo sampling; exec cat > /dev/null";
 
-/// How long perf may take for anything: many samples take a while to be named.
+/// Limit of perf's time for any step: resolving the symbols of many samples takes a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it is asked whether it has ended.
+/// How often its end is checked.
 const ASK: Duration = Duration::from_millis(5);
 
 /// A perf that samples, until it is finished or the user wants to stop.
 pub struct Sampling<'a> {
-    /// Closing it ends the command that perf runs, and perf with it. It is dropped before perf is.
+    /// Closing it ends the command that perf runs, and perf with it. It is dropped before perf.
     input: Option<ChildStdin>,
     perf: Kept,
     stop: &'a AtomicBool,
-    /// Where its errors go.
+    /// The file of its errors.
     errors: PathBuf,
 }
 
-/// Whether perf is here, and may sample. `program` is this program's own file.
+/// Checks that perf is installed, and may sample. `program` is this program's own file.
 ///
 /// # Errors
 /// Why not, and what to do.
@@ -49,7 +49,7 @@ pub fn tried(program: &Path, folder: &Path) -> Result<(), String> {
 }
 
 impl Sampling<'_> {
-    /// Samples processes and everything that they start, from when this returns. The samples go to the file `data`.
+    /// Samples processes and all that they start, from the return of this function on. The samples go to the file `data`.
     /// `program` is this program's own file.
     ///
     /// # Errors
@@ -59,19 +59,19 @@ impl Sampling<'_> {
         let errors = data.with_extension("errors");
         let mut words = words(&["record", "-e", "cpu-clock", "-F", FREQUENCY, "-g", "-p", &pids.join(","), "-o"]);
         words.push(data.into());
-        words.extend(["--", "sh", "-c", UNTIL_TOLD].map(OsString::from));
+        words.extend(["--", "sh", "-c", UNTIL_END].map(OsString::from));
         let mut perf = started(program, &words, (Stdio::piped(), Stdio::piped()), &errors)?;
-        let (input, said) = (perf.stdin(), perf.stdout());
+        let (input, output) = (perf.stdin(), perf.stdout());
         let mut sampling = Sampling { perf, input, stop, errors };
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
-            let lines = said.into_iter().flat_map(|said| BufReader::new(said).lines().map_while(Result::ok));
+            let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines().map_while(Result::ok));
             // All are read, so that the writer never finds the pipe closed.
-            lines.for_each(|line| drop(tell.send(line)));
+            lines.for_each(|line| drop(sender.send(line)));
         });
         let until = Instant::now() + PATIENCE;
         loop {
-            match told.recv_timeout(ASK) {
+            match receiver.recv_timeout(ASK) {
                 Ok(_) => return Ok(sampling),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until && !stop.load(Ordering::Relaxed) => {}
                 Err(_) => {
@@ -82,7 +82,7 @@ impl Sampling<'_> {
         }
     }
 
-    /// Ends it, and waits until all is written.
+    /// Ends it, and waits until everything is written.
     ///
     /// # Errors
     /// The problem that perf reported.
@@ -96,14 +96,14 @@ impl Sampling<'_> {
     }
 }
 
-/// What perf prints of a file of samples: a stack for each. `program` is this program's own file.
+/// perf's output for a file of samples: a stack for each. `program` is this program's own file.
 ///
 /// # Errors
 /// The problem that perf reported.
 pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>, String> {
     let (printed, errors) = (data.with_extension("script"), data.with_extension("errors"));
     let out = File::create(&printed).map_err(|error| format!("{}: {error}", printed.display()))?;
-    // Lines of source would take minutes.
+    // Resolving source lines would take minutes.
     let mut words = words(&["script", "--no-inline", "-i"]);
     words.push(data.into());
     match succeeded(started(program, &words, (Stdio::null(), out.into()), &errors)?, stop) {
@@ -126,7 +126,7 @@ fn started(program: &Path, words: &[OsString], (input, output): (Stdio, Stdio), 
     })
 }
 
-/// Waits for perf to end by itself, and says whether it succeeded. It is ended when its time is over or `stop` is set.
+/// Waits for perf to end by itself, and returns whether it succeeded. It is ended when its time is over or `stop` is set.
 fn succeeded(mut perf: Kept, stop: &AtomicBool) -> bool {
     let until = Instant::now() + PATIENCE;
     while !stop.load(Ordering::Relaxed) && Instant::now() < until {
@@ -139,7 +139,7 @@ fn succeeded(mut perf: Kept, stop: &AtomicBool) -> bool {
     false
 }
 
-/// What perf said last, and what usually helps.
+/// perf's last error, and the usual fix.
 fn complaint(what: &str, errors: &Path, stop: &AtomicBool) -> String {
     if stop.load(Ordering::Relaxed) {
         return "it was interrupted".into();
@@ -151,8 +151,8 @@ fn complaint(what: &str, errors: &Path, stop: &AtomicBool) -> String {
                 kernel.kptr_restrict=0)"
             .into();
     }
-    let said = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing");
-    format!("perf {what} did not work, it said “{said}”: try `perf {what}` by itself")
+    let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing");
+    format!("`perf {what}` failed with “{last}”: run it by itself to see why")
 }
 
 #[cfg(test)]
@@ -162,18 +162,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_perf_may_not_do_is_said_with_what_helps() {
+    fn refusals_of_perf_name_the_fix() {
         let folder = tempfile::tempdir().unwrap();
         let check = |text: &str, expected: &[&str]| {
             let errors = folder.path().join("errors");
             fs::write(&errors, text).unwrap();
-            let said = complaint("record", &errors, &AtomicBool::new(false));
-            assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+            let text = complaint("record", &errors, &AtomicBool::new(false));
+            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
         };
         let refused = "Error:\nAccess to performance monitoring and observability operations is limited.\n\
                        Consider adjusting /proc/sys/kernel/perf_event_paranoid setting …\n";
         check(refused, &["run as root", "kernel.perf_event_paranoid=1"]);
-        check("No such thing\n\n", &["it said “No such thing”", "try `perf record`"]);
-        check("", &["it said “nothing”"]);
+        check("No such thing\n\n", &["`perf record` failed with “No such thing”"]);
+        check("", &["failed with “nothing”"]);
     }
 }

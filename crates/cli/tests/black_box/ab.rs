@@ -47,10 +47,13 @@ fn worse_better_and_as_good_are_told_apart() {
     let ran = took(&bench, "2", "2.02", &[]).exits(0);
     ran.prints(&["Equivalent: the difference is within the margin of 5 %", "B is 1 % slower", "use either"]);
     took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["margin of 0.5 %"]);
-    let told = versus(&took(&bench, "2", "3", &["--format", "json"]).exits(1));
-    assert_eq!((&told["verdict"], &told["blocks"], &told["margin"]), (&"worse".into(), &6.into(), &0.05.into()));
-    assert!((told["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{told}");
-    assert!(told["lower"].as_f64() <= told["longer"].as_f64(), "{told}");
+    let reported = versus(&took(&bench, "2", "3", &["--format", "json"]).exits(1));
+    assert_eq!(
+        (&reported["verdict"], &reported["blocks"], &reported["margin"]),
+        (&"worse".into(), &6.into(), &0.05.into())
+    );
+    assert!((reported["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{reported}");
+    assert!(reported["lower"].as_f64() <= reported["longer"].as_f64(), "{reported}");
     // Stored as any session is, and told again from there.
     bench.run("report 1").exits(1).prints(&["a regression of more than"]);
     bench.run("report 2 --full").exits(0).prints(&["B is better"]);
@@ -89,9 +92,12 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
     let ran = ab(&bench, &words);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
-    let told = versus(&ran);
-    assert_eq!((&told["a"]["differs"]["transport"], &told["b"]["differs"]["read"]), (&"unix".into(), &"4 KiB".into()));
-    assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()));
+    let reported = versus(&ran);
+    assert_eq!(
+        (&reported["a"]["differs"]["transport"], &reported["b"]["differs"]["read"]),
+        (&"unix".into(), &"4 KiB".into())
+    );
+    assert_eq!((&reported["a"]["trials"], &reported["b"]["trials"]), (&6.into(), &6.into()));
     let document = ran.json();
     assert_eq!(document["groups"].as_array().map(Vec::len), Some(1));
     Raw::of(&bench, 1).check_sound();
@@ -102,30 +108,33 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
     // The same twice is a fair question: what does chance make?
     let same = "run:stream --transport unix --read-size 64K --trial-time 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
-    let told = versus(&ran);
-    assert_eq!((&told["a"]["trials"], &told["b"]["trials"]), (&6.into(), &6.into()), "{ran}");
+    let reported = versus(&ran);
+    assert_eq!((&reported["a"]["trials"], &reported["b"]["trials"]), (&6.into(), &6.into()), "{ran}");
 }
 
 #[test]
 fn what_cannot_be_compared_is_refused_before_anything_runs() {
     let bench = Bench::new();
-    let wrong = |words: &[&str], said: &str| {
-        ab(&bench, words).exits(2).complains(&[said]);
+    let wrong = |words: &[&str], message: &str| {
+        ab(&bench, words).exits(2).complains(&[message]);
     };
-    wrong(&[], "which two? give --a and --b");
-    wrong(&["--a", "cmd:true"], "which two?");
-    wrong(&["--a", "true", "--b", "cmd:true"], "--a: `true` names nothing to compare");
+    wrong(&[], "ab needs --a and --b");
+    wrong(&["--a", "cmd:true"], "ab needs --a and --b");
+    wrong(&["--a", "true", "--b", "cmd:true"], "--a: `true` is not a side");
     wrong(&["--a", "cmd:true", "--b", "run:stream"], "of different kinds");
     wrong(&["--a", "cmd:true", "--b", "cmd:no-such-program-at-all"], "was not found");
     wrong(&["--a", "run:strem", "--b", "run:stream"], "--a: unrecognized subcommand 'strem'");
     wrong(&["--a", "run:check", "--b", "run:stream"], "--a: write a workload and its flags");
     wrong(&["--a", "run:stream", "--b", "run:call"], "--a is a stream, --b a call");
     wrong(&["--a", "run:stream --read-size 1K,2K", "--b", "run:stream"], "give one level each to --read-size");
-    wrong(&["--a", "run:stream --time 5s", "--b", "run:stream"], "--time is said of both at once");
-    wrong(&["--a", "run:stream --rate 1G", "--b", "run:stream"], "another --rate");
-    wrong(&["--a", "run:stream", "--b", "run:stream", "--metric", "bytes:1M"], "--metric is of programs");
+    wrong(&["--a", "run:stream --time 5s", "--b", "run:stream"], "--time applies to both sides");
+    wrong(&["--a", "run:stream --rate 1G", "--b", "run:stream"], "different values of --rate");
+    wrong(&["--a", "run:stream", "--b", "run:stream", "--metric", "bytes:1M"], "--metric applies to programs");
     wrong(&["--a", "start:true", "--b", "start:true", "--", "true"], "a server needs --ready");
-    wrong(&["--a", "start:true", "--b", "start:true", "--ready", "tcp:9"], "which command? --a and --b start servers");
+    wrong(
+        &["--a", "start:true", "--b", "start:true", "--ready", "tcp:9"],
+        "ab needs a command: --a and --b start servers",
+    );
     wrong(&["--a", "cmd:true", "--b", "cmd:true", "--", "true"], "the command is given twice");
     assert!(!bench.store().exists());
 }
@@ -134,7 +143,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
 fn a_side_that_fails_is_said_and_the_other_is_kept() {
     let bench = Bench::new();
     let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
-    ran.prints(&["B was not measured (the command exited with 7: it said “no room”)", "fix B, then measure again"]);
+    ran.prints(&["B was not measured (the command exited with 7: it printed “no room”)", "fix B, then measure again"]);
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 

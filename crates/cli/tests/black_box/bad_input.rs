@@ -31,7 +31,7 @@ fn sizes() {
         check(&format!("stream {flag} -1K"), &[flag, "`-1K` is negative"]);
         check(&format!("stream {flag} 17M"), &[flag, "17M is out of range: use 1 to 16M"]);
         check(&format!("stream {flag} 1Q"), &[flag, "`Q` in `1Q` is not a unit", "KiB"]);
-        check(&format!("stream {flag} 64K..1K"), &[flag, "upside down", "smaller end first"]);
+        check(&format!("stream {flag} 64K..1K"), &[flag, "in the wrong order", "smaller end first"]);
         check(&format!("stream {flag} 4K,,8K"), &[flag, "an empty level"]);
         check(&format!("stream {flag} 4K,4096"), &[flag, "is twice in the list"]);
         check(&format!("stream {flag} 4K..8K..16K"), &[flag]);
@@ -138,12 +138,12 @@ fn factors_that_calls_do_not_have() {
     check("call --transport pipe", &["pipe does not carry the workload call: use unix, tcp or tcp6"]);
     check("call --transport /dev/zero", &["/dev/zero does not carry the workload call"]);
     check("call --transport unix --linger 0", &["--linger fits none", "applies to tcp, tcp6"]);
-    check("call --arrivals poisson", &["--arrivals means nothing without --rate"]);
-    check("call --read-once on", &["--read-once means nothing without --connect-per-call on"]);
-    check("call --rcvbuf-on client", &["--rcvbuf-on means nothing without a size in --rcvbuf"]);
+    check("call --arrivals poisson", &["--arrivals has no effect without --rate"]);
+    check("call --read-once on", &["--read-once has no effect without --connect-per-call on"]);
+    check("call --rcvbuf-on client", &["--rcvbuf-on has no effect without a size in --rcvbuf"]);
     check(
         "call --server-engine blocking --server-threads 2",
-        &["--server-threads means nothing without another --server-engine"],
+        &["--server-threads has no effect without another --server-engine"],
     );
     check("call --profile rpc --idle-flows 5", &["leave out --profile or --idle-flows"]);
 }
@@ -206,7 +206,7 @@ fn plans_in_toml() {
     check_plan("reed-size = 4096", &["plan.toml", "`reed-size`", "did you mean `read-size`?"]);
     check_plan("colour = 1", &["plan.toml", "`colour`", "known are"]);
     check_plan("read-size = 0", &["read-size", "0 is out of range"]);
-    check_plan("read-size = \"64K..1K\"", &["upside down"]);
+    check_plan("read-size = \"64K..1K\"", &["in the wrong order"]);
     check_plan("read-size = 4.5", &["plan.toml", "read_size", "\"1K..2M\""]);
     check_plan("read-size = []", &["read-size"]);
     check_plan("transport = [\"unix\", \"tpc\"]", &["did you mean `tcp`?"]);

@@ -291,8 +291,8 @@ impl Running {
                 break status;
             }
             if Instant::now() > deadline {
-                let said = self.stderr();
-                panic!("`{}` hangs: {said}", self.words);
+                let message = self.stderr();
+                panic!("`{}` hangs: {message}", self.words);
             }
             meanwhile(&self);
             std::thread::sleep(LOOK);

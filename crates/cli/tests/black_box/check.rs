@@ -148,22 +148,22 @@ fn wrong_usage_is_said_before_anything_runs() {
     let bench = Bench::new();
     let mark = bench.path("ran");
     let touch = format!("touch {}", mark.display());
-    let wrong = |words: &[&str], said: &str| {
+    let wrong = |words: &[&str], message: &str| {
         let words: Vec<&str> = QUICK.iter().chain(words).copied().collect();
-        bench.run_args(&words).exits(2).complains(&[said]);
+        bench.run_args(&words).exits(2).complains(&[message]);
     };
-    wrong(&["--", "sh", "-c", &touch], "{value} stands nowhere in the command");
+    wrong(&["--", "sh", "-c", &touch], "{value} is not in the command");
     wrong(&["--", "no-such-program-at-all", "{value}"], "`no-such-program-at-all` was not found");
-    wrong(&["--values", "4K"], "which command?");
-    wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is no sign that a server is ready");
+    wrong(&["--values", "4K"], "check needs a command");
+    wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is not a test that a server is ready");
     wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
     wrong(&["--ready", "tcp:9", "--", "true", "{value}"], "--start");
-    wrong(&["--metric", "cuonter:x", "--", "true", "{value}"], "is no metric");
+    wrong(&["--metric", "cuonter:x", "--", "true", "{value}"], "is not a metric");
     wrong(&["--metric", "counter:TcpExt.BacklogDorp", "--", "true", "{value}"], "is counted nowhere: use a count");
     wrong(&["--metric", "counter:cylces", "--", "true", "{value}"], "page-faults");
     wrong(&["--metric", "regex:(", "--", "true", "{value}"], "is no regular expression");
     wrong(&["--start", &touch, "--ready", "tcp:9", "--stop", "TREM", "--", "true", "{value}"], "is no signal");
-    wrong(&["--placement", "cross-core", "--", "true", "{value}"], "sets two programs apart");
+    wrong(&["--placement", "cross-core", "--", "true", "{value}"], "separates two programs");
     wrong(&["--default", "1,2", "--", "true", "{value}"], "is several values");
     wrong(&["--values", "3K,4K", "--", "dd", "count={count:1M}"], "does not divide");
     wrong(&["--values", "recommended", "--", "true", "{value}"], "no results");
@@ -178,7 +178,7 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
     let document = ran.json();
     check_schema(&document);
     assert_eq!(reason(&document, "1"), "the command exited with 7");
-    assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it said “no room”");
+    assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it printed “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
     assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("the present value, 1, was not measured"));
     // Each is named; where one value alone is left, nothing was compared.
@@ -203,7 +203,7 @@ fn runs_that_outlast_the_budget_are_measured_as_far_as_it_goes() {
     let words =
         ["check", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
-    ran.complains(&["the 6 blocks without which nothing is proven", "may prove nothing; for a proof give --time"]);
+    ran.complains(&["the minimum of 6 blocks", "may give no significant result; for one give --time"]);
     // One value proves nothing, however long it is measured: nobody asks for more time.
     let words = ["check", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
@@ -322,7 +322,7 @@ fn a_server_that_does_not_behave_is_said_and_ended() {
     drop(taken);
     let broken =
         serve(&bench, &python, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
-    assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it said “listening”"), "{broken}");
+    assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it printed “listening”"), "{broken}");
     check_nobody_is_left(&bench);
 }
 
@@ -363,8 +363,8 @@ fn a_port_that_stays_taken_is_said_with_who_has_it() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("python3");
-    let mut said = [0; 8];
-    keeper.stdout.as_mut().expect("its output").read_exact(&mut said).expect("that it waits");
+    let mut message = [0; 8];
+    keeper.stdout.as_mut().expect("its output").read_exact(&mut message).expect("that it waits");
     let port = free_address().port();
     let (start, ready) = (format!("exec {python} -S {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
     let flags = ["--values", "1,2", "--start", &start, "--ready", &ready, "--format", "json", "--", "true"];
@@ -391,7 +391,7 @@ fn a_server_that_ends_too_early_is_said_with_its_last_words() {
         reason(&document, "1")
     };
     let early = check("echo no such file >&2; exit 3 # {value}", "true");
-    assert_eq!(early, "the server ended before it was ready: it exited with 3: it said “no such file”");
+    assert_eq!(early, "the server ended before it was ready: it exited with 3: it printed “no such file”");
     // It leaves when the command has begun, however long that takes.
     let begun = bench.path("begun").display().to_string();
     let start = format!("rm -f {begun}; echo ready; until test -e {begun}; do sleep 0.01; done; exit 4 # {{value}}");
@@ -446,9 +446,9 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
     let before = Raw::of(&bench, 1);
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
-    let told = bench.run("report 1").exits(0);
-    told.prints(&["no result before the first analysis"]);
-    bench.run("compare v1 1").exits(2).complains(&["what is saved as `v1` is not complete (session 1)"]);
+    let reported = bench.run("report 1").exits(0);
+    reported.prints(&["no result before the first analysis"]);
+    bench.run("compare v1 1").exits(2).complains(&["`v1` is not complete (session 1)"]);
     std::fs::remove_file(format!("{script}.hang")).expect("the file");
     bench.run("check --resume 1 -q").exits(0).prints(&["Summary"]);
     let after = Raw::of(&bench, 1);

@@ -86,7 +86,10 @@ fn an_echo_is_measured_from_outside() {
         let ran = calling(&bench, &at, &format!("{flags} --format json")).exits(0);
         let document = ran.json();
         let text = document.to_string();
-        assert!(text.contains(&format!("the server at {at} is not ours")) && text.contains("cannot be seen"), "{text}");
+        assert!(
+            text.contains(&format!("the server at {at} is external")) && text.contains("cannot be measured"),
+            "{text}"
+        );
         let cell = &document["cells"][0];
         assert_eq!(
             (&cell["outcome"], &cell["factors"]["connect"]),
@@ -95,7 +98,7 @@ fn an_echo_is_measured_from_outside() {
         );
         assert_eq!(cell["call"]["failed"], 0, "{flags}: {cell}");
         assert!(cell["call"]["server_engine"].is_null());
-        bench.run("report --full").exits(0).prints(&[&at, "measured from outside"]);
+        bench.run("report --full").exits(0).prints(&[&at, "is external"]);
     }
 }
 
@@ -239,15 +242,15 @@ fn what_is_of_our_server_is_refused() {
     let check = |flags: &str, text: &str| {
         calling(&bench, "127.0.0.1:9", flags).exits(2).complains(&[text, "--connect"]);
     };
-    check("--server-engine epoll", "--server-engine does not go");
+    check("--server-engine epoll", "--server-engine does not work");
     check("--engine epoll", "--client-engine");
-    check("--server-threads 2", "--server-threads does not go");
-    check("--backlog 5", "--backlog does not go");
-    check("--reuseport", "--reuseport does not go");
-    check("--linger 0", "--linger does not go");
-    check("--rcvbuf 5000 --rcvbuf-on listener", "--rcvbuf-on does not go");
-    check("--rcvbuf 5000 --rcvbuf-on accepted", "--rcvbuf-on does not go");
-    check("--response 5 --verify", "--verify does not go");
+    check("--server-threads 2", "--server-threads does not work");
+    check("--backlog 5", "--backlog does not work");
+    check("--reuseport", "--reuseport does not work");
+    check("--linger 0", "--linger does not work");
+    check("--rcvbuf 5000 --rcvbuf-on listener", "--rcvbuf-on does not work");
+    check("--rcvbuf 5000 --rcvbuf-on accepted", "--rcvbuf-on does not work");
+    check("--response 5 --verify", "--verify does not work");
     for bad in ["127.0.0.1", "nowhere:x", "unix:", "::1:80"] {
         bench.run(&format!("call --connect {bad}")).exits(2).complains(&["--connect", "is not a place"]);
     }
@@ -260,10 +263,10 @@ fn a_dry_run_connects_to_nobody() {
     let ran = calling(&bench, "localhost:9", "--transport tcp --dry-run");
     if ran.status.code() == Some(2) {
         // A machine on which that name is an IPv6 address first.
-        ran.complains(&["--transport does not go"]);
+        ran.complains(&["--transport does not work"]);
         return;
     }
-    ran.exits(0).prints(&["127.0.0.1:9", "cannot be seen"]);
+    ran.exits(0).prints(&["127.0.0.1:9", "cannot be measured"]);
 }
 
 /// A socket that takes datagrams and does with each what the test wants, until the test is over.

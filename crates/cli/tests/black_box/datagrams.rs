@@ -54,7 +54,7 @@ fn what_cannot_be_sent_is_refused_with_the_limit() {
     check("--transport udp --engine blocking", &["blocking does not carry udp", "plain, mmsg, gso"]);
     check("--transport tcp --engine mmsg", &["mmsg does not carry tcp", "blocking"]);
     check("--transport unix-dgram --engine gso", &["gso does not carry unix-dgram"]);
-    check("--transport udp --engine plain --batch 8", &["--batch means nothing without --engine mmsg or gso"]);
+    check("--transport udp --engine plain --batch 8", &["--batch has no effect without --engine mmsg or gso"]);
     check("--transport udp --engine plain --nodelay on", &["--nodelay fits none of the chosen transports (udp)"]);
     check("--transport tcp --batch 8", &["--batch fits none of the chosen transports (tcp)", "udp, udp6, unix-dgram"]);
 }

@@ -175,7 +175,7 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
         "total",
         "until judgement 1, of a budget of 60 s",
         "judgement 1 of 3",
-        "where something stays open: judgement 2 ",
+        "if tests are inconclusive: judgement 2 ",
         "or at once with --until conclusive",
     ]);
     assert_eq!(ran.stderr, "");
@@ -198,11 +198,11 @@ fn what_a_session_goes_on_with_is_shown_first() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("export").exits(0).stdout;
     bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
-        "session 1 of plan stream goes on to judgement 2 of 3: 6 more confirmation blocks (6 of 12 are there)",
-        "as long as those before",
+        "session 1 of plan stream continues to judgement 2 of 3: 6 more confirmation blocks (6 of 12 are measured)",
+        "if blocks take as long as before",
         "read-size  choice     4K 64K",
     ]);
-    bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream goes on to judgement 2 of 3"]);
+    bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to judgement 2 of 3"]);
     assert_eq!(bench.run("export").exits(0).stdout, before, "nothing was measured");
 }
 

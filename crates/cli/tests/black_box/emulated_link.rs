@@ -13,7 +13,7 @@ use crate::raw::Raw;
 /// Whether such networks, and devices in them, are allowed.
 fn links_are_possible() -> bool {
     let tried = "test -w /proc/sys/net/ipv4/tcp_no_metrics_save && exec 3<>/dev/net/tun";
-    possible("a link is emulated between networks of one's own", "unshare", &["-Urn", "sh", "-c", tried])
+    possible("a link is emulated between a network namespace", "unshare", &["-Urn", "sh", "-c", tried])
 }
 
 /// What a trial says that its link did, both directions together.
@@ -27,7 +27,7 @@ fn carried(raw: &Raw) -> Vec<(&Value, &Value)> {
         let cell = raw.cells.iter().find(|line| line["cell"]["id"] == trial["cell"]);
         &cell.unwrap_or_else(|| panic!("no cell of {trial}"))["cell"]["factors"]
     };
-    // The null engine does not go over it.
+    // The null engine does not use it.
     let moves = |trial: &&Value| of_link(trial, "passed") > 100;
     raw.trials.iter().filter(moves).map(|trial| (trial, levels(trial))).collect()
 }
@@ -161,7 +161,7 @@ fn without_namespaces_a_link_is_refused_or_skipped_with_the_reason() {
         bench.shell(&format!("exec unshare -Ur sh -c '{shell}'"))
     };
     let sizes = "--profile drain --read-size 64K --write-size 64K";
-    let why = "needs a user namespace of one's own (this user may have none): run as root, allow them";
+    let why = "needs a user namespace (this user may have none): run as root, allow them";
     inner(&format!("stream --link-delay 1ms {sizes} --dry-run")).exits(2).complains(&[why, "--host"]);
     fs::write(bench.path("some.toml"), "[[part]]\ntransport = \"unix\"\n[[part]]\nlink-delay = \"1ms\"\n").unwrap();
     let planned = inner(&format!("run some.toml {sizes} --dry-run")).exits(0);

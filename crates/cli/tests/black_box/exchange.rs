@@ -38,7 +38,7 @@ local,false,4096,tcp,1024,2.0,163840,1,80
 
 /// A document without what a store decides: the session's number, and that only the original can be resumed.
 /// The heading names the session, and the next command differs for a copy.
-fn told(bench: &Bench, session: i64) -> Value {
+fn reported(bench: &Bench, session: i64) -> Value {
     let mut document = bench.run(&format!("report {session} --format json")).exits(0).json();
     check_document(&document);
     document["session"] = Value::Null;
@@ -81,7 +81,7 @@ fn our_own_lines_come_back_as_they_were() {
     bench.run("import out.jsonl").exits(0).prints(&["session 2", "bytegauge report 2"]);
     let elsewhere = bench.run("--store other.db import out.jsonl").exits(0);
     elsewhere.prints(&["see it with `bytegauge --store /", "other.db report 1`"]);
-    assert_eq!(told(&bench, 2), told(&bench, 1));
+    assert_eq!(reported(&bench, 2), reported(&bench, 1));
     let without_header = |session: i64| {
         let text = bench.run(&format!("export {session}")).exits(0).stdout;
         text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
@@ -98,7 +98,7 @@ fn our_own_csv_comes_back_with_the_same_numbers() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     bench.run("export 1 --format csv -o out.csv").exits(0);
     bench.run("import out.csv --name again").exits(0).prints(&["session 2"]);
-    let (measured, imported) = (told(&bench, 1), told(&bench, 2));
+    let (measured, imported) = (reported(&bench, 1), reported(&bench, 2));
     assert_eq!((&imported["status"], &imported["plan"]["name"]), (&"imported".into(), &"again".into()));
     let numbers = |document: &Value| -> BTreeMap<String, (Value, Value)> {
         let cells = document["cells"].as_array().expect("cells").iter();
@@ -124,7 +124,7 @@ fn a_table_of_strangers_is_mapped() {
     bench.write("strange.csv", &format!("buffer;secs;MBps\n{rows}"));
     let map = "--map read_size=buffer,duration_sec=secs --map throughput_megabytes_s=MBps --map transport==unix,write_size==64K";
     bench.run(&format!("import strange.csv {map}")).exits(0).prints(&["24 trials of 2 cells"]);
-    let document = told(&bench, 1);
+    let document = reported(&bench, 1);
     let medians: Vec<f64> = document["cells"]
         .as_array()
         .expect("cells")
@@ -165,7 +165,7 @@ fn the_published_grid_needs_no_mapping() {
     bench.write("grid.csv", GRID);
     let ran = bench.run("import grid.csv").exits(0).prints(&["4 trials of 4 cells"]);
     assert_eq!(ran.stderr, "");
-    let document = told(&bench, 1);
+    let document = reported(&bench, 1);
     assert_eq!(document["plan"]["name"], "grid");
     let cell = &document["cells"][1];
     assert_eq!((number(&cell["factors"]["read_size"]), number(&cell["factors"]["write_size"])), (2048, 4096));
@@ -178,7 +178,7 @@ fn the_published_text_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("published.txt", SEED_TEXT);
     bench.run("import published.txt").exits(0).prints(&["4 trials of 4 cells"]);
-    let document = told(&bench, 1);
+    let document = reported(&bench, 1);
     let cells = document["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);
     let median = cells[2]["estimate"]["median"].as_f64().expect("a median") / (1024.0 * 1024.0);

@@ -264,8 +264,8 @@ fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
             assert_eq!(trial["ends"], json!({}), "{trial}");
         }
     }
-    let told = stopped(agent).stderr;
-    assert!(!told.contains("turned away"), "{told}");
+    let reported = stopped(agent).stderr;
+    assert!(!reported.contains("was refused"), "{reported}");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn host_that_stays_away_ends_the_session_as_interrupted() {
     for words in LONG_ONES {
         let (agent, place) = agent(&bench, "");
         let session = under_way(&bench, &words.replace("--json-stream", "--json-stream --host-wait 200ms"), &place);
-        let told = trials(&session);
+        let reported = trials(&session);
         agent.kill();
         let ran = session.wait().exits(6).complains(&[&place, "did not come back within 200 ms", "--resume"]);
         check_no_trouble(&bench, &ran);
@@ -331,7 +331,7 @@ fn host_that_stays_away_ends_the_session_as_interrupted() {
         assert_eq!(report["status"], "incomplete");
         let raw = Raw::of(&bench, id);
         let measured = raw.trials.len();
-        assert!(measured >= told, "{measured} of {told}");
+        assert!(measured >= reported, "{measured} of {reported}");
         bench.run(&format!("report {id} --full")).prints(&["did not come back"]);
         // It goes on where it was.
         let agent = restarted(&bench, &place);
@@ -378,7 +378,7 @@ fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
 
 /// `Some` if the connection is to be cut; what came last is lost then.
 fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
-    let (mut bytes, mut said) = ([0; 4096], 0);
+    let (mut bytes, mut message) = ([0; 4096], 0);
     for stream in [caller, callee] {
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     }
@@ -388,8 +388,8 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
                 Ok(0) => return cut.filter(|(after, _)| *after == AT_ITS_END).map(drop),
                 Ok(n) => {
                     let of_agent = std::ptr::eq(from, callee);
-                    said += if of_agent { 0 } else { n };
-                    if cut.is_some_and(|(after, in_answer)| said >= after && in_answer == of_agent) {
+                    message += if of_agent { 0 } else { n };
+                    if cut.is_some_and(|(after, in_answer)| message >= after && in_answer == of_agent) {
                         return Some(());
                     }
                     to.write_all(&bytes[..n]).ok()?;
@@ -416,8 +416,8 @@ fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
     }
     assert!(cuts.load(Ordering::SeqCst) >= 4, "{cuts:?}");
     until_no_end(&bench);
-    let told = stopped(agent).complains(&["goes on with its session"]);
-    assert_eq!(told.stderr.matches(" measures (").count(), 2, "{told}");
+    let reported = stopped(agent).complains(&["continues its session"]);
+    assert_eq!(reported.stderr.matches(" measures (").count(), 2, "{reported}");
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn who_leaves_while_the_control_connection_is_cut_leaves_the_place_free() {
     }
     assert!(cuts.load(Ordering::SeqCst) >= 1, "{cuts:?}");
     until_no_end(&bench);
-    stopped(agent).complains(&["goes on with its session"]);
+    stopped(agent).complains(&["continues its session"]);
 }
 
 #[test]
@@ -530,7 +530,7 @@ fn wrong_usage_says_what_is_missing() {
     check("agent --listen 127.0.0.1:0 --key-file key --max-sessions 0", &["--max-sessions"]);
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
-    check("call --transport udp --direction both", &["--direction both means nothing without", "TCP or UDP"]);
+    check("call --transport udp --direction both", &["--direction both has no effect without", "TCP or UDP"]);
     let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
     nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
     // What is only printed asks nobody.

@@ -280,14 +280,14 @@ fn clients_of_datagrams_that_nobody_stops_end_with_the_bytes_that_are_allowed() 
         });
         assert_eq!(caller.open(Some(at)), Reply::Ready);
         caller.tell(Command::Go);
-        let mut said = caller.hear();
-        if said == Reply::Closed {
-            said = caller.hear();
+        let mut message = caller.hear();
+        if message == Reply::Closed {
+            message = caller.hear();
         }
         over.store(true, Ordering::Relaxed);
         let came = echoes.join().unwrap();
         assert!(came > 0 && came < TOO_MUCH, "{came}");
-        match said {
+        match message {
             Reply::Skipped(reason) => assert!(reason.contains("--max-bytes"), "{reason}"),
             other => panic!("{other:?}"),
         }
@@ -341,7 +341,7 @@ fn what_ends_moved_that_were_let_die_counts() {
         // No more than it was bound to.
         Reply::Skipped(reason) => {
             assert!(
-                reason.contains("1 MiB of them by ends that died there") && reason.contains("--max-bytes"),
+                reason.contains("1 MiB of them charged for ends that died") && reason.contains("--max-bytes"),
                 "{reason}"
             );
         }

@@ -204,10 +204,10 @@ fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
     kept_and_free(&bench, &ran);
     assert_eq!(std::fs::read_to_string(bench.path("code")).unwrap(), "6\n", "the host was lost: {ran}");
     // The agent kept the session for a moment: a peer that is silent has not hung up.
-    let told = std::fs::read_to_string(bench.path("agent.err")).unwrap();
-    assert!(told.lines().next().is_some_and(|row| row.contains("measures")), "{told}");
-    let left = told.lines().find(|row| row.contains("left after")).unwrap();
-    assert!(left.contains("and it did not come back"), "{left}");
+    let reported = std::fs::read_to_string(bench.path("agent.err")).unwrap();
+    assert!(reported.lines().next().is_some_and(|row| row.contains("measures")), "{reported}");
+    let left = reported.lines().find(|row| row.contains("left after")).unwrap();
+    assert!(left.contains("and was not re-established"), "{left}");
 }
 
 /// A script's part: measures once more, as soon as the agents are free.
@@ -259,8 +259,8 @@ fn a_cable_that_is_cut_with_a_relay_in_the_path_frees_both_agents_and_keeps_what
             assert!(raw.troubles().iter().any(|trouble| trouble.contains(why)), "{:?} {ran}", raw.troubles());
             assert_eq!(code, "5\n", "{ran}");
         } else {
-            let said = std::fs::read_to_string(bench.path("long.err")).unwrap();
-            assert!(said.contains("did not come back within"), "{said}");
+            let message = std::fs::read_to_string(bench.path("long.err")).unwrap();
+            assert!(message.contains("did not come back within"), "{message}");
             assert_eq!(code, "6\n", "{cut}: {ran}");
         }
     }

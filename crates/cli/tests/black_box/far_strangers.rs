@@ -45,11 +45,11 @@ fn another_key_measures_and_disturbs_nothing() {
     drop(silent);
     // Those that are gone make room at once, those that were silent within seconds.
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    stopped(agent).complains(&["was turned away: it does not begin as bytegauge's callers do"]);
+    stopped(agent).complains(&["was refused: its first bytes are not those of a bytegauge caller"]);
 }
 
 #[test]
-fn silent_connections_lock_nobody_out() {
+fn silent_connections_lock_no_caller_out() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // More than are heard, and they stay.
@@ -81,7 +81,7 @@ fn replay(place: &str, first: &[u8]) -> TcpStream {
 }
 
 #[test]
-fn replayed_openings_lock_nobody_out() {
+fn replayed_openings_lock_no_caller_out() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let first = recorded(&Key::read(&bench.path("key")).unwrap());
@@ -128,13 +128,14 @@ fn replayed_openings_do_not_flood_the_log() {
         }
     }
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
-    let told = stopped(agent).stderr;
-    let count = |words: &str| told.lines().filter(|row| row.contains(words)).count() as u64;
-    let more =
-        told.lines().filter_map(|row| row.strip_prefix("agent: ")?.split_once(" more caller")?.0.parse::<u64>().ok());
-    let in_full = count("was turned away");
-    assert_eq!(in_full + more.sum::<u64>(), REPLAYS, "{told}");
-    assert!(in_full < REPLAYS / 4 && count("with the key") == 0, "{told}");
+    let reported = stopped(agent).stderr;
+    let count = |words: &str| reported.lines().filter(|row| row.contains(words)).count() as u64;
+    let more = reported
+        .lines()
+        .filter_map(|row| row.strip_prefix("agent: ")?.split_once(" more caller")?.0.parse::<u64>().ok());
+    let in_full = count("was refused");
+    assert_eq!(in_full + more.sum::<u64>(), REPLAYS, "{reported}");
+    assert!(in_full < REPLAYS / 4 && count("with the key") == 0, "{reported}");
 }
 
 #[test]
@@ -210,20 +211,20 @@ fn refused_connections_do_not_flood_the_log() {
     (0..STRANGERS).for_each(turned_away);
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
     check_cells(&ran, &place, ["source", "sink"], &bench);
-    let told = stopped(agent).stderr;
-    let rows = |words: &str| told.lines().filter(|row| row.contains(words)).count() as u64;
+    let reported = stopped(agent).stderr;
+    let rows = |words: &str| reported.lines().filter(|row| row.contains(words)).count() as u64;
     // Who has the key stands there, however many had not.
-    assert_eq!((rows("measures (bytegauge"), rows("trials with")), (1, 1), "{told}");
+    assert_eq!((rows("measures (bytegauge"), rows("trials with")), (1, 1), "{reported}");
     // The first of them in full, and of the others how many there were, whenever that was told: none is lost.
-    let in_full = rows("was turned away: it does not begin as");
-    let more = told.lines().filter_map(|row| {
+    let in_full = rows("was refused: its first bytes are");
+    let more = reported.lines().filter_map(|row| {
         let (count, rest) = row.strip_prefix("agent: ")?.split_once(" more caller")?;
         assert!(rest.contains("without the key") && rest.contains("the last from 127.0.0.1:"), "{row}");
         count.parse::<u64>().ok()
     });
-    assert_eq!(in_full + more.sum::<u64>(), STRANGERS, "{told}");
+    assert_eq!(in_full + more.sum::<u64>(), STRANGERS, "{reported}");
     // In full at most so many a minute, however long it took: one in four would be too many of them.
-    assert!(in_full > 0 && in_full < STRANGERS / 4, "{told}");
+    assert!(in_full > 0 && in_full < STRANGERS / 4, "{reported}");
 }
 
 #[test]
@@ -234,9 +235,9 @@ fn program_name_cannot_write_to_the_terminal() {
     let program = format!("9\u{1b}[2J\nagent: 192.0.2.1 left{}", "x".repeat(800));
     let welcomed = answers(&place, &key, &[json!([0, 0, {"ask": {"program": program, "duration_ns": 0}}])]);
     assert_eq!(welcomed.len(), 1);
-    let told = stopped(agent).stderr;
-    let row = told.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
-    assert!(row.len() < 200 && !told.contains('\u{1b}') && !told.contains("agent: 192.0.2.1"), "{told}");
+    let reported = stopped(agent).stderr;
+    let row = reported.lines().find(|row| row.contains("measures (bytegauge 9")).unwrap();
+    assert!(row.len() < 200 && !reported.contains('\u{1b}') && !reported.contains("agent: 192.0.2.1"), "{reported}");
 }
 
 /// What an agent answers to words of somebody who has its key and keeps to no rule, until it has nothing more to say.
@@ -366,9 +367,9 @@ fn fifty_callers_at_once_are_all_answered() {
         let callers: Vec<_> = (0..50).map(|_| scope.spawn(caller)).collect();
         callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
-    let told = |text: &str| answers.iter().filter(|answer| answer.contains(text)).count();
-    assert!(told("measures") >= 2, "{answers:?}");
-    assert_eq!(told("measures") + told("busy until"), 50, "{answers:?}");
+    let reported = |text: &str| answers.iter().filter(|answer| answer.contains(text)).count();
+    assert!(reported("measures") >= 2, "{answers:?}");
+    assert_eq!(reported("measures") + reported("busy until"), 50, "{answers:?}");
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
     stopped(agent);
 }

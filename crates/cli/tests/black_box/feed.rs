@@ -70,12 +70,14 @@ fn what_was_written_is_what_a_sink_received() {
         assert_eq!((&cell["outcome"], &cell["factors"]["connect"]), (&"measured".into(), &at.clone().into()), "{cell}");
         assert!(cell["factors"]["read_size"].is_null() && cell["cpu"]["sink"].is_null(), "{cell}");
         let text = document.to_string();
-        assert!(text.contains(&format!("the server at {at} is not ours")) && text.contains("not what it has read"));
+        assert!(
+            text.contains(&format!("the server at {at} is external")) && text.contains("not bytes that it has read")
+        );
         server.signal("TERM");
         let served = server.wait().exits(0).stderr;
         let received = format!(" {} bytes in", written(&bench));
         assert!(served.contains(&received), "written{received}, {served} ({flags})");
-        bench.run("report --full").exits(0).prints(&[&at, "measured from outside"]);
+        bench.run("report --full").exits(0).prints(&[&at, "is external"]);
     }
 }
 
@@ -106,7 +108,7 @@ fn a_server_that_never_reads_costs_a_little_time_and_no_more() {
     // A writer that gets no CPU before its window begins fills the queues within it: those bytes count, and that run says no more.
     let says_so = |_| {
         let ran = feeding(&Bench::new(), &silent.to_string(), "--engine epoll");
-        format!("{ran}").contains("took no byte within the window")
+        format!("{ran}").contains("read no byte within the window")
     };
     assert!((0..5).any(says_so));
 }
@@ -135,7 +137,7 @@ fn a_full_backlog_is_said_alike_by_all() {
     for place in [format!("unix:{}", path.display()), at.to_string()] {
         for words in ["stream --write-size 64K", "call --request 64"] {
             let ran = bench.run(&format!("{words} --connect {place} --time 2s")).exits(5);
-            ran.complains(&["nobody answers: the server is stalled, or its backlog is full", "start the server"]);
+            ran.complains(&["there is no answer: the server is stalled, or its backlog is full", "start the server"]);
         }
     }
     // Room for the look before the session, and for no more.
@@ -145,7 +147,7 @@ fn a_full_backlog_is_said_alike_by_all() {
     listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
     listener.listen(0).unwrap();
     bench.run(&format!("stream --connect unix:{} {FLAGS}", path.display())).exits(5);
-    bench.run("report --format csv").prints(&["nobody answers: the server is stalled, or its backlog is full"]);
+    bench.run("report --format csv").prints(&["there is no answer: the server is stalled, or its backlog is full"]);
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn a_server_that_leaves_fails_the_cell() {
         let bench = Bench::new();
         feeding(&bench, &leaving.to_string(), "").exits(5);
         let reasons = bench.run("report --format csv").stdout;
-        assert!(reasons.contains("went away in the middle") || reasons.contains("connecting to"), "{reasons}");
+        assert!(reasons.contains("closed in the middle") || reasons.contains("connecting to"), "{reasons}");
     }
 }
 
@@ -192,14 +194,14 @@ fn what_is_of_our_reader_is_refused() {
     let check = |flags: &str, parts: &[&str]| {
         feeding(&bench, "127.0.0.1:9", flags).exits(2).complains(parts);
     };
-    check("--read-size 4K", &["--read-size does not go with --connect", "of our server"]);
-    check("--rcvbuf 4K", &["--rcvbuf does not go with --connect"]);
-    check("--rcvlowat 4K", &["--rcvlowat does not go with --connect"]);
-    check("--work sum", &["--work does not go with --connect"]);
-    check("--profile drain", &["--profile does not go with --connect"]);
-    check("--verify", &["--verify does not go with --connect"]);
-    check("--transport unix", &["--transport does not go with --connect"]);
-    check("--placement same-cpu", &["--placement does not go with --connect"]);
+    check("--read-size 4K", &["--read-size does not work with --connect", "bytegauge's own server"]);
+    check("--rcvbuf 4K", &["--rcvbuf does not work with --connect"]);
+    check("--rcvlowat 4K", &["--rcvlowat does not work with --connect"]);
+    check("--work sum", &["--work does not work with --connect"]);
+    check("--profile drain", &["--profile does not work with --connect"]);
+    check("--verify", &["--verify does not work with --connect"]);
+    check("--transport unix", &["--transport does not work with --connect"]);
+    check("--placement same-cpu", &["--placement does not work with --connect"]);
     bench.run("stream --connect 127.0.0.1").exits(2).complains(&["--connect", "is not a place"]);
-    feeding(&bench, "127.0.0.1:9", "--dry-run").exits(0).prints(&["127.0.0.1:9", "cannot be seen"]);
+    feeding(&bench, "127.0.0.1:9", "--dry-run").exits(0).prints(&["127.0.0.1:9", "cannot be measured"]);
 }

@@ -83,7 +83,7 @@ fn where_perf_cannot_sample_the_session_goes_on() {
     let check = |perf: Option<&str>, expected: &[&str]| {
         let bench = Bench::new();
         let ran = run(&bench, perf, WORDS).exits(0).complains(expected);
-        assert!(ran.stderr.contains("the session goes on without"), "{ran}");
+        assert!(ran.stderr.contains("the session continues without"), "{ran}");
         assert_eq!(drawn(&bench, "svg"), Vec::<PathBuf>::new());
         assert!(!Raw::of(&bench, 1).trials.is_empty());
     };
@@ -112,7 +112,7 @@ fn a_perf_that_goes_on_for_ever_is_ended_with_the_session_that_is_interrupted() 
 fn one_relay_that_cannot_be_drawn_is_told() {
     let bench = Bench::new();
     let silent = PERF.split("script)").next().unwrap().to_owned() + "script) ;;\nesac\n";
-    run(&bench, Some(&silent), WORDS).exits(0).complains(&["no flame graph of", "no sample fell on it"]);
+    run(&bench, Some(&silent), WORDS).exits(0).complains(&["no flame graph of", "it has no samples"]);
     assert_eq!(drawn(&bench, "svg"), Vec::<PathBuf>::new());
 }
 
@@ -123,11 +123,11 @@ fn wrong_words_name_the_next_step() {
         bench.run(words).exits(2).complains(expected);
         assert!(!bench.path("data").exists());
     };
-    check("stream --transport unix --flamegraph flames", &["--flamegraph means nothing without --relay METHOD"]);
-    check("stream --transport tcp --relay direct --flamegraph flames", &["--flamegraph means nothing without"]);
-    check("run relay-copy --flamegraph /dev/null/flames", &["--flamegraph /dev/null/flames", "name a folder"]);
+    check("stream --transport unix --flamegraph flames", &["--flamegraph has no effect without --relay METHOD"]);
+    check("stream --transport tcp --relay direct --flamegraph flames", &["--flamegraph has no effect without"]);
+    check("run relay-copy --flamegraph /dev/null/flames", &["--flamegraph /dev/null/flames", "use a folder"]);
     check(
         "call --profile echo --relay direct,splice --relay-host 127.0.0.1:1 --flamegraph flames --dry-run",
-        &["relays on this host alone", "--relay-host", "leave one of them out"],
+        &["relays on this host only", "--relay-host", "leave one of them out"],
     );
 }

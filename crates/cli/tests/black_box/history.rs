@@ -34,11 +34,14 @@ fn a_history_tells_what_is_worse_and_what_is_as_good() {
     worse.prints(&["before: 1, 2, 3, 4, 7 · after: 8", "✗ worse: 1 of 1 take longer by more than 5 %"]);
     session(&bench, "2.01", &["--against", "main", "--strict"]).exits(0).prints(&["= as good: none of 1"]);
     session(&bench, "1", &["--against", "main"]).exits(0).prints(&["✓ better: all 1 took longer before"]);
-    let told: Value = bench.run("compare main 8 --format json").exits(1).json();
-    check_compare_schema(&told);
-    assert_eq!((&told["verdict"], &told["lacking"]), (&"worse".into(), &0.into()), "{told}");
-    assert_eq!((&told["lines"][0]["sessions_before"], &told["lines"][0]["sessions_after"]), (&5.into(), &1.into()));
-    assert!(told["lines"][0]["lower"].as_f64() > Some(0.05), "{told}");
+    let reported: Value = bench.run("compare main 8 --format json").exits(1).json();
+    check_compare_schema(&reported);
+    assert_eq!((&reported["verdict"], &reported["lacking"]), (&"worse".into(), &0.into()), "{reported}");
+    assert_eq!(
+        (&reported["lines"][0]["sessions_before"], &reported["lines"][0]["sessions_after"]),
+        (&5.into(), &1.into())
+    );
+    assert!(reported["lines"][0]["lower"].as_f64() > Some(0.05), "{reported}");
     bench.run("compare main 8 --margin 90%").exits(0);
     bench.run("sessions").exits(0).prints(&["saved as", "main"]);
     // A number stands for the older ones of the same program as well.
@@ -50,10 +53,10 @@ fn a_history_tells_what_is_worse_and_what_is_as_good() {
 #[test]
 fn wrong_names_are_said_before_anything_runs() {
     let bench = Bench::new();
-    session(&bench, "1", &["--save", "7"]).exits(2).complains(&["--save: `7` is no name"]);
-    session(&bench, "1", &["--against", "main"]).exits(2).complains(&["nothing is saved as `main`", "--save main"]);
+    session(&bench, "1", &["--save", "7"]).exits(2).complains(&["--save: `7` is not a name"]);
+    session(&bench, "1", &["--against", "main"]).exits(2).complains(&["no session is saved as `main`", "--save main"]);
     session(&bench, "1", &[]).exits(0);
-    bench.run("compare main 1").exits(2).complains(&["nothing is saved as `main`"]);
+    bench.run("compare main 1").exits(2).complains(&["no session is saved as `main`"]);
     bench.run("compare 1 99").exits(2).complains(&["99"]);
     bench.run("compare 1 1").exits(2).complains(&["session 1 is on both sides"]);
     let ab = bench.run("ab --a cmd:true --b cmd:true --save main");

@@ -17,14 +17,14 @@ const LONGER: &str = "stream --connection-age fresh --transport unix --profile d
 const BLOCKS: u64 = 24;
 
 /// Trials told so far on a stream of JSON lines.
-fn told(text: &str) -> usize {
+fn reported(text: &str) -> usize {
     text.lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
 /// Interrupts a session after some trials and returns what it told.
 fn interrupted(bench: &Bench, signal: &str, flags: &str, trials: usize) -> usize {
     let mut running = bench.start(&format!("{LONGER} --json-stream {flags}"));
-    running.until("some trials", |running| told(&running.stdout()) >= trials);
+    running.until("some trials", |running| reported(&running.stdout()) >= trials);
     running.signal(signal);
     let ran = running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
     let lines = ran.json_lines();
@@ -32,7 +32,7 @@ fn interrupted(bench: &Bench, signal: &str, flags: &str, trials: usize) -> usize
     assert_eq!(last["event"], "report", "{last}");
     check_document(&last["report"]);
     assert_eq!(last["report"]["status"], "incomplete");
-    told(&ran.stdout)
+    reported(&ran.stdout)
 }
 
 fn check_resumed(bench: &Bench, before: &Raw) {
@@ -51,10 +51,10 @@ fn check_resumed(bench: &Bench, before: &Raw) {
 fn everything_measured_is_kept_and_gone_on_with() {
     for (signal, flags) in [("INT", ""), ("TERM", "--ends processes"), ("HUP", "")] {
         let bench = Bench::new();
-        let told = interrupted(&bench, signal, flags, 12);
+        let reported = interrupted(&bench, signal, flags, 12);
         let before = Raw::of(&bench, 1);
         before.check_sound();
-        assert_eq!((before.status(), before.trials.len()), ("incomplete", told));
+        assert_eq!((before.status(), before.trials.len()), ("incomplete", reported));
         assert!(before.confirmed()["g1"] < BLOCKS);
         bench.run("sessions").exits(0).prints(&["incomplete"]);
         bench.run("report").exits(0).prints(&["incomplete"]);
@@ -73,7 +73,7 @@ fn signals_that_come_together_are_one_wish() {
     interrupted(&bench, "INT", "", 1);
     // As `timeout` sends them: to the process and to its group.
     let mut running = bench.start("stream --resume 1 --json-stream");
-    running.until("some trials", |running| told(&running.stdout()) >= 5);
+    running.until("some trials", |running| reported(&running.stdout()) >= 5);
     let id = running.id();
     bench.shell(&format!("kill -INT {id}; kill -INT {id}; kill -TERM {id}")).exits(0);
     let ran = running.wait().exits(130).complains(&["interrupted"]);
@@ -88,7 +88,7 @@ fn nohup_is_heeded() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &script]).env("BYTEGAUGE", BINARY);
     let mut running = bench.spawn(command, script);
-    running.until("some trials", |running| told(&running.stdout()) >= 1);
+    running.until("some trials", |running| reported(&running.stdout()) >= 1);
     running.signal("HUP");
     running.wait().exits(0);
 }
@@ -129,11 +129,12 @@ fn a_session_may_be_interrupted_again_and_again() {
     let mut rounds = 0;
     loop {
         let mut running = bench.start("stream --resume 1 --json-stream");
-        running
-            .until("some trials", |running| told(&running.stdout()) >= 25 || running.stdout().contains("\"report\""));
+        running.until("some trials", |running| {
+            reported(&running.stdout()) >= 25 || running.stdout().contains("\"report\"")
+        });
         running.signal("INT");
         let ran = running.wait();
-        trials += told(&ran.stdout);
+        trials += reported(&ran.stdout);
         rounds += 1;
         match ran.status.code() {
             Some(0) => break,
@@ -205,11 +206,11 @@ fn resuming_tells_which_plan_it_goes_on_with() {
     let before = Raw::of(&bench, 1).trials;
     for words in ["run buffer-size", "run relay-copy", "run relay-calls", "call", "ring", "check", "ab"] {
         let refused = bench.run(&format!("{words} --resume 1 --quiet")).exits(2);
-        refused.complains(&["session 1 ", "go on with it by `bytegauge run --resume 1`"]);
+        refused.complains(&["session 1 ", "continue it with `bytegauge run --resume 1`"]);
     }
     let named = bench.run(&format!("--store {} call --resume 1", bench.store().display())).exits(2);
     // The default needs no name; another place is a part of the command.
-    named.complains(&["by `bytegauge run --resume 1`"]);
+    named.complains(&["with `bytegauge run --resume 1`"]);
     fs::copy(bench.store(), bench.path("other.db")).expect("a copy");
     bench.run("--store other.db call --resume 1").exits(2).complains(&["other.db run --resume 1`"]);
     assert_eq!(Raw::of(&bench, 1).trials, before, "nothing was measured");
@@ -221,7 +222,7 @@ fn resuming_tells_which_plan_it_goes_on_with() {
 fn a_session_that_goes_on_is_not_resumed_by_another() {
     let bench = Bench::new();
     let mut running = bench.start(&format!("{LONGER} --json-stream"));
-    running.until("some trials", |running| told(&running.stdout()) >= 12);
+    running.until("some trials", |running| reported(&running.stdout()) >= 12);
     let second = bench.run("stream --resume 1 --quiet");
     running.wait().exits(0);
     assert!(matches!(second.status.code(), Some(2 | 5)), "{second}");

@@ -57,14 +57,14 @@ fn check_kills(rounds: u64, flags: &str) {
         // The kill may have come before the store was there.
         assert!(listed.status.success() || (listed.status.code() == Some(2) && lines.is_empty()), "{at}: {listed}");
         let Some(session) = lines.first().map(|line| number(&line["session"]) as i64) else { continue };
-        let told: Vec<&Value> = lines.iter().filter(|line| line["event"] == "trial").collect();
+        let reported: Vec<&Value> = lines.iter().filter(|line| line["event"] == "trial").collect();
         let raw = Raw::of(&bench, session);
         raw.check_sound();
         // A trial is told once it is in the store: the one after it may be there without having been told.
-        let (kept, known) = (raw.trials.len(), told.len());
-        assert!((known..=known + 1).contains(&kept), "{at}: {known} trials were told, {kept} are kept");
-        for (stored, told) in raw.trials.iter().zip(told) {
-            assert_eq!((&stored["cell"], &stored["bytes"]), (&told["cell"], &told["bytes"]), "{at}");
+        let (kept, known) = (raw.trials.len(), reported.len());
+        assert!((known..=known + 1).contains(&kept), "{at}: {known} trials were reported, {kept} are kept");
+        for (stored, reported) in raw.trials.iter().zip(reported) {
+            assert_eq!((&stored["cell"], &stored["bytes"]), (&reported["cell"], &reported["bytes"]), "{at}");
         }
         if raw.status() == "running" {
             cut_off.push((session, raw));

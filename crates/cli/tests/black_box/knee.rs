@@ -119,8 +119,8 @@ fn what_is_no_search_is_wrong_usage() {
     for bad in ["p95=2ms", "p99", "p99=", "99=2ms", "p99=2", "p99=0ns", "p99=5s", "p100=1ms"] {
         check(&format!("--slo {bad}"), &["--slo", "is not an objective", "p50, p90, p99, p99.9, p99.99"]);
     }
-    check("--slo p99=2ms --rate 10k", &["--rate means nothing without --slo none", "leave one of them out"]);
-    check("--slo p99=2ms --think-time 1ms", &["--think-time means nothing without --slo none"]);
+    check("--slo p99=2ms --rate 10k", &["--rate has no effect without --slo none", "leave one of them out"]);
+    check("--slo p99=2ms --think-time 1ms", &["--think-time has no effect without --slo none"]);
     bench.run("stream --slo p99=2ms").exits(2).complains(&["--slo"]);
     assert!(!bench.path("data").exists());
 }

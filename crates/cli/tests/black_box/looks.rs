@@ -117,7 +117,7 @@ fn a_killed_look_is_taken_to_its_end() {
 }
 
 /// What a run told of its looks.
-fn told(ran: &crate::bench::Ran) -> Vec<Value> {
+fn reported(ran: &crate::bench::Ran) -> Vec<Value> {
     ran.json_lines().into_iter().filter(|line| line["event"] == "look").collect()
 }
 
@@ -125,7 +125,7 @@ fn told(ran: &crate::bench::Ran) -> Vec<Value> {
 fn until_proven_looks_until_nothing_is_left_to_settle() {
     let bench = Bench::new();
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --json-stream")).exits(0);
-    let looks = told(&ran);
+    let looks = reported(&ran);
     let settled = looks.last().is_some_and(|look| look["settled"] == look["groups"]);
     // Nobody knows what two such cells show; but it went on exactly as long as something was open.
     let last = if settled { looks.len() as u64 } else { 3 };
@@ -151,10 +151,8 @@ fn what_compares_nothing_is_settled_at_once() {
     let ran = bench.run(&format!("{words} --blocks 6 --time 1s --until conclusive --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
     let notes = raw.session["notes"].to_string();
-    assert!(
-        notes.contains("ended after judgement 1 of 3, which settled all that can be: ") && notes.contains(" saved")
-    );
-    assert_eq!(told(&ran).len(), 1);
+    assert!(notes.contains("ended after analysis 1 of 3, which settled all that can be: ") && notes.contains(" saved"));
+    assert_eq!(reported(&ran).len(), 1);
 }
 
 #[test]
@@ -162,8 +160,8 @@ fn until_proven_keeps_to_its_cap() {
     let bench = Bench::new();
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --max-time 1ms --json-stream")).exits(0);
     let raw = check_blocks(&bench, 6, 1);
-    assert!(raw.session["notes"].to_string().contains("ended after judgement 1 of 3"), "{}", raw.session["notes"]);
-    let looks = told(&ran);
+    assert!(raw.session["notes"].to_string().contains("ended after analysis 1 of 3"), "{}", raw.session["notes"]);
+    let looks = reported(&ran);
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
     // What was measured before counts: nothing more fits.
     let within = bench.run("stream --resume 1 --until conclusive --max-time 1ms --no-page").exits(0);
@@ -215,7 +213,7 @@ fn sessions_of_older_versions_declared_no_looks() {
     let bench = Bench::new();
     bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
     patch(&bench, "\"looks\":3", "\"loops\":3");
-    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by an older version", "run anew"]);
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by an older version", "run it again"]);
     bench.run("report 1").exits(0);
 }
 

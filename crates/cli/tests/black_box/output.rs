@@ -61,9 +61,9 @@ fn completions_and_the_manual() {
         bench.run("man").exits(0).prints(&[".TH bytegauge 1", "SUBCOMMANDS", "BYTEGAUGE IMPORT", "BYTEGAUGE SERVE"]);
     assert_eq!(man.stdout.matches(".TH ").count(), 1);
     // A session is judged, as its screens say: what statisticians call a look is met as a flag's name alone.
-    let told = man.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reported = man.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in ["first look", "further look", "from look", "its look", "next look"] {
-        assert!(!told.contains(word), "{word}");
+        assert!(!reported.contains(word), "{word}");
     }
     for flag in ["read-size", "server-engine", "json-stream", "map", "output"] {
         assert!(man.stdout.contains(&flag.replace('-', "\\-")), "no --{flag} in the manual");

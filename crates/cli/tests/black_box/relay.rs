@@ -30,8 +30,8 @@ fn check_refused(words: &str, expected: &[&str]) {
 #[test]
 fn wrong_words_name_the_next_step() {
     check_refused("stream --relay splyce", &["--relay", "did you mean `splice`?"]);
-    check_refused("stream --relay-buffer 4K", &["--relay-buffer means nothing without a --relay"]);
-    check_refused("stream --relay-placement own", &["--relay-placement means nothing without --relay METHOD"]);
+    check_refused("stream --relay-buffer 4K", &["--relay-buffer has no effect without a --relay"]);
+    check_refused("stream --relay-placement own", &["--relay-placement has no effect without --relay METHOD"]);
     check_refused(
         "stream --relay read-write --relay-pipe 1M",
         &["--relay-pipe means nothing", "splice, sendfile, hybrid"],
@@ -45,11 +45,11 @@ fn wrong_words_name_the_next_step() {
     check_refused("relay", &["run relay-copy", "run relay-calls"]);
     check_refused(
         "stream --relay splice --connect 127.0.0.1:9",
-        &["--relay does not go with --connect", "use the workload call"],
+        &["--relay does not work with --connect", "use the workload call"],
     );
     check_refused(
         "stream --relay splice --placement unpinned --relay-placement own",
-        &["the ends, and those are unpinned", "use --relay-placement unpinned"],
+        &["the ends, which are unpinned", "use --relay-placement unpinned"],
     );
 }
 
@@ -93,12 +93,12 @@ fn what_goes_into_a_relay_comes_out_of_it() {
     let cells = document["cells"].as_array().expect("a list");
     let of_kind = |kind: &str| cells.iter().filter(|cell| cell["kind"] == kind).count();
     assert_eq!((of_kind("candidate"), of_kind("ceiling")), (2 * METHODS.split(',').count(), 2));
-    let told = document["answer"]["relays"].as_array().expect("lines");
-    assert_eq!(told.len(), 3, "{told:?}");
-    let held = told[2].as_str().unwrap_or_default();
+    let reported = document["answer"]["relays"].as_array().expect("lines");
+    assert_eq!(reported.len(), 3, "{reported:?}");
+    let held = reported[2].as_str().unwrap_or_default();
     assert!(held.starts_with("a connection holds 2 descriptors (epoll, "), "{held}");
     assert!(held.contains("6 descriptors, 128 KiB of pipes, 2 threads (splice, sendfile)"), "{held}");
-    for line in &told[..2] {
+    for line in &reported[..2] {
         let line = line.as_str().unwrap_or_default();
         assert!(line.contains("without a relay") && line.contains("least CPU of the relay alone"), "{line}");
     }
@@ -189,11 +189,11 @@ fn calls_go_through_relays() {
         );
         let ran = bench.run(&words).exits(0);
         if methods == sockmap {
-            let said = |text: &str| ran.stdout.contains(text);
+            let message = |text: &str| ran.stdout.contains(text);
             let is_skipped = ["sockmap is a BPF program", "this kernel has no sockmap", "sockmap before Linux"]
                 .into_iter()
-                .any(said);
-            assert!(is_skipped != said("sockmap has no back-pressure"), "{ran}");
+                .any(message);
+            assert!(is_skipped != message("sockmap has no back-pressure"), "{ran}");
         }
         let trials = relayed(&bench);
         assert!(trials.len() >= methods.split(',').count());
@@ -231,8 +231,9 @@ fn a_broken_relay_is_caught() {
         let ran = bench.run(&format!("{words} --relay read-write {SHORT}")).exits(5);
         assert!(!ran.stderr.contains("panicked"), "{ran}");
         let raw = Raw::of(&bench, 1);
-        let said = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|reason| reason.contains(expected));
-        assert!(raw.trials.iter().any(said), "{words}: {:?}", raw.trials);
+        let message =
+            |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|reason| reason.contains(expected));
+        assert!(raw.trials.iter().any(message), "{words}: {:?}", raw.trials);
     };
     check(&format!("{STREAM} --transport tcp --plant relay-loses:20000"), "the relay loses or invents data");
     check(&format!("{STREAM} --transport tcp --verify --plant relay-corrupts:20000"), "the path corrupts data");
@@ -248,8 +249,8 @@ fn an_end_behind_a_relay_that_goes_or_stalls_is_a_failed_trial_and_no_hang() {
             let ran = bench.run(&format!("{words} {SHORT}")).exits(5);
             assert!(!ran.stderr.contains("panicked"), "{ran}");
             let raw = Raw::of(&bench, 1);
-            let said = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|why| why.contains(expected));
-            assert!(raw.trials.iter().any(said), "{words}: {:?}", raw.trials);
+            let message = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|why| why.contains(expected));
+            assert!(raw.trials.iter().any(message), "{words}: {:?}", raw.trials);
             assert_eq!(bench.processes(), [0; 0], "nobody is left");
         }
     }

@@ -127,8 +127,8 @@ fn a_program_relays_a_stream_and_all_that_it_started_is_counted() {
         // The shell and what it waits for.
         assert!(number(&known["processes"]) >= 2, "{trial}");
     }
-    let told = document["answer"]["relays"].to_string();
-    assert!(told.contains("programs: cmd:RELAY_LISTEN="), "{told}");
+    let reported = document["answer"]["relays"].to_string();
+    assert!(reported.contains("programs: cmd:RELAY_LISTEN="), "{reported}");
     check_nobody_is_left(&bench);
 }
 
@@ -181,8 +181,8 @@ fn check_fails(relay: &str, more: &[&str], expected: &[&str]) {
     assert!(!ran.stderr.contains("panicked"), "{ran}");
     let raw = Raw::of(&bench, 1);
     let reasons: Vec<&str> = raw.trials.iter().filter_map(|trial| trial["outcome"]["reason"].as_str()).collect();
-    let said = |reason: &&str| expected.iter().all(|part| reason.contains(part));
-    assert!(reasons.iter().any(said), "{relay}: {reasons:?}");
+    let message = |reason: &&str| expected.iter().all(|part| reason.contains(part));
+    assert!(reasons.iter().any(message), "{relay}: {reasons:?}");
     check_nobody_is_left(&bench);
 }
 
@@ -225,8 +225,8 @@ fn wrong_words_of_programs_name_the_next_step() {
     let check = |relay: &str, more: &[&str], code: i32, expected: &[&str]| {
         let bench = Bench::new();
         let ran = run(&bench, &STREAM, relay, more).exits(code);
-        let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(expected.iter().all(|part| said.contains(part)), "{relay}: {ran}");
+        let message = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(expected.iter().all(|part| message.contains(part)), "{relay}: {ran}");
     };
     check("haprxy", &[], 2, &["did you mean `haproxy`?"]);
     check("cmd:proxy {listen}", &[], 2, &["write {listen} and {upstream}"]);

@@ -99,7 +99,7 @@ fn a_planted_fault_fails_its_cell_alone() {
     for (fault, reason) in [
         ("untaken:50", "the completion queue overflowed"),
         ("wrong-user-data:50", "which does not match a submission"),
-        ("overcount:1", "what was counted is not what moved"),
+        ("overcount:1", "the counts do not match"),
     ] {
         let bench = Bench::new();
         let words = "ring --entries 8 --implementation raw,io-uring --setup default --mode checked --user-data unique";

@@ -29,8 +29,8 @@ impl Running {
             ("RELAY_MODE", mode),
         ]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let listens = said.filter_map(|line| Some(line.split_once("listening on ")?.1.to_owned())).next();
+        let message = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let listens = message.filter_map(|line| Some(line.split_once("listening on ")?.1.to_owned())).next();
         Running { child, listens: listens.expect("where it listens") }
     }
 
@@ -79,8 +79,8 @@ fn one_is_measured_and_charged_and_goes_on() {
             let moved = [&ends["sink"]["total_bytes"], &ends["client"]["call"]["completed"]];
             assert!(moved.iter().any(|count| count.as_u64() > Some(0)), "{trial}");
         }
-        let told = document["answer"]["relays"].to_string();
-        assert!(told.contains("which ran already"), "{told}");
+        let reported = document["answer"]["relays"].to_string();
+        assert!(reported.contains("which ran already"), "{reported}");
         assert!(relay.child.try_wait().unwrap().is_none(), "nobody ends it");
     }
 }
@@ -92,8 +92,8 @@ fn check_fails(workload: &[&str], level: &str, expected: &[&str]) {
     assert!(!ran.stderr.contains("panicked"), "{ran}");
     let raw = Raw::of(&bench, 1);
     let reasons: Vec<&str> = raw.trials.iter().filter_map(|trial| trial["outcome"]["reason"].as_str()).collect();
-    let said = |reason: &&str| expected.iter().all(|part| reason.contains(part));
-    assert!(reasons.iter().any(said), "{level}: {reasons:?}");
+    let message = |reason: &&str| expected.iter().all(|part| reason.contains(part));
+    assert!(reasons.iter().any(message), "{level}: {reasons:?}");
 }
 
 #[test]
@@ -108,7 +108,11 @@ fn one_that_forwards_elsewhere_is_told() {
         }
     });
     let upstream = free_address();
-    check_fails(&CALL, &relay.level(upstream), &[&format!("to {upstream}"), "is that what it forwards to?"]);
+    check_fails(
+        &CALL,
+        &relay.level(upstream),
+        &[&format!("to {upstream}"), "check that the relay forwards to this address"],
+    );
 }
 
 #[test]
@@ -118,7 +122,7 @@ fn one_whose_other_side_is_taken_is_told_by_whom() {
     let relay = Running::before(upstream, "honest");
     let by = format!("port {} is taken by pid {}", upstream.port(), std::process::id());
     for workload in [&STREAM[..], &CALL[..]] {
-        check_fails(workload, &relay.level(upstream), &[&by, "our end must listen there"]);
+        check_fails(workload, &relay.level(upstream), &[&by, "bytegauge must listen there"]);
     }
 }
 
@@ -134,6 +138,6 @@ fn one_that_is_not_there_is_said_before_anything_is_measured() {
     let bench = Bench::new();
     let level = format!("addr:{}={}", free_address(), free_address());
     let ran = run(&bench, &STREAM, &level, &["--dry-run"]).exits(2);
-    let said = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("nothing listens at") && said.contains("start it"), "{ran}");
+    let message = format!("{}{}", ran.stdout, ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(message.contains("nothing listens at") && message.contains("start it"), "{ran}");
 }

@@ -28,8 +28,8 @@ fn serving(bench: &Bench, words: &str) -> Option<(Running, String)> {
     let mut running = bench.start(&format!("serve {words}"));
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let said = running.stdout();
-        if let Some(place) = said.strip_suffix('\n').and_then(|said| said.strip_prefix("listening on ")) {
+        let message = running.stdout();
+        if let Some(place) = message.strip_suffix('\n').and_then(|message| message.strip_prefix("listening on ")) {
             return Some((running, place.to_owned()));
         }
         if running.stderr().contains("bytegauge:") && words.contains("uring") {

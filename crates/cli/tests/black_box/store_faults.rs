@@ -67,10 +67,10 @@ fn a_store_that_goes_away_while_it_is_written() {
         let mut running = bench.start(&format!("{QUICK} --store results.db --json-stream"));
         meanwhile(&bench, &mut running, script);
         let ran = running.wait().exits(5).complains(&[how, "results.db.saved-1", "--resume"]);
-        let told = ran.stdout.matches("\"event\":\"trial\"").count();
+        let reported = ran.stdout.matches("\"event\":\"trial\"").count();
         let kept = bench.run("--store results.db.saved-1 export 1").exits(0).json_lines();
         let trials = kept.iter().filter(|line| line["kind"] == "trial").count();
-        assert!(trials >= told && told >= 2, "{trials} of {told} are kept: {ran}");
+        assert!(trials >= reported && reported >= 2, "{trials} of {reported} are kept: {ran}");
         bench.run("--store results.db.saved-1 stream --resume --quiet").exits(0);
     }
     let bench = Bench::new();
@@ -207,18 +207,18 @@ fn a_disk_that_is_full() {
     let words = NULL.replace("--blocks 6", "--blocks 150").replace("--quiet", "--json-stream");
     let script = format!("WORDS='{words}' exec unshare {flags} sh -c '{FULL}'");
     let ran = bench.shell(&script).exits(5).complains(&["no space left", "--store", "kept", "--resume"]);
-    let told = ran.json_lines().iter().filter(|line| line["event"] == "trial").count();
+    let reported = ran.json_lines().iter().filter(|line| line["event"] == "trial").count();
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert!(told > 20, "{told} trials before the disk was full");
-    assert_eq!(raw.trials.len(), told, "what was told is kept");
+    assert!(reported > 20, "{reported} trials before the disk was full");
+    assert_eq!(raw.trials.len(), reported, "what was reported is kept");
     assert_ne!(raw.status(), "complete");
     // With room again it goes on where it was.
     bench.run("stream --resume 1 --quiet").exits(0);
     let after = Raw::of(&bench, 1);
     after.check_sound();
     assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 150));
-    assert_eq!(after.trials[..told], raw.trials);
+    assert_eq!(after.trials[..reported], raw.trials);
 }
 
 #[test]

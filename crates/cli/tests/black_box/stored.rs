@@ -33,8 +33,8 @@ fn a_page_holds_its_sessions_and_asks_nobody_for_more() {
     let slot = "<script type=\"application/json\" id=\"sessions\">";
     let data = page.split_once(slot).and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
     let documents: serde_json::Value = serde_json::from_str(data).expect("JSON");
-    let told: Vec<_> = documents.as_array().expect("a list").iter().map(|one| one["session"].as_i64()).collect();
-    assert_eq!(told, [Some(2), Some(1)], "each once, in the order in which they were named");
+    let reported: Vec<_> = documents.as_array().expect("a list").iter().map(|one| one["session"].as_i64()).collect();
+    assert_eq!(reported, [Some(2), Some(1)], "each once, in the order in which they were named");
     assert!(page.contains("default-src 'none'"));
     bench.run("report 1 2").exits(2).complains(&["--html page.html"]);
     bench.run("report --html nowhere/page.html").exits(5).complains(&["cannot write nowhere/page.html", "--html"]);
@@ -82,16 +82,16 @@ fn results_may_lie_anywhere() {
 fn an_export_holds_every_trial() {
     let bench = Bench::new();
     let lines = bench.run(&format!("{QUICK} --json-stream")).exits(0).json_lines();
-    let told: Vec<_> = lines.iter().filter(|line| line["event"] == "trial").collect();
+    let reported: Vec<_> = lines.iter().filter(|line| line["event"] == "trial").collect();
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.status(), "complete");
     assert_eq!(raw.confirmed().into_values().collect::<Vec<_>>(), [6]);
-    assert_eq!(raw.trials.len(), told.len());
-    for (stored, told) in raw.trials.iter().zip(told) {
+    assert_eq!(raw.trials.len(), reported.len());
+    for (stored, reported) in raw.trials.iter().zip(reported) {
         assert_eq!(
             (&stored["cell"], &stored["bytes"], &stored["wall_ns"]),
-            (&told["cell"], &told["bytes"], &told["wall_ns"])
+            (&reported["cell"], &reported["bytes"], &reported["wall_ns"])
         );
     }
     for facts in [&raw.session["machine"], &raw.session["machine_after"]] {
@@ -153,7 +153,7 @@ fn several_sessions_of_a_plan_are_judged_together() {
     let words = "stream --transport unix --connection-age fresh --profile sum --read-size 1,64K --write-size 64K --trial-time 20ms \
                  --blocks 6 --time 1s --long-trials off --quiet";
     bench.run(&format!("{words} --seed 1")).exits(0);
-    bench.run("report --across").exits(2).complains(&["one such session alone", "bytegauge sessions"]);
+    bench.run("report --across").exits(2).complains(&["only one session of this plan", "bytegauge sessions"]);
     for seed in 2..=3 {
         bench.run(&format!("{words} --seed {seed}")).exits(0);
     }

@@ -13,8 +13,8 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
         "buffer-size: which sizes",
         "pipe-sizes: which sizes for pipes and devices",
         "tcp-echo",
-        "relay-copy: how to pass a stream on",
-        "relay-calls: how to pass messages on",
+        "relay-copy: how to relay a stream",
+        "relay-calls: how to relay messages",
         "ring-nop",
         "as `bytegauge run NAME` measures it",
     ]);
@@ -47,7 +47,7 @@ fn a_survey_of_nothing_has_failed() {
     bench
         .run("survey --only buffer-sise")
         .exits(2)
-        .complains(&["`buffer-sise` is no part of the survey: buffer-size, "]);
+        .complains(&["`buffer-sise` is not a part of the survey: use buffer-size, "]);
 }
 
 #[test]

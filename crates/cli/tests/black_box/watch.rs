@@ -19,8 +19,8 @@ fn watched(bench: &Bench) -> (Running, Running, String) {
     session.until("a lock", |_| lock(bench).exists());
     let mut watch = bench.start("watch");
     watch.until("an address", |watch| watch.stdout().contains("until it ends"));
-    let told = watch.stdout();
-    let address = told.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).expect("an address");
+    let reported = watch.stdout();
+    let address = reported.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).expect("an address");
     (session, watch, address.to_owned())
 }
 
@@ -105,7 +105,7 @@ fn a_browser_that_never_reads_keeps_nobody_waiting() {
     assert!(get(&address, &token, "").starts_with("HTTP/1.1 200 OK"));
     session.signal("INT");
     session.wait().exits(130);
-    watch.wait().exits(0).prints(&["session 1 was interrupted: go on with --resume 1", "report 1 --html"]);
+    watch.wait().exits(0).prints(&["session 1 was interrupted: continue with --resume 1", "report 1 --html"]);
     drop(silent);
 }
 
@@ -115,9 +115,9 @@ fn the_end_of_the_session_is_the_end_of_its_page() {
     let (session, watch, _) = watched(&bench);
     // As if the power had gone: nobody writes that it ended.
     session.kill();
-    watch.wait().exits(0).prints(&["session 1 was cut off: go on with --resume 1"]);
-    bench.run("watch").exits(2).complains(&["no session of this store is being measured", "report --html"]);
-    bench.run("watch 1").exits(2).complains(&["session 1 is not being measured", "report 1 --html"]);
+    watch.wait().exits(0).prints(&["session 1 was cut off: continue with --resume 1"]);
+    bench.run("watch").exits(2).complains(&["no session of this store is running", "report --html"]);
+    bench.run("watch 1").exits(2).complains(&["session 1 is not running", "report 1 --html"]);
     bench.run("watch 7").exits(2).complains(&["session 7"]);
 }
 
@@ -129,7 +129,7 @@ fn what_cannot_be_watched_is_said_with_the_next_step() {
     session.until("a lock", |_| lock(&bench).exists());
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its number").port();
-    bench.run(&format!("watch --port {port}")).exits(5).complains(&["cannot be had", "--port"]);
+    bench.run(&format!("watch --port {port}")).exits(5).complains(&["is not available", "--port"]);
     bench.run("watch --port 65536").exits(2);
     session.signal("INT");
     session.wait().exits(130);

@@ -1,7 +1,7 @@
-//! What the ends of calls must agree on.
+//! Checks of the counts of calls.
 //!
-//! Errors are results. What fails a trial is a count that does not add up, a reply with wrong bytes, or a window
-//! in which no call was completed.
+//! Errors are results. A trial fails if a count does not add up, a reply has wrong bytes, or its window has no
+//! completed call.
 
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
 use bytegauge_traffic::engine::proof;
@@ -9,13 +9,13 @@ use bytegauge_traffic::{Address, Setup};
 
 use super::{Answers, Script, not_in_mode, relay};
 
-/// Clients and their server, and those that compete, if there are any.
+/// Clients and their server, and competing clients, if there are any.
 pub(super) fn script(setup: &Setup) -> Script {
     let both = setup.has_two_ends();
     let rival = rival(setup).map(|rival| (EndRole::Competitor, rival));
     Script {
         first: both.then_some(EndRole::Server),
-        // Clients that nobody serves are alone.
+        // Clients without a server of bytegauge are alone.
         elsewhere: setup.external().or((!both).then_some(Address::Alone)),
         others: rival.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
         longer_ns: setup.timeout_ns(),
@@ -23,25 +23,25 @@ pub(super) fn script(setup: &Setup) -> Script {
     }
 }
 
-/// The setup of the clients that compete: those that are measured, but for their number, and without an end.
+/// The setup of the competing clients: the same as of the measured ones, except their number, and without an end.
 fn rival(setup: &Setup) -> Option<Setup> {
     if setup.competing_flows() == 0 || setup.client_engine() == Engine::Null {
         return None;
     }
     // Another seed: their random arrivals are not to come at the same moments.
-    let mut rival = Setup { seed: !setup.seed, series: false, until_told: true, ..setup.clone() };
+    let mut rival = Setup { seed: !setup.seed, series: false, until_stopped: true, ..setup.clone() };
     (rival.spec.flows, rival.spec.idle_flows) = (rival.spec.competing_flows.take(), None);
     Some(rival)
 }
 
-/// The outcome of a trial in which no end had trouble of its own.
+/// The outcome of a trial without trouble at an end.
 pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
 }
 
-/// An engine that did not run in the mode that was asked for. One datagram a call may be asked for.
+/// An engine that did not run in its requested mode. One datagram per call may have been requested.
 fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
-    // Who never came to send a thing showed no mode, and none that is missing.
+    // A client that never sent anything showed no mode, and none that is missing.
     let idle =
         answers.report(EndRole::Client).and_then(|end| end.call.as_ref()).is_some_and(|calls| calls.completed == 0);
     if setup.modes_are_shown || idle {
@@ -55,14 +55,14 @@ fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     of_ends.or_else(|| relay::unproven(setup, answers).map(Outcome::Failed))
 }
 
-/// Whether what client, server and competitors counted adds up, and is about anything.
+/// Whether the counts of client, server and competitors add up, and are not zero.
 fn added_up(setup: &Setup, answers: &Answers) -> Outcome {
     let calls = |role| answers.report(role).and_then(|end| end.call.as_ref());
     let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
     let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
-    let (per_call, foreign) = (setup.connect_per_call(), setup.is_external());
+    let (per_call, external) = (setup.connect_per_call(), setup.is_external());
     for calls in [Some(client), rival].into_iter().flatten() {
-        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, foreign)) {
+        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, external)) {
             return Outcome::Failed(reason);
         }
     }
@@ -103,17 +103,17 @@ fn miscounted(calls: &CallReport, per_call: bool) -> Option<String> {
         .then(|| format!("{} calls were begun and {ended} ended: calls are lost or invented", calls.begun))
 }
 
-/// Wrong bytes are no result: the path, or we, are broken.
-fn corrupted(calls: &CallReport, foreign: bool) -> Option<String> {
+/// Wrong bytes are no result: the path, or bytegauge, is broken.
+fn corrupted(calls: &CallReport, external: bool) -> Option<String> {
     let wrong = |class| calls.errors.iter().filter(|error| error.class == class).map(|error| error.count).sum::<u64>();
     match (wrong(ErrorClass::Corrupt), wrong(ErrorClass::LongReply)) {
         (0, 0) => None,
-        (corrupt, long) if foreign => Some(format!(
+        (corrupt, long) if external => Some(format!(
             "the server does not reply as it should: {corrupt} replies were not the bytes sent, {long} were longer than \
              they should be: if it is no echo, give --response and the --request that it expects"
         )),
         (0, long) => Some(format!("{long} replies were longer than they should be: the path invents data")),
-        (corrupt, _) => Some(format!("{corrupt} replies held other bytes than were expected: the path corrupts data")),
+        (corrupt, _) => Some(format!("{corrupt} replies held wrong bytes: the path corrupts data")),
     }
 }
 
@@ -131,7 +131,7 @@ fn invented(client: &CallReport, server: Option<&CallReport>, rival: Option<&Cal
     })
 }
 
-/// Requests that a buffer did not hold.
+/// Requests that did not fit a buffer.
 fn cut_off(server: &CallReport) -> Option<String> {
     let seen = server.datagrams.filter(|seen| seen.truncated > 0)?;
     Some(format!(
@@ -140,7 +140,7 @@ fn cut_off(server: &CallReport) -> Option<String> {
     ))
 }
 
-/// Every way in which calls failed, the most frequent first.
+/// Every kind of failed calls, the most frequent first.
 fn nothing_completed(calls: &CallReport) -> String {
     let mut errors: Vec<&CallError> = calls.errors.iter().collect();
     errors.sort_by_key(|error| std::cmp::Reverse(error.count));
@@ -168,9 +168,9 @@ mod tests {
     use crate::trial::Answer;
 
     #[test]
-    fn who_never_came_to_call_is_blamed_for_no_mode() {
+    fn a_client_without_calls_fails_no_mode() {
         let levels = Spec::from([("transport", "tcp".into()), ("engine", "uring:zc".into()), ("request", 64.into())])
-            .said_of(Workload::Call);
+            .with_workload(Workload::Call);
         let setup = Setup::of(&levels).unwrap();
         let judged = |completed| {
             let call = Some(CallReport { begun: completed, completed, ..CallReport::default() });

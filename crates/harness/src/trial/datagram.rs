@@ -1,10 +1,10 @@
-//! What the counts of datagrams at both ends must agree on. What UDP lost, swapped or repeated is a result; what cannot
-//! be is a failure.
+//! Checks of the counts of datagrams at both ends. Datagrams that UDP lost, reordered or repeated are results; impossible
+//! counts are a failure.
 
 use bytegauge_model::{EndReport, Engine};
 use bytegauge_traffic::Setup;
 
-/// What is wrong with the counts, if anything.
+/// The error in the counts, if any.
 pub(super) fn broken(setup: &Setup, sent: Option<&EndReport>, received: &EndReport) -> Option<String> {
     if setup.engine() == Engine::Null {
         return None;
@@ -14,30 +14,32 @@ pub(super) fn broken(setup: &Setup, sent: Option<&EndReport>, received: &EndRepo
     };
     let (sent, came) = (source.total, sink.distinct());
     if came > sent {
-        return Some(format!("{sent} datagrams were sent and {came} different ones counted: the path invents data"));
+        return Some(format!(
+            "{sent} datagrams were sent, but {came} different ones were counted: the path invents data"
+        ));
     }
     if sink.missing > sent - came {
         let (missing, lost) = (sink.missing, sent - came);
-        return Some(format!("{missing} numbers are missing at the sink, and {lost} datagrams at most were lost"));
+        return Some(format!("{missing} numbers are missing at the sink, but at most {lost} datagrams were lost"));
     }
     if setup.transport().is_udp() || (came == sent && sink.duplicated == 0) {
         return None;
     }
     let (transport, twice) = (setup.transport(), sink.duplicated);
-    Some(format!("of {sent} datagrams {came} came, and {twice} twice: {transport} does neither"))
+    Some(format!("of {sent} datagrams {came} arrived, and {twice} twice: {transport} neither loses nor repeats any"))
 }
 
-/// What the counts fail to prove of the engine's mode, if anything.
+/// The missing evidence of the engine's mode, if any.
 ///
-/// How many datagrams wait for one call of a receiver is the load's doing: one that is faster than its sender finds each
-/// of them alone, with `recvmmsg`(2) as without.
+/// The number of datagrams that wait for one call of a receiver depends on the load: a receiver that is faster than its sender
+/// finds each of them alone, with `recvmmsg`(2) as without.
 pub(super) fn unproven(setup: &Setup, sent: &EndReport, received: &EndReport) -> Option<String> {
     let (source, sink) = (sent.datagrams?, received.datagrams?);
     let most = setup.transport().datagram_max()? as usize;
     let several = setup.batch().unwrap_or(most / setup.write_size()?.max(1)) > 1;
     match setup.engine() {
         Engine::Gso if several && source.total_packets >= source.total => {
-            Some("no send was cut into several datagrams (UDP_SEGMENT)".into())
+            Some("no send was segmented into several datagrams (UDP_SEGMENT)".into())
         }
         Engine::Gso if several && sink.total > 1 && sink.total_packets >= sink.total => {
             Some("no receive was joined from several datagrams (UDP_GRO)".into())
@@ -87,13 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_fail() {
+    fn impossible_counts_fail() {
         check("udp", 100, end(90, 90), None);
-        check("udp", 100, end(101, 101), Some("100 datagrams were sent and 101 different ones"));
+        check("udp", 100, end(101, 101), Some("100 datagrams were sent, but 101 different ones"));
         check("udp", 100, DatagramReport { duplicated: 5, ..end(105, 105) }, None);
         check("udp", 100, DatagramReport { missing: 11, ..end(90, 90) }, Some("11 numbers are missing"));
         check("unix-dgram", 100, end(100, 100), None);
-        check("unix-dgram", 100, end(99, 99), Some("of 100 datagrams 99 came, and 0 twice: unix-dgram does neither"));
+        check(
+            "unix-dgram",
+            100,
+            end(99, 99),
+            Some("of 100 datagrams 99 arrived, and 0 twice: unix-dgram neither loses nor repeats any"),
+        );
     }
 
     #[test]

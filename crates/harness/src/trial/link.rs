@@ -1,19 +1,23 @@
-//! What an emulated link must have done to be the one that was asked for.
+//! Checks that an emulated link had its settings.
 //!
-//! It runs on the machine that is measured: where others keep it from running, packets arrive late or never reach it, and what is
-//! measured is another link. Such a trial fails with the reason.
+//! It runs on the measured machine: if other load keeps it from running, packets arrive late or never reach it, and the
+//! measured link is another one. Such a trial fails with the reason.
 
 use bytegauge_model::{EmulatedLink, LinkUse, MachineUse, Nanos, Outcome};
 use bytegauge_traffic::Cast;
 
-/// A round trip may take longer than asked by this share of it, on average.
+/// Largest mean excess of the round trip, as a share of the setting.
 const LATE_SHARE: f64 = 0.1;
 
-/// Or by this, nanoseconds: what a process is woken late by twice, and is late by at its work, where both ends work as well.
+/// Or by this, nanoseconds: the wake-up latency of a process twice, and the delay of its work if both ends work as well.
 const LATE_NS: u64 = 500_000;
 
-/// Notes with the machine's counts what the link of a trial did; the outcome where that is not what was asked of it.
-pub(super) fn told(cast: &mut Cast, asked: Option<&EmulatedLink>, machine: Option<&mut MachineUse>) -> Option<Outcome> {
+/// Adds the link's counts to the machine's counts of a trial; returns the outcome if the link did not have its settings.
+pub(super) fn checked(
+    cast: &mut Cast,
+    asked: Option<&EmulatedLink>,
+    machine: Option<&mut MachineUse>,
+) -> Option<Outcome> {
     let used = match cast.link_use() {
         Ok(used) => used?,
         Err(fault) => return Some(fault.outcome()),
@@ -24,12 +28,12 @@ pub(super) fn told(cast: &mut Cast, asked: Option<&EmulatedLink>, machine: Optio
     broken(asked?, &used).map(Outcome::Failed)
 }
 
-/// Why it was another link than the one that was asked for, if it was.
+/// Why the link did not have its settings, if so.
 fn broken(asked: &EmulatedLink, used: &LinkUse) -> Option<String> {
     let missed = used.both().missed;
     if missed > 0 {
         return Some(format!(
-            "{missed} packets never reached the emulated link, which got no CPU to take them: use a quieter machine or a \
+            "{missed} packets never reached the emulated link, which had no CPU to read them: use a quieter machine or a \
              lower --link-rate"
         ));
     }
@@ -37,7 +41,7 @@ fn broken(asked: &EmulatedLink, used: &LinkUse) -> Option<String> {
     let most_ns = ((asked.delay_ns as f64 * LATE_SHARE) as u64).max(LATE_NS);
     (late_ns > most_ns).then(|| {
         format!(
-            "the emulated link took {} longer for a round trip than the {} that were asked for, as it got no CPU in time: use a \
+            "the emulated link took {} longer for a round trip than the set {}, since it had no CPU in time: use a \
              quieter machine, a longer --link-delay or a lower --link-rate",
             Nanos(late_ns),
             Nanos(asked.delay_ns)
@@ -61,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_another_one_than_asked_for_fails_its_trial() {
+    fn a_link_with_other_settings_fails_its_trial() {
         check(20_000_000, 2_000_000, 0, None);
-        check(20_000_000, 2_010_000, 0, Some("longer for a round trip than the 20 ms"));
-        // Of a short one two wake-ups are no fault.
+        check(20_000_000, 2_010_000, 0, Some("longer for a round trip than the set 20 ms"));
+        // For a short link two wake-ups are no error.
         check(100_000, 500_000, 0, None);
         check(100_000, 501_000, 0, Some("a longer --link-delay"));
         check(20_000_000, 0, 3, Some("6 packets never reached"));

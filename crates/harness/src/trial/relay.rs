@@ -1,31 +1,31 @@
-//! What a relay must agree on with the ends on both sides of it: it passed on all that it took, and took what was sent.
+//! Checks of a relay's counts against those of the ends on both sides: it forwarded all that it received, and received all that was sent.
 
 use bytegauge_model::{EndReport, EndRole, Outcome, RelayChoice, RelayReport};
 use bytegauge_traffic::{Setup, relay};
 
 use super::Answers;
 
-/// Why a relay of ours did not do what its method says, if its counters fail to show that it did.
+/// Why a relay of bytegauge did not work by its method, if its counters do not show that it did.
 pub(super) fn unproven(setup: &Setup, answers: &Answers) -> Option<String> {
     let method = setup.relay_method()?;
     let reason = relay::unproven(method, &answers.report(EndRole::Relay)?.engine?)?;
     Some(format!("relay {method} did not run in its mode: {reason}"))
 }
 
-/// A failure in which nothing reached the end behind the relay: a relay that runs already may connect to another address.
+/// Extends a failure in which nothing reached the end behind the relay: a running relay may connect to another address.
 pub(super) fn forwards_elsewhere(setup: &Setup, mut outcome: Outcome) -> Outcome {
     if let (Some(relay), true) = (setup.relay().and_then(RelayChoice::running), outcome.is_failed())
         && let Some(reason) = outcome.reason_mut()
     {
         reason.push_str(&format!(
-            "; nothing came through the relay at {} to {}, where our end listens: is that what it forwards to?",
+            "; nothing arrived through the relay at {} at {}, where bytegauge listens: check that the relay forwards to this address",
             relay.listen, relay.upstream
         ));
     }
     outcome
 }
 
-/// What is wrong with the counts of a stream's relay, if anything.
+/// The error in the counts of a stream's relay, if any.
 pub(super) fn of_stream(sent: &EndReport, relay: &RelayReport, received: &EndReport) -> Option<String> {
     let RelayReport { taken_up, given_up, kernel_up, .. } = *relay;
     let kernel = kernel_up.unwrap_or(taken_up);
@@ -34,26 +34,26 @@ pub(super) fn of_stream(sent: &EndReport, relay: &RelayReport, received: &EndRep
         return back(relay);
     }
     Some(format!(
-        "{} bytes were sent, the relay took {taken_up} (TCP_INFO: {kernel}) and gave {given_up}, {} arrived: the relay loses \
+        "{} bytes were sent, the relay received {taken_up} (TCP_INFO: {kernel}) and sent {given_up}, {} arrived: the relay loses \
          or invents data",
         sent.total_bytes, received.total_bytes
     ))
 }
 
-/// Nobody answers a stream.
+/// A stream has no replies.
 fn back(relay: &RelayReport) -> Option<String> {
     let RelayReport { taken_down, given_down, .. } = *relay;
     (taken_down != 0 || given_down != 0)
-        .then(|| format!("the relay took {taken_down} and gave {given_down} bytes that nobody sent: it invents data"))
+        .then(|| format!("the relay received {taken_down} and sent {given_down} bytes in the reverse direction, in which no end sends: it invents data"))
 }
 
-/// What is wrong with the counts of a relay of calls, if anything. Connections may be cut off at the end with bytes on
-/// their way, so that the relay may have taken what nobody took from it, and never the other way round.
+/// The error in the counts of a relay of calls, if any. Connections may be cut off at the end with bytes under way, so the
+/// relay may have received bytes that it could not send, but never the reverse.
 pub(super) fn of_calls(relay: &RelayReport) -> Option<String> {
     let RelayReport { taken_up, given_up, taken_down, given_down, .. } = *relay;
     (given_up > taken_up || given_down > taken_down).then(|| {
         format!(
-            "the relay took {taken_up} and {taken_down} bytes of requests and replies and gave {given_up} and {given_down}: \
+            "the relay received {taken_up} and {taken_down} bytes of requests and replies and sent {given_up} and {given_down}: \
              it invents data"
         )
     })
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_goes_through_and_arrives() {
+    fn bytes_pass_the_relay_and_arrive() {
         let wrong = |sent, relay: RelayReport, received| of_stream(&end(sent), &relay, &end(received)).is_some();
         assert!(!wrong(10, relay(10, 10), 10));
         assert!(!wrong(10, RelayReport { kernel_up: Some(10), ..relay(10, 10) }, 10));
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_came_through_a_running_relay_is_asked_where_it_forwards_to() {
-        let said = |relay: &str, outcome: &Outcome| {
+    fn an_idle_running_relay_gets_a_hint() {
+        let hinted = |relay: &str, outcome: &Outcome| {
             let levels = Spec::from([
                 ("transport", "tcp".into()),
                 ("read_size", 4096.into()),
@@ -95,14 +95,16 @@ mod tests {
             ]);
             forwards_elsewhere(&Setup::of(&levels).unwrap(), outcome.clone())
         };
-        let (running, failed) = ("addr:127.0.0.1:9000=127.0.0.1:9001", Outcome::Failed("nothing came".into()));
-        let told = said(running, &failed);
-        assert!(told.reason().is_some_and(|reason| reason.starts_with("nothing came; ") && reason.contains(":9001")));
-        assert_eq!((said("splice", &failed), said(running, &Outcome::Measured)), (failed, Outcome::Measured));
+        let (running, failed) = ("addr:127.0.0.1:9000=127.0.0.1:9001", Outcome::Failed("nothing arrived".into()));
+        let outcome = hinted(running, &failed);
+        assert!(
+            outcome.reason().is_some_and(|reason| reason.starts_with("nothing arrived; ") && reason.contains(":9001"))
+        );
+        assert_eq!((hinted("splice", &failed), hinted(running, &Outcome::Measured)), (failed, Outcome::Measured));
     }
 
     #[test]
-    fn a_relay_of_calls_gives_no_more_than_it_took() {
+    fn a_relay_sends_no_more_than_it_received() {
         let calls = |taken_down, given_down| RelayReport { taken_down, given_down, ..relay(10, 10) };
         assert!(of_calls(&calls(7, 5)).is_none() && of_calls(&calls(7, 8)).is_some());
         assert!(of_calls(&relay(9, 10)).is_some());

@@ -1,4 +1,4 @@
-//! What a ring must have counted. That what was submitted was completed, the end has compared itself.
+//! Checks of a ring's counts. The end itself has checked that all submissions completed.
 
 use bytegauge_model::{EndRole, Implementation, Outcome};
 use bytegauge_traffic::Setup;

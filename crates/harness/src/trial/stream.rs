@@ -1,7 +1,7 @@
-//! What the ends of a stream must agree on: bytes out = bytes in, whoever counted them.
+//! Checks of the counts of a stream: bytes out = bytes in, at whichever ends count them.
 //!
-//! Where the sink is a server that is not ours, our writer measures alone. What left is known from this side's kernel;
-//! what became of it is not, and nothing is said of it.
+//! If the sink is an external server, the writer measures alone. This host's kernel counts the bytes that left; their
+//! further way is unknown and not reported.
 
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
@@ -13,7 +13,7 @@ use super::{Answers, Script, datagram, not_in_mode, relay};
 /// A connection's SYN and FIN count as a byte each (RFC 4898, which `TCP_INFO` follows).
 const NO_PAYLOAD: u64 = 2;
 
-/// A writer and a reader, or the one of them that is alone.
+/// A writer and a reader, or a single one of them.
 pub(super) fn script(setup: &Setup) -> Script {
     let source = || vec![(EndRole::Source, setup.clone())];
     match setup.external() {
@@ -29,8 +29,8 @@ pub(super) fn script(setup: &Setup) -> Script {
     }
 }
 
-/// Where bytes go both ways at once: what was written at either end stands with the source from here on, and what was read with the
-/// sink, so that every count means what it means of one way. The flows that went back are behind the others.
+/// Merges both directions of a stream: bytes written at either end are counted with the source from here on, and bytes read
+/// with the sink, so that every count has its usual meaning. The flows of the reverse direction are behind the others.
 pub(super) fn crossed(answers: &mut Answers) {
     let report = |role| answers.report(role).cloned();
     let (Some(source), Some(sink)) = (report(EndRole::Source), report(EndRole::Sink)) else { return };
@@ -50,12 +50,12 @@ pub(super) fn crossed(answers: &mut Answers) {
     }
 }
 
-/// How long the threads of these flows waited for a CPU, of which each tells with its first flow; absent if one of them is.
+/// How long the threads of these flows waited for a CPU. Each thread reports it with its first flow; absent if one is missing.
 fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
     flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.queued_ns).sum()
 }
 
-/// What is wrong with one of two ways, if anything.
+/// The error in one direction, if any.
 fn one_way(setup: &Setup, sent: &EndReport, received: &EndReport, back: bool) -> Option<Outcome> {
     let of =
         |end: &EndReport| EndReport::of_flows(end.flows.iter().filter(|flow| flow.back == back).cloned().collect());
@@ -77,7 +77,7 @@ fn one_way(setup: &Setup, sent: &EndReport, received: &EndReport, back: bool) ->
     })
 }
 
-/// The outcome of a trial in which no end had trouble of its own.
+/// The outcome of a trial without trouble at an end.
 pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     let wrong = match setup.is_external() && !setup.iperf3_writes() {
         true => written(setup, answers.report(EndRole::Source)),
@@ -86,7 +86,7 @@ pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     wrong.unwrap_or(Outcome::Measured)
 }
 
-/// What is wrong with what both ends, or a sink that is alone, counted.
+/// The error in the counts of both ends, or of a single sink.
 fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
     let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
@@ -115,7 +115,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
         let (checked, total) = (received.verified_bytes, received.total_bytes);
         return failed(format!("only {checked} of {total} bytes were compared with the pattern"));
     }
-    // Before any mode: who never came to move a byte showed none, and none that is missing.
+    // Before the mode: an end that never moved a byte showed no mode, and none that is missing.
     if received.bytes == 0 || received.window_ns == 0 {
         return Some(match setup.engine() {
             // The null engine moves nothing on purpose, so an empty window only shows that its thread did not run.
@@ -138,7 +138,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     None
 }
 
-/// What is wrong with what the writer counted that fed somebody else's server.
+/// The error in the counts of a writer to an external server.
 fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
@@ -151,15 +151,15 @@ fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
             acknowledged.filter(|bytes| *bytes > flow.total_bytes + setup.shown_len() + NO_PAYLOAD)
         {
             return failed(format!(
-                "flow {index}: {} bytes were written and TCP_INFO says that {acknowledged} were acknowledged: what was \
-                 counted is not what moved",
+                "flow {index}: {} bytes were written, but {acknowledged} were acknowledged by TCP_INFO: the counts \
+                 do not match",
                 flow.total_bytes
             ));
         }
     }
     if sent.bytes == 0 || sent.window_ns == 0 {
         return Some(Outcome::NothingMoved(
-            "the server took no byte within the window: does it read? or does it wait until its replies are read? if it \
+            "the server read no byte within the window: it may not read, or wait until its replies are read; if it \
              reads seldom, use a longer --trial-time"
                 .into(),
         ));
@@ -175,8 +175,8 @@ mod tests {
     use crate::trial::Answer;
 
     #[test]
-    fn what_both_ends_did_stands_with_who_wrote_and_who_read() {
-        // A thread tells of itself with its first flow.
+    fn directions_are_merged_by_writer_and_reader() {
+        // A thread reports with its first flow.
         let flow =
             |back, bytes, queued_ns| FlowReport { back, bytes, window_ns: 10, queued_ns, ..FlowReport::default() };
         let other = |back| FlowReport { back, bytes: 1, ..FlowReport::default() };
@@ -196,7 +196,7 @@ mod tests {
             })
         };
         assert_eq!(of_both(Some(300)), [(501, Some(4001)), (501, Some(320))]);
-        // Of one nobody knows how long it waited.
+        // The waiting time of one thread is unknown.
         assert_eq!(of_both(None), [(501, Some(4001)), (501, None)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a run of a program must have come to. How it ended, the end has judged itself.
+//! Checks that a run of a program has a rate. The end itself has judged how it ended.
 
 use bytegauge_model::{EndRole, Outcome};
 
@@ -9,6 +9,6 @@ pub(super) fn judge(answers: &Answers) -> Outcome {
     let rate = answers.report(EndRole::Command).and_then(|end| end.task.as_ref()).map(|task| task.rate);
     match rate {
         Some(rate) if rate.is_finite() && rate > 0.0 => Outcome::Measured,
-        _ => Outcome::Failed("the run came to no number".into()),
+        _ => Outcome::Failed("the run gave no number".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Trials of calls as the harness carries them: what is measured, what fails, and what a report can rely on.
+//! Trials of calls: their measurements, their failures, and the guarantees for reports.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ fn setup(transport: &str, engine: Engine) -> Setup {
         ("request", 64.into()),
         ("flows", 3.into()),
     ])
-    .said_of(Workload::Call);
+    .with_workload(Workload::Call);
     let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
@@ -29,7 +29,7 @@ fn setup(transport: &str, engine: Engine) -> Setup {
     setup
 }
 
-/// Calls over UDP whose server may move many datagrams a call.
+/// Calls over UDP whose server may move many datagrams per call.
 fn by_batches(flows: u64, depth: u64, batch: u64) -> Setup {
     let mut setup = setup("udp", Engine::Mmsg);
     setup.spec.flows = Some(flows);
@@ -39,10 +39,10 @@ fn by_batches(flows: u64, depth: u64, batch: u64) -> Setup {
 }
 
 #[test]
-fn many_datagrams_a_call_run_or_fail_the_trial() {
+fn batches_run_or_fail_the_trial() {
     assert_eq!(run_until(&by_batches(50, 1, 64), in_mode).outcome, Outcome::Measured);
     assert_eq!(run_until(&by_batches(1, 8, 64), in_mode).outcome, Outcome::Measured);
-    // One a call was asked for.
+    // One per call was requested.
     assert_eq!(run(&by_batches(1, 1, 1)).outcome, Outcome::Measured);
     let alone = run(&by_batches(1, 1, 64)).outcome;
     let reason = alone.reason().unwrap();
@@ -53,28 +53,28 @@ fn many_datagrams_a_call_run_or_fail_the_trial() {
 }
 
 #[test]
-fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
+fn calls_are_measured_with_every_engine() {
     for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", row.value);
             setup.spec.connect_per_call = Some(connect_per_call);
-            // One message at a time fills no bundle, and one a connection no multishot: that the mode did not
-            // run is what has to be said.
-            let in_vain = match row.value {
+            // One message at a time fills no bundle, and one per connection no multishot: the trial must
+            // report that the mode did not run.
+            let lacks_load = match row.value {
                 Engine::Uring(UringMode { kind: UringKind::Bundle, .. }) => true,
                 Engine::Uring(UringMode { kind: UringKind::Multishot, .. }) => connect_per_call,
                 _ => false,
             };
             let measured = run_until(&setup, |measured| match measured.outcome {
                 Outcome::Measured => measured.throughput().0 > 0,
-                _ => in_vain || in_mode(measured),
+                _ => lacks_load || in_mode(measured),
             });
             if let Outcome::Skipped(reason) = &measured.outcome {
-                // Some engines need what this kernel may lack, and say so.
+                // Some engines need features that this kernel may lack, and report it.
                 assert!(!reason.is_empty());
                 continue;
             }
-            if let (true, Outcome::Failed(reason)) = (in_vain, &measured.outcome) {
+            if let (true, Outcome::Failed(reason)) = (lacks_load, &measured.outcome) {
                 assert!(reason.contains("did not run in its mode"), "{reason}");
                 continue;
             }
@@ -89,7 +89,7 @@ fn calls_are_measured_with_every_engine_and_the_null_engine_alone() {
 }
 
 #[test]
-fn calls_over_datagrams_are_measured_with_every_engine_of_theirs() {
+fn calls_over_datagrams_are_measured_with_their_engines() {
     for transport in [Transport::Udp, Transport::UnixDatagram] {
         for row in ENGINES.iter().filter(|row| row.value.suits(&transport) && row.value != Engine::Gso) {
             let mut setup = setup(&transport.to_string(), row.value);
@@ -120,7 +120,7 @@ fn errors(measured: &Measured) -> Vec<CallError> {
 }
 
 #[test]
-fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
+fn lost_datagrams_count_truncated_ones_are_named() {
     let mut lossy = Setup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
     lossy.spec.timeout = Some(5_000_000);
     let lost = |measured: &Measured| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
@@ -131,7 +131,7 @@ fn lost_datagrams_are_a_result_and_cut_off_ones_are_named() {
     let mut short = setup("udp", Engine::Plain);
     short.spec.read_size = Some(4096);
     (short.spec.request, short.spec.response) = (Some(8192), Some(OrSame::Is(8192)));
-    let Outcome::NothingMoved(reason) = run(&short).outcome else { panic!("nothing came back whole") };
+    let Outcome::NothingMoved(reason) = run(&short).outcome else { panic!("no reply was complete") };
     assert!(
         reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
         "{reason}"
@@ -157,12 +157,12 @@ fn one_cast_serves_streams_and_calls_in_turn() {
 }
 
 #[test]
-fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
+fn corrupted_replies_fail_short_ones_count() {
     let epoll = "epoll".parse().unwrap();
     let seen = |measured: &Measured| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
     let planted = |plant| {
         let mut setup = Setup { plant: Some(plant), ..setup("tcp", epoll) };
-        // No echo: a byte too many behind an echo is sent by itself, and may arrive in the middle of the next call.
+        // Not an echo: a byte after an echo is sent by itself, and may arrive in the middle of the next call.
         setup.spec.response = Some(OrSame::Is(32));
         run_until(&setup, seen)
     };
@@ -176,7 +176,7 @@ fn a_corrupted_reply_fails_the_trial_and_a_short_one_is_a_result() {
 }
 
 #[test]
-fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
+fn a_dying_server_fails_the_trial_counts_stay() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
     setup.plant = Some(Plant::Die { after_bytes: 10_000 });
     setup.warmup_ns = 0;
@@ -187,7 +187,7 @@ fn a_server_that_dies_fails_the_trial_and_what_was_counted_is_kept() {
 }
 
 #[test]
-fn a_window_without_a_call_says_why() {
+fn a_window_without_a_call_has_a_reason() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.plant = Some(Plant::Stall { after_bytes: 1 });
     setup.spec.timeout = Some(10_000_000);
@@ -196,7 +196,7 @@ fn a_window_without_a_call_says_why() {
 }
 
 #[test]
-fn a_user_who_wants_to_stop_need_not_wait_for_a_long_trial() {
+fn a_long_trial_can_be_interrupted() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));

@@ -1,4 +1,4 @@
-//! Streams of datagrams, end to end: what is sent is counted, what is lost is seen, what is planted is found.
+//! Streams of datagrams, end to end: sent datagrams are counted, losses are seen, planted faults are found.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ fn setup(transport: &str, engine: &str) -> Setup {
     setup
 }
 
-/// The same setup with either end on a CPU of its own: a sender that is moved to another one overtakes itself.
+/// The same setup with each end on a CPU of its own: a sender that moves to another CPU can reorder its datagrams.
 fn pinned(setup: Setup) -> Setup {
     let allowed = bytegauge_sys::affinity::allowed_cpus().unwrap();
     let cpus = [(EndRole::Source, vec![allowed[0]]), (EndRole::Sink, vec![allowed[allowed.len() - 1]])].into();
@@ -55,7 +55,7 @@ fn deaths(measured: &Measured) -> Deaths {
 }
 
 #[test]
-fn every_engine_carries_every_transport_that_it_suits() {
+fn every_engine_carries_its_transports() {
     for transport in TRANSPORTS.iter().filter(|row| row.name.parse::<Transport>().unwrap().is_datagram()) {
         let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&transport.name.parse().unwrap());
         for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
@@ -69,9 +69,9 @@ fn every_engine_carries_every_transport_that_it_suits() {
                 assert!(sink.bytes > 0 && came.datagrams > 0 && came.packets > 0);
                 assert_eq!(sink.total_bytes, came.total * size, "{engine} over {}", transport.name);
                 assert_eq!((came.truncated, came.duplicated), (0, 0), "{engine}");
-                // Receives that are in flight side by side may complete in another order than that of the datagrams.
+                // Receives that are in flight at once may complete in another order than that of the datagrams.
                 assert!(came.reordered == 0 || engine == "uring:plain", "{engine}: {came:?}");
-                // Of those whose numbers are below the highest that came, nothing is missing but what was lost.
+                // No number below the highest one is missing, except lost datagrams.
                 assert!(came.missing <= sent.total - came.total);
                 assert!(!setup.verify || sink.verified_bytes == sink.total_bytes);
             }
@@ -80,7 +80,7 @@ fn every_engine_carries_every_transport_that_it_suits() {
 }
 
 #[test]
-fn every_engine_moves_datagrams_both_ways_at_once_and_each_way_is_accounted_for() {
+fn datagrams_both_ways_are_counted_per_direction() {
     let udp = Transport::Udp;
     let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&udp);
     for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
@@ -113,7 +113,7 @@ fn every_engine_moves_datagrams_both_ways_at_once_and_each_way_is_accounted_for(
 }
 
 #[test]
-fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
+fn the_socket_reports_losses_of_a_fast_sender() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
     let mut slow = Setup { window_ns: 50_000_000, ..setup("udp", "plain") };
     slow.spec.work = Some(Work::NsPerByte(100.0));
@@ -123,7 +123,7 @@ fn a_fast_sender_loses_in_the_socket_and_the_socket_says_so() {
     let elsewhere = backlog_drops().unwrap() - before;
     let deaths = deaths(&measured);
     assert!(deaths.lost > 0);
-    // Over loopback there is no other place to die in, but for the kernel's own queue.
+    // Over loopback datagrams are only lost in the socket, or in the kernel's own queue.
     assert_eq!(deaths.at_socket + deaths.unknown, deaths.lost, "{deaths:?}");
     assert!(deaths.unknown <= elsewhere, "{deaths:?}, {elsewhere} elsewhere");
 }
@@ -136,7 +136,7 @@ fn unix_datagrams_wait_for_their_reader() {
 }
 
 #[test]
-fn planted_troubles_are_counted_as_what_they_are() {
+fn planted_faults_are_counted_by_kind() {
     for engine in ["plain", "mmsg", "gso"] {
         // Slow enough that nothing else happens to the datagrams.
         let planted = |plant| {
@@ -151,7 +151,7 @@ fn planted_troubles_are_counted_as_what_they_are() {
         };
         let (sink, deaths) = came(Plant::Lose { every: 10 }, |sink| sink.missing > 0);
         assert!(sink.missing > 0 && deaths.lost >= sink.missing, "{engine}: {sink:?}");
-        // Nobody tells where they died, and that is not hidden. What a reader that gets no CPU lets its socket drop beside them is
+        // Their place of loss is unknown, and shown as unknown. Drops by a socket whose reader gets no CPU are
         // counted in packets, each of which held about as many datagrams as the others.
         assert!(deaths.unknown >= sink.missing || deaths.at_socket > 0, "{engine}: {deaths:?}, {sink:?}");
         let (sink, _) = came(Plant::Swap { every: 10 }, |sink| sink.reordered > 0);
@@ -171,14 +171,14 @@ fn a_flipped_bit_fails_the_trial() {
 }
 
 #[test]
-fn datagrams_that_never_were_fail_the_trial() {
+fn invented_datagrams_fail_the_trial() {
     let plant = Some(Plant::Overcount { bytes: 1_000_000_000 });
     let outcome = run(&Setup { plant, ..setup("udp", "plain") }).outcome;
     assert!(outcome.reason().unwrap().contains("the path invents data"), "{outcome:?}");
 }
 
 #[test]
-fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
+fn every_engine_detects_a_small_buffer() {
     for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
         let mut small = Setup { verify: true, ..setup("udp", engine) };
         (small.spec.read_size, small.spec.write_size) = (Some(4096), Some(8192));
@@ -186,10 +186,10 @@ fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
         let sink = measured.end(EndRole::Sink).unwrap();
         let came = sink.datagrams.unwrap();
         assert_eq!((came.truncated, came.cut_bytes), (came.total, came.total * 4096), "{engine}");
-        // What was cut off is not counted as having come.
+        // Truncated datagrams do not count as arrived.
         assert_eq!(sink.total_bytes, came.total * 4096, "{engine}");
     }
-    // Of what was joined, what the buffer does not hold is gone: 4 of 64 datagrams and a part of the fifth stay.
+    // The part of a joined receive that exceeds the buffer is lost: 4 of 64 datagrams and a part of the fifth stay.
     let mut small = setup("udp", "gso");
     small.spec.read_size = Some(4096);
     let measured = measured(&small).unwrap();
@@ -200,7 +200,7 @@ fn a_buffer_that_is_too_small_is_seen_by_every_engine() {
 }
 
 #[test]
-fn a_receiver_that_stops_reading_is_ended_by_the_watchdog() {
+fn the_watchdog_ends_a_stalled_receiver() {
     for transport in ["udp", "unix-dgram"] {
         let plant = Some(Plant::Stall { after_bytes: 10_000 });
         let stalled = Setup { plant, grace_ns: 200_000_000, ..setup(transport, "plain") };
@@ -218,7 +218,7 @@ fn a_receiver_that_dies_is_noticed() {
 }
 
 #[test]
-fn more_than_a_datagram_holds_is_a_skip_with_the_next_step() {
+fn too_large_datagrams_are_skipped() {
     for (transport, size) in [("udp", 65_508), ("unix-dgram", 16 << 20)] {
         let mut large = setup(transport, "plain");
         large.spec.write_size = Some(size);
@@ -240,6 +240,6 @@ fn a_pace_is_kept() {
         assert!(measured.end(EndRole::Source).unwrap().total_bytes as f64 <= due);
         deaths(&measured) == Deaths::default()
     };
-    // All of it fits into the sink's buffer, unless the machine stands still: at the lowest rate for a second.
+    // All of it fits into the sink's buffer, unless the machine stalls: at the lowest rate for a second.
     assert!([10_000_000, 2_000_000, 100_000].into_iter().any(nothing_dies));
 }

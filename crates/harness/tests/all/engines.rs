@@ -28,7 +28,7 @@ fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'sta
             let is_client = end == EngineEnd::Client;
             set("client_engine", if is_client { engine } else { other });
             set("server_engine", if is_client { other } else { engine });
-            // As many at once as show an engine that moves many, and as long as fills several buffers.
+            // Enough at once to show a batching engine, and long enough to fill several buffers.
             set("profile", "echo");
             set("request", if datagrams { "64" } else { "64K" });
             set("flows", "4");
@@ -83,7 +83,7 @@ fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
             let moved = |end: &EndReport| end.total_bytes > 0 || end.calls > 0;
             assert!(measured.ends.iter().all(|(_, end)| moved(end)), "{what}: {measured:?}");
         }
-        Outcome::Skipped(said) if said.contains("IPv6") => {}
+        Outcome::Skipped(reason) if reason.contains("IPv6") => {}
         outcome => panic!("{what}: {outcome:?}"),
     }
 }

@@ -29,11 +29,11 @@ fn call(engine: Engine, connect_per_call: bool) -> Setup {
         ("connect_per_call", Level::Switch(connect_per_call)),
         ("fd_table", "private".into()),
     ])
-    .said_of(Workload::Call);
+    .with_workload(Workload::Call);
     Setup { warmup_ns: 1_000_000, window_ns: 100_000_000, ..Setup::of(&levels).unwrap() }
 }
 
-/// Descriptors that are open in the table of this test's thread, but for those of other tests: sockets and devices of a trial
+/// Open descriptors in the table of this test's thread, except those of other tests: sockets and devices of a trial
 /// have numbers that were free before it.
 fn open() -> usize {
     descriptor_table::open_descriptors().unwrap().len()

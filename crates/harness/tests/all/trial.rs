@@ -54,7 +54,7 @@ fn check_measured(setup: &Setup) -> Option<Measured> {
 }
 
 #[test]
-fn every_engine_moves_bytes_both_ways_at_once_and_each_way_is_conserved() {
+fn bytes_both_ways_are_conserved_per_direction() {
     let suits = |engine: Engine| engine != Engine::Null && engine.carries(EngineEnd::Stream, &Transport::Tcp);
     for engine in ENGINES.iter().map(|row| row.value).filter(|engine| suits(*engine)) {
         for flows in [1, 3] {
@@ -86,7 +86,7 @@ fn every_engine_moves_bytes_both_ways_at_once_and_each_way_is_conserved() {
 
 /// Flows that hardly ran must not be credited with the rate of the moments in which they did.
 #[test]
-fn the_rate_of_many_flows_is_over_one_window() {
+fn the_rate_of_flows_has_one_window() {
     for transport in ["unix", "tcp"] {
         let mut setup = setup(transport);
         setup.spec.flows = Some(12);
@@ -146,7 +146,7 @@ fn the_null_engine_moves_nothing_and_counts() {
 }
 
 #[test]
-fn requested_options_come_back_as_they_are_in_force() {
+fn options_are_read_back_as_set() {
     let mut tcp = setup("tcp");
     tcp.spec.set("sndbuf", Level::Number(100_000));
     tcp.spec.set("rcvbuf", Level::Number(50_000));
@@ -166,7 +166,7 @@ fn requested_options_come_back_as_they_are_in_force() {
 }
 
 #[test]
-fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
+fn every_option_of_a_stream_is_read_back() {
     use bytegauge_model::option;
     for transport in ["tcp", "tcp6", "unix", "pipe", "udp", "udp6", "unix-dgram"] {
         let joint: Transport = transport.parse().unwrap();
@@ -200,7 +200,7 @@ fn every_option_of_a_stream_comes_back_from_an_end_that_set_it() {
 }
 
 #[test]
-fn an_option_that_does_not_exist_is_a_skip() {
+fn an_unknown_option_is_a_skip() {
     let mut tcp = setup("tcp");
     tcp.spec.set("congestion", Level::Name("carrier-pigeon".into()));
     let Outcome::Skipped(reason) = run(&tcp).outcome else { panic!("it is not available") };
@@ -212,7 +212,7 @@ fn an_offered_load_is_kept() {
     check_paced(&setup("unix"));
 }
 
-/// Never more is written than what is due, and one write: a machine that stands still changes nothing about that.
+/// Never more is written than what is due, and one write: a stall of the machine does not change that.
 fn check_paced(setup: &Setup) {
     let mut paced = Setup { window_ns: 60_000_000, ..setup.clone() };
     paced.spec.rate = Some(OrMax::Is(20 << 20));
@@ -258,7 +258,7 @@ fn grace_ns(plant: Plant) -> u64 {
     if matches!(plant, Plant::Stall { .. }) { 300_000_000 } else { GRACE_NS }
 }
 
-/// A planted fault must fail the trial, in words that name it.
+/// Checks that a planted fault fails the trial with this text.
 fn check_planted(plant: Plant, verify: bool, expected: &str) {
     for transport in ["unix", "tcp"] {
         let planted = Setup { plant: Some(plant), verify, grace_ns: grace_ns(plant), ..setup(transport) };
@@ -284,12 +284,12 @@ fn a_sink_that_counts_too_much_is_caught() {
 }
 
 #[test]
-fn a_sink_that_dies_is_a_failure_not_a_hang() {
+fn a_dying_sink_is_a_failure() {
     check_planted(Plant::Die { after_bytes: 1 << 20 }, false, "died");
 }
 
 #[test]
-fn a_trial_that_stalls_is_ended_by_the_watchdog() {
+fn the_watchdog_ends_a_stalled_trial() {
     check_planted(Plant::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
 }
 
@@ -312,7 +312,7 @@ fn ends_that_were_sound_serve_again() {
 }
 
 #[test]
-fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
+fn one_bad_flow_ends_the_trial_early() {
     let mut planted = Setup {
         verify: true,
         plant: Some(Plant::Corrupt { offset: 100_000 }),
@@ -330,7 +330,7 @@ fn one_bad_flow_of_several_does_not_cost_the_whole_grace() {
 }
 
 #[test]
-fn pinning_that_is_refused_is_a_skip_that_names_the_way_out() {
+fn refused_pinning_is_a_skip_with_a_fix() {
     // The kernel refuses a CPU that this process may not use as it refuses one in a sandbox.
     let planted = Setup { cpus: [(EndRole::Sink, vec![100_000])].into(), ..setup("unix") };
     let Outcome::Skipped(reason) = run(&planted).outcome else { panic!("no machine has that CPU") };
@@ -352,7 +352,7 @@ fn carrying() -> impl Iterator<Item = Engine> {
 }
 
 #[test]
-fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
+fn thread_sharing_engines_conserve_a_stream() {
     for engine in carrying() {
         for transport in ["unix", "tcp", "tcp6", "pipe"] {
             if !engine.carries(EngineEnd::Stream, &transport.parse().unwrap()) {
@@ -369,7 +369,7 @@ fn engines_that_share_a_thread_carry_a_stream_and_conserve_it() {
 }
 
 #[test]
-fn faults_are_caught_and_a_load_is_kept_by_engines_that_share_a_thread() {
+fn thread_sharing_engines_catch_faults() {
     for engine in carrying() {
         let with = |plant| {
             let verify = matches!(plant, Plant::Corrupt { .. });

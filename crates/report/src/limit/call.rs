@@ -1,7 +1,7 @@
-//! What limits calls: rules over recorded numbers, as those of streams are.
+//! The limit of calls: rules over recorded numbers, as those of streams.
 //!
-//! The client is the instrument. Where it is the limit the server could do more than the number says, so that is
-//! looked for before anything is said about the server.
+//! The client is the instrument. If it is the limit, the server could do more than the rate shows, so this is checked before
+//! any statement about the server.
 
 use bytegauge_model::unit::{Nanos, call_rate, significant};
 
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::view::document::LimitView;
 
-/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+/// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallSigns {
     /// Both ends were pinned to one CPU.
     pub same_cpu: bool,
-    /// CPU time of the client's threads over what its CPUs had to give.
+    /// CPU time of the client's threads over the capacity of its CPUs.
     pub client_busy: Option<f64>,
     /// The same of the server.
     pub server_busy: Option<f64>,
-    /// CPU time of both ends over what all their CPUs had to give, where they share them.
+    /// CPU time of both ends over the capacity of all their CPUs, if they share them.
     pub both_busy: Option<f64>,
     /// Idle time of the client's threads between two voluntary switches, µs.
     pub client_idle_per_sleep_us: Option<f64>,
@@ -35,34 +35,34 @@ pub struct CallSigns {
     pub softirq_busiest_cpus: Option<f64>,
     /// Calls per second that the plan offered.
     pub offered_rate: Option<f64>,
-    /// The latency objective that more calls a second would break.
+    /// The latency objective that more calls per second would break.
     pub objective: Option<Objective>,
     /// Calls per second that were answered.
     pub rate: Option<f64>,
-    /// Share of a flow's time that it paused by order of the plan.
+    /// Share of a flow's time in planned pauses.
     pub think_share: Option<f64>,
-    /// Waiting for delayed acknowledgements, where it can have been that.
+    /// Waiting for delayed acknowledgements, if that is possible.
     pub waits: Option<Waits>,
     /// Share of the calls begun that failed.
     pub failed_share: Option<f64>,
     /// Share of the calls begun that failed because the server's backlog was full.
     pub not_accepted_share: Option<f64>,
-    /// Times that a listener's queue was full, where the kernel counts it.
+    /// How often a listener's queue was full, if the kernel counts it.
     pub listen_overflows: Option<u64>,
     /// The harness's floor over the client's time per call.
     pub floor_share: Option<f64>,
-    /// What stands between the ends, if anything does.
+    /// The relay between the ends, if any.
     pub relay: Option<RelaySigns>,
 }
 
-/// Calls that are as long as the timer of a delayed acknowledgement, which ran out as often.
+/// Calls that take as long as the timer of a delayed acknowledgement, which expired as often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
     /// Their share of all calls.
     pub slow_share: f64,
     /// Their share of the time of all calls.
     pub time_share: f64,
-    /// Acknowledgements that were sent because the timer had run out.
+    /// Acknowledgements sent because the timer expired.
     pub acks: u64,
 }
 
@@ -71,13 +71,13 @@ pub struct Waits {
 pub struct Objective {
     /// Its percentile: `p99`.
     pub percentile: &'static str,
-    /// What that may be at most, nanoseconds.
+    /// The limit, nanoseconds.
     pub limit_ns: u64,
-    /// What it is at the knee, nanoseconds.
+    /// Its value at the knee, nanoseconds.
     pub at_knee_ns: f64,
-    /// The lowest rate that was lost, calls per second.
+    /// The lowest rate that exceeds it, calls per second.
     pub beyond_per_second: f64,
-    /// What the percentile is there, nanoseconds; `None` where too few calls were completed to say it.
+    /// Its value there, nanoseconds; `None` if too few calls were completed.
     pub at_beyond_ns: Option<f64>,
     /// What a closed loop on the same connections reaches, calls per second.
     pub closed_per_second: f64,
@@ -86,14 +86,14 @@ pub struct Objective {
 /// The limit of a client that waits for acknowledgements.
 pub const DELAYED_ACKS: &str = "delayed acknowledgements";
 
-/// From here on waiting is what calls consist of.
+/// From this share on calls consist mainly of waiting.
 const WAITING_SHARE: f64 = 0.5;
 
-/// A call that failed took a flow's time and answers nothing: beyond this share the rate is that of failing.
+/// A failed call takes a flow's time and answers nothing: beyond this share the rate is that of failures.
 const FAILED_SHARE: f64 = 0.05;
 
-/// The rules in their order: what went wrong, what the plan or the harness imposes, whose CPU is full, and waiting
-/// for each other last, since every closed loop with few flows looks like that.
+/// The rules in their order: errors, limits of the plan or the harness, full CPUs, and waiting for each other last, since every
+/// closed loop with few flows looks like that.
 pub const RULES: &[Rule<CallSigns>] = &[
     Rule { name: "the harness", test: harness },
     Rule { name: "backlog", test: backlog },
@@ -113,7 +113,7 @@ pub const RULES: &[Rule<CallSigns>] = &[
     Rule { name: "wake-ups", test: wake_ups },
 ];
 
-/// The first rule that fires, with its evidence. An offered load that was not reached is said with it.
+/// The first rule that applies, with its evidence. Names an offered load that was not reached.
 pub fn find(signs: &CallSigns) -> LimitView {
     let (name, mut finding) = first(RULES, signs, unknown);
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate).filter(|(o, rate)| *rate < OFFERED_SHARE * o) {
@@ -152,7 +152,7 @@ fn errors(signs: &CallSigns) -> Option<Evidence> {
     })
 }
 
-/// Beyond the knee the limit breaks; whose CPU is full by then is said by what a closed loop reaches.
+/// Beyond the knee the limit is exceeded; the maximum of a closed loop shows which CPU is full by then.
 fn latency_objective(signs: &CallSigns) -> Option<Evidence> {
     let Objective { percentile, limit_ns, at_knee_ns, beyond_per_second, at_beyond_ns, closed_per_second } =
         signs.objective?;
@@ -177,8 +177,8 @@ fn latency_objective(signs: &CallSigns) -> Option<Evidence> {
     })
 }
 
-/// Nagle's algorithm (RFC 9293, 3.7.4) holds a small write back while data are unacknowledged, and the receiver, which
-/// has nothing to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
+/// Nagle's algorithm (RFC 9293, 3.7.4) delays a small write while data is unacknowledged, and the receiver, which has nothing
+/// to send before the request is whole, delays the acknowledgement (RFC 9293, 3.8.6.3).
 fn delayed_acknowledgements(signs: &CallSigns) -> Option<Evidence> {
     let waits = signs.waits.filter(|waits| waits.time_share >= WAITING_SHARE)?;
     Some(Evidence {
@@ -264,7 +264,7 @@ fn server_cpu(signs: &CallSigns) -> Option<Evidence> {
     })
 }
 
-/// The share of time that the end waits for a CPU that does so most, unless its threads queue for each other there.
+/// The largest share of time that an end waits for a CPU, unless its threads wait for each other there.
 fn waits(signs: &CallSigns) -> Option<f64> {
     let (client, server) = signs.client_queued_share.zip(signs.server_queued_share)?;
     let idle = |busy: Option<f64>| busy.is_some_and(|busy| busy < BUSY);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offered_load_that_was_not_reached_is_said_with_its_cause() {
+    fn unreached_load_has_its_cause() {
         let signs = CallSigns { offered_rate: Some(200_000.0), rate: Some(140_000.0), ..ends(0.5, 0.99) };
         check(signs, "server CPU", "200 k calls/s were offered and 140 k calls/s answered: the server runs 99 %");
     }

@@ -1,14 +1,14 @@
-//! What limits a path with a relay: its thread, that it has the CPU that an end waits for, or that three programs share
-//! the CPUs of two.
+//! The limit of a path with a relay: its thread, a CPU that it uses while an end waits for it, or three programs sharing the
+//! CPUs of two.
 
 use super::{BUSY, Evidence, QUEUED, percent, significant};
 
-/// What the rules look at.
+/// The input of the rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelaySigns {
     /// CPU time of the relay's process over its window, in CPUs.
     pub cpus: f64,
-    /// CPUs that its threads could keep busy: one that works for all of them has one.
+    /// CPUs that its threads could keep busy: one if a thread works for all connections.
     pub capacity: f64,
     /// CPU time of both ends, in CPUs.
     pub ends_cpus: f64,
@@ -16,9 +16,9 @@ pub struct RelaySigns {
     pub machine_cpus: Option<u64>,
 }
 
-/// The limit of a relay whose threads have no more time.
+/// The limit of a relay whose threads are busy all the time.
 pub const RELAY: &str = "relay CPU";
-/// The limit of an end that waits while the relay has its CPU.
+/// The limit of an end that waits while the relay uses its CPU.
 pub const SHARED: &str = "CPU shared with the relay";
 /// The limit of three programs on too few CPUs.
 pub const ALL: &str = "all CPUs";
@@ -50,8 +50,8 @@ pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Evidence> {
     })
 }
 
-/// Of the share of time that an end waited for a CPU, what a relay cannot have had: where it ran is not known, only how
-/// much.
+/// The part of the time that an end waited for a CPU which the relay cannot explain: only its CPU time is known, not where it
+/// ran.
 pub(super) fn taken_by_others(queued: f64, signs: Option<&RelaySigns>) -> f64 {
     (queued - signs.map_or(0.0, |signs| signs.cpus)).max(0.0)
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_thread_and_a_full_machine_are_told_apart() {
+    fn full_thread_differs_from_full_machine() {
         let check = |signs: RelaySigns, relay: bool, all: bool| {
             assert_eq!(
                 (relay_cpu(Some(&signs)).is_some(), all_cpus(Some(&signs)).is_some()),
@@ -94,7 +94,7 @@ mod tests {
         assert!(relay_cpu(None).is_none() && all_cpus(None).is_none());
     }
     #[test]
-    fn what_the_relay_may_have_had_no_other_program_took() {
+    fn time_of_the_relay_is_no_other_program() {
         let shared = |queued, cpus| shared_cpu(Some(queued), Some(&signs(cpus, 1.0))).is_some();
         assert!(shared(0.3, 0.6) && shared(0.5, 0.4) && !shared(0.5, 0.2) && !shared(0.1, 0.6));
         assert!(shared_cpu(Some(0.5), None).is_none() && shared_cpu(None, Some(&signs(0.6, 1.0))).is_none());

@@ -1,21 +1,21 @@
-//! What limits a ring: rules over recorded numbers, as those of streams are.
+//! The limit of a ring: rules over recorded numbers, as those of streams.
 //!
-//! One thread that never waits for anybody is limited by what it does itself: entering the kernel, the kernel's work,
-//! or its own. Where a thread of the kernel submits, by that one.
+//! A thread that never waits is limited by its own activity: entering the kernel, the kernel's work, or its own; or, if a kernel
+//! thread submits, by that.
 
 use bytegauge_model::unit::significant;
 
 use super::{BUSY, Evidence, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, percent, view};
 use crate::view::document::LimitView;
 
-/// What the rules look at, from the trials behind a cell's estimate. Shares are between 0 and 1.
+/// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RingSigns {
-    /// No ring: what is measured is the harness.
+    /// There is no ring, so that the harness itself is measured.
     pub moves_nothing: bool,
     /// Time of an operation, ns.
     pub nop_ns: Option<f64>,
-    /// The same in the cheapest cell of the same ring, where a system call is shared by more operations.
+    /// The same in the cheapest cell of the same ring, in which more operations share a system call.
     pub cheapest_nop_ns: Option<f64>,
     /// Operations for each io_uring_enter(2).
     pub nops_per_enter: Option<f64>,
@@ -23,7 +23,7 @@ pub struct RingSigns {
     pub busy: Option<f64>,
     /// Share of that in the kernel.
     pub system_share: Option<f64>,
-    /// CPU time of the kernel's thread that submits, over the window.
+    /// CPU time of the kernel's submission thread, over the window.
     pub kernel_thread_cpus: Option<f64>,
     /// Share of the window in which the thread could have run but waited for a CPU.
     pub queued_share: Option<f64>,
@@ -31,7 +31,7 @@ pub struct RingSigns {
     pub floor_share: Option<f64>,
 }
 
-/// An operation that costs so much more than one that shares its system call with many pays mostly for the call.
+/// An operation that costs this much more than one that shares its system call with many pays mostly for the call.
 const CALL_SHARE: f64 = 0.5;
 
 /// The rules in their order.
@@ -44,7 +44,7 @@ pub const RULES: &[Rule<RingSigns>] = &[
     Rule { name: "the loop itself", test: loop_itself },
 ];
 
-/// The first rule that fires, with its evidence.
+/// The first rule that applies, with its evidence.
 pub fn find(signs: &RingSigns) -> LimitView {
     let (name, finding) = first(RULES, signs, unknown);
     view(name, finding)

@@ -1,4 +1,4 @@
-//! Several sessions beside each other: a line a question, and what each session said of it.
+//! Several sessions: a line per group, and the result of each session.
 
 use anstyle::AnsiColor;
 
@@ -7,10 +7,10 @@ use crate::outward::at_most;
 use crate::sentence::{excludes_nothing, percent, up_to_times};
 use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
 
-/// Room before what belongs to a question.
+/// Indentation of a group's lines.
 const INDENT: usize = 4;
 
-/// What holds over the sessions.
+/// The result over the sessions.
 pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.clamp(60, 100);
@@ -41,7 +41,7 @@ fn head(view: &AcrossView) -> String {
     format!("bytegauge {} · {} sessions in {boots}{days}", view.plan, view.sessions.len())
 }
 
-/// What TCP had where nothing else was set: the sizes that are good depend on it, and no cell says it.
+/// The default congestion control of TCP: good sizes depend on it, and no cell shows it.
 fn congestion(view: &AcrossView) -> Option<String> {
     let is_tcp = |question: &AcrossQuestion| {
         question.factors.get("transport").is_some_and(|transport| transport == "tcp" || transport == "tcp6")

@@ -1,4 +1,4 @@
-//! What stands beside a table of streams that go both ways at once: the rate of each way, and what each host's CPUs did for it.
+//! Lines next to a table of streams in both directions: the rate of each direction, and the CPU use of each host.
 
 use bytegauge_model::unit::byte_rate;
 
@@ -7,10 +7,10 @@ use super::table::Rows;
 use crate::view::document::CellView;
 use crate::view::estimate::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
-/// More cells than this are for JSON.
+/// More cells than this are only in JSON.
 const CELLS_MAX: usize = 6;
 
-/// The lines; none where bytes go one way.
+/// The lines; none for one direction.
 pub fn lines(rows: &Rows) -> Vec<String> {
     let all: Vec<String> = rows.cells.iter().filter_map(|cell| line(cell)).collect();
     let more = all.len().saturating_sub(CELLS_MAX);

@@ -1,5 +1,5 @@
-//! One row a cell: every factor a column, then the settled numbers in base units. Empty means not known.
-//! Every field passes [`escape::csv_field`].
+//! One row per cell: a column per factor, then the results in base units. Empty means not known. Every field passes
+//! [`escape::csv_field`].
 
 use bytegauge_model::{Workload, escape, factor};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::view::document::{CallView, CellView, DatagramView, RingView};
 /// A column after the factors.
 type Column = (&'static str, fn(&CellView) -> String);
 
-/// What every workload has first after the factors.
+/// The first columns of every workload after the factors.
 const FIRST: &[Column] = &[
     ("outcome", |cell| cell.outcome.to_owned()),
     ("reason", |cell| cell.reason.clone().unwrap_or_default()),
     ("trials", |cell| cell.trials.to_string()),
 ];
 
-/// What every workload has last.
+/// The last columns of every workload.
 const LAST: &[Column] = &[
     ("footprint_bytes", |cell| text(cell.footprint)),
     ("above_best_upper", |cell| text(cell.above_best_upper)),
@@ -109,7 +109,7 @@ const OF_CHECKS: &[Column] = &[
     ("events_per_run", |cell| more(cell, "events_per_run")),
 ];
 
-/// What datagrams have beside that.
+/// The additional columns of datagrams.
 const OF_DATAGRAMS: &[Column] = &[
     ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
     ("packets_per_s", |cell| more(cell, "packets_per_second")),
@@ -175,7 +175,7 @@ pub fn render(view: &View) -> String {
     String::from_utf8(bytes).expect("fields are text")
 }
 
-/// Of an import that names none that is known, a stream.
+/// A stream, for an import without a known workload.
 fn workload(view: &View) -> Workload {
     view.plan.workload.parse().unwrap_or_default()
 }

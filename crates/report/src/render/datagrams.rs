@@ -1,5 +1,5 @@
-//! What stands beside a table of datagrams, in words: the best packet rate, the best bandwidth, and where datagrams
-//! died. Goodput is what the sink kept; what was merely sent is no result.
+//! Lines next to a table of datagrams: the best packet rate, the best bandwidth, and where datagrams were lost. Goodput counts
+//! only datagrams that the sink kept.
 
 use bytegauge_model::unit::{byte_rate, count_rate};
 
@@ -8,12 +8,12 @@ use super::table::Rows;
 use crate::view::call_datagrams::BACKLOG;
 use crate::view::document::{CellView, DatagramView};
 
-/// A loss below this share of what was sent is told by the table alone.
+/// A loss below this share of the sent datagrams is only in the table.
 const LOSS_TOLD: f64 = 0.0001;
-/// More cells that lost something than this are for JSON.
+/// More cells with losses than this are only in JSON.
 const CELLS_MAX: usize = 6;
 
-/// The lines; none where there are no datagrams.
+/// The lines; none without datagrams.
 pub fn lines(rows: &Rows) -> Vec<String> {
     if rows.cells.iter().all(|cell| cell.datagrams.is_none()) {
         return Vec::new();
@@ -50,7 +50,7 @@ fn lost(cell: &CellView) -> String {
     share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share))
 }
 
-/// Where a cell's datagrams died, and what else befell them; `None` if next to nothing did.
+/// Where a cell's datagrams were lost, and other events; `None` if next to none.
 fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
     let mut said: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The Go benchmark format, which `benchstat` reads: a line a trial, so that whoever reads it judges the spread.
+//! The Go benchmark format, which `benchstat` reads: a line per trial, so that the reader estimates the spread.
 //!
 //! A name holds the plan and every level that varies in the session, as `key=value` parts. The measures are the cost of a
 //! unit (of bytes a MiB), its rate where rates are better read, and CPU time. Format: golang.org/design/14313-benchmark-format.
@@ -9,7 +9,7 @@ use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, escape, factor};
 
 use crate::{SessionData, View};
 
-/// Bytes are costed by the MiB: a byte takes too few nanoseconds to be read.
+/// Costs of bytes are per MiB: a byte takes too few nanoseconds.
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// The trials behind every estimate.
@@ -68,7 +68,7 @@ fn line(name: &str, trial: &Trial) -> Option<String> {
         return Some(format!("{name} 1 {} ns/op {events} events/op\n", trial.wall_ns));
     }
     let counted = trial.task().map(|task| task.counted);
-    // So many units are one operation, and what an operation's rate is called.
+    // The number of units in one operation, and the name of an operation's rate.
     let (unit, rated) = match (trial.workload, counted) {
         (Workload::Stream, _) | (_, Some(bytegauge_model::Counted::Bytes)) => (MIB, "B/s"),
         (Workload::Call, _) => (1.0, "calls/s"),

@@ -1,4 +1,4 @@
-//! Sessions before and after: the verdict, and a line a question, the worst first.
+//! Sessions before and after: the verdict, and a line per group, the worst first.
 
 use anstyle::AnsiColor;
 
@@ -14,7 +14,7 @@ const NAME: usize = 7;
 /// More lines than this fit no screen.
 const LINES_MAX: usize = 12;
 
-/// The verdict and what it stands on.
+/// The verdict and its basis.
 pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.clamp(60, 100);
@@ -57,11 +57,11 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
     let of_time = [line.longer, line.lower, line.upper].map(|longer| longer.map(of_time));
-    let told = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
+    let scale = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
     let [difference, lower, upper] = of_time;
-    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", told.signed(share)));
+    let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", scale.signed(share)));
     let interval = match (lower, upper) {
-        (Some(lower), Some(upper)) => format!(" ({})", told.signed_interval(lower, upper)),
+        (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
     let verdict = match line.verdict {
@@ -72,7 +72,7 @@ fn of_line(line: &HistoryLine) -> String {
     format!("{} → {}: {difference}{interval}: {verdict}", shown(line.rate_before), shown(line.rate_after))
 }
 
-/// By which share the time of before changed: who takes half as long takes 50 % less, and before it took 100 % longer.
+/// The share by which time changed: half the time is 50 % less, and the reverse is 100 % longer.
 fn of_time(longer: f64) -> f64 {
     if longer < 0.0 { longer / (1.0 - longer) } else { longer }
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_took_twice_as_long_before_takes_half() {
+    fn half_the_time_is_the_reverse_of_twice() {
         for (longer, expected) in [(0.5, 0.5), (-1.0, -0.5), (-0.25, -0.2), (0.0, 0.0)] {
             assert!((of_time(longer) - expected).abs() < 1e-12, "{longer}");
         }

@@ -7,10 +7,10 @@ use crate::View;
 /// JSON Schema (2020-12) of the document.
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 
-/// The same of what several sessions show beside each other.
+/// The same for the comparison of several sessions.
 pub const BETWEEN_SCHEMA: &str = include_str!("../../schema/between.schema.json");
 
-/// The same of what `bytegauge compare` says of sessions before and after.
+/// The same for `bytegauge compare` of sessions before and after.
 pub const COMPARE_SCHEMA: &str = include_str!("../../schema/compare.schema.json");
 
 /// One document, indented, with a newline at its end.

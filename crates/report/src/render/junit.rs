@@ -1,5 +1,5 @@
-//! JUnit XML, which services for continuous integration show: a test case a question, failed where something is worse,
-//! skipped where nothing is proven, in error where nothing could be measured.
+//! JUnit XML, which services for continuous integration show: a test case per group, failed if something is worse, skipped if
+//! nothing is significant, in error if nothing could be measured.
 
 use bytegauge_model::{CellKind, escape};
 use quick_xml::Writer;
@@ -7,20 +7,20 @@ use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 
 use crate::View;
 
-/// What stands beside a proof that hangs on which trials of one choice are looked at.
+/// The note on a result that depends on which trials of an A/A pair are used.
 const DOUBT: &str = "proven, and not by the second trials of the choice that every block measured twice: trust it less";
 
-/// How a question ended.
+/// The outcome of a group.
 enum Case {
     Passed,
-    /// Passed, and by the second trials of a choice it would not have.
+    /// Passed, but not with the second trials of an A/A pair.
     Doubted(&'static str),
     Skipped(String),
     Failed(String),
     Error(String),
 }
 
-/// The questions of a session.
+/// The groups of a session.
 pub fn render(view: &View) -> String {
     let cases = match &view.versus {
         Some(versus) => vec![("b against a".to_owned(), of_two(versus), versus.text.clone())],

@@ -10,12 +10,12 @@ use crate::view::document::{GroupView, OverTimeView};
 
 /// More flows than this have no column of their own.
 const FLOWS_MAX: usize = 6;
-/// More intervals than this are not listed one by one: the slowest and the fastest are told.
+/// More intervals than this are not listed one by one, only the slowest and the fastest.
 const ROWS_MAX: usize = 60;
-/// Lines of words are no wider, set in as they are.
+/// Longest line of text, indented as it is.
 const COLUMNS: usize = 78;
 
-/// All groups that have intervals; says so where none has.
+/// All groups with intervals, or a line that there is none.
 pub fn render(view: &View) -> String {
     let lines: Vec<String> = view
         .groups

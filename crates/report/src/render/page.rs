@@ -1,5 +1,5 @@
-//! Sessions as one page for a browser: the built page of `page/`, with the documents inside. It needs no network and
-//! allows none; all that it draws stands in the documents.
+//! Sessions as one page for a browser: the built page of `page/`, with the documents inside. It needs no network and allows
+//! none; it draws only data of the documents.
 
 use std::borrow::Cow;
 
@@ -11,24 +11,23 @@ use crate::{BetweenView, View};
 /// The page as `page/` builds it: `cargo xtask page`.
 const TEMPLATE: &str = include_str!("../../page/page.html");
 
-/// Where the documents go: of each session, of several beside each other, and how a page that is served stays up to date.
+/// The places of the documents: of each session, of the comparison of several, and the parameters for updates of a served page.
 const SLOTS: [(&str, &str); 3] = [("sessions", "[]"), ("between", "null"), ("live", "null")];
 
-/// What the page's policy begins with, and what it may ask for in addition where it is served: new documents, by whoever
-/// served it.
+/// The first words of the page's policy, and its addition for a served page: new documents from the server.
 const POLICY: (&str, &str) = ("default-src 'none'", "default-src 'none'; connect-src 'self'");
 
-/// More trials than this a picture of what is left over does not tell apart: every n-th stands in the page.
+/// Beyond this number of trials only every n-th is in the page: a picture of residuals could not show more.
 const RESIDUALS_MAX: usize = 600;
 
-/// The page of some sessions, the first of which it opens with, and what they show beside each other.
+/// The page of some sessions, of which it opens the first, and their comparison.
 pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
     let mut between = serde_json::to_value(between).expect("a view is plain data");
     drop_unknown(&mut between);
     filled([documents(views), embedded(between), "null".into()])
 }
 
-/// The page of a session that goes on: it asks for [`documents`] as `data` beside its own address, every so many
+/// The page of a running session: it requests [`documents`] as `data` next to its own address, every `every_ms`
 /// milliseconds.
 pub fn render_live(view: &View, every_ms: u64) -> String {
     let live = serde_json::json!({ "every_ms": every_ms });
@@ -36,7 +35,7 @@ pub fn render_live(view: &View, every_ms: u64) -> String {
     page.replacen(POLICY.0, POLICY.1, 1)
 }
 
-/// The documents of some sessions, as they stand in a page.
+/// The documents of some sessions, as embedded in a page.
 pub fn documents(views: &[View]) -> String {
     embedded(Value::Array(views.iter().map(document).collect()))
 }
@@ -53,8 +52,8 @@ fn slot(name: &str, json: &str) -> String {
     format!("<script type=\"application/json\" id=\"{name}\">{json}</script>")
 }
 
-/// Data as it may stand in a page: within a string of JSON `<` may be written thus; then no name can end the element. The page
-/// shows strings as they are, so hidden characters are escaped here.
+/// Data as embedded in a page: within a string of JSON `<` is escaped, so that no name can end the element. The page shows strings
+/// unchanged, so hidden characters are escaped here.
 fn embedded(mut value: Value) -> String {
     show_hidden(&mut value);
     value.to_string().replace('<', "\\u003c")
@@ -80,13 +79,13 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-/// A document without what is not known, and with as many residuals as can be seen.
+/// A document without unknown values, and with as many residuals as can be seen.
 fn document(view: &View) -> Value {
     let mut value = serde_json::to_value(view).expect("a view is plain data");
     drop_unknown(&mut value);
     let groups = value.get_mut("groups").and_then(Value::as_array_mut);
     for model in groups.into_iter().flatten().filter_map(|group| group.get_mut("cost_model")?.as_object_mut()) {
-        // What stands here as well is the reader's.
+        // The reader's view repeats these.
         model.remove("residuals");
         for end in ["reader", "writer"] {
             if let Some(residuals) = model.get_mut(end).and_then(|end| end.get_mut("residuals")?.as_array_mut()) {
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_has_one_place_for_each_document_and_a_policy_before_them() {
+    fn template_has_places_after_its_policy() {
         let policy = TEMPLATE.find("Content-Security-Policy").expect("a policy");
         for (name, empty) in SLOTS {
             assert_eq!(TEMPLATE.matches(&slot(name, empty)).count(), 1, "{name}");
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_but_by_a_page_that_is_served() {
+    fn only_a_served_page_requests_data() {
         let policy = |page: &str| {
             let (_, rest) = page.split_once("Content-Security-Policy\" content=\"").expect("a policy");
             rest.split_once('"').expect("its end").0.to_owned()
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_takes_no_room_but_its_place_in_a_list() {
+    fn unknown_values_are_kept_only_in_lists() {
         let mut value = serde_json::json!({ "a": null, "b": [null, { "c": null, "d": 1 }] });
         drop_unknown(&mut value);
         assert_eq!(value, serde_json::json!({ "b": [null, { "d": 1 }] }));

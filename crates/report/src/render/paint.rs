@@ -1,11 +1,11 @@
-//! What all that prints on a terminal needs: where the text goes, colour, and lines of a width.
+//! Common needs of all terminal output: the target, colour, and lines of a width.
 
 use std::borrow::Cow;
 
 use anstyle::{AnsiColor, Style};
 use bytegauge_model::escape;
 
-/// Where the text goes.
+/// The target of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TerminalStyle {
     /// Width of the terminal, characters.
@@ -14,7 +14,7 @@ pub struct TerminalStyle {
     pub colour: bool,
     /// The result file, to name at the end.
     pub store: Option<String>,
-    /// How the program is called so that it finds the same results: `bytegauge`, or with `--store PATH`.
+    /// The command by which the program finds the same results: `bytegauge`, or with `--store PATH`.
     pub program: String,
 }
 
@@ -24,8 +24,8 @@ impl Default for TerminalStyle {
     }
 }
 
-/// What `render` makes of a style, with nothing in it from outside that acts on a terminal: the coloured text where the same text
-/// without colour has no hidden character, so that every control sequence in it is ours; else the text without colour, escaped.
+/// The output of `render` for a style, without control sequences from outside: the coloured text if the same text without colour
+/// has no hidden character, so that every control sequence in it is ours; else the text without colour, escaped.
 pub fn on_terminal(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> String) -> String {
     match escape::lines(&render(&TerminalStyle { colour: false, ..style.clone() })) {
         Cow::Borrowed(_) if style.colour => render(style),
@@ -55,7 +55,7 @@ impl Paint {
     }
 }
 
-/// Greedy lines of at most `width` characters; a longer word stands alone.
+/// Greedy lines of at most `width` characters; a longer word gets its own line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // A number stays with its unit.

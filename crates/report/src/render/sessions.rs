@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::view::rfc3339;
 
-/// One line a session, the newest first as the store lists them, each with the time in which nobody measured, nanoseconds.
+/// One line per session, the newest first as in the store, each with the time of its pauses, nanoseconds.
 pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     if sessions.is_empty() {
@@ -46,7 +46,7 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
             session.saved.clone().unwrap_or_default(),
         ]);
     }
-    // A column that nobody has used says nothing.
+    // A column without any entry is left out.
     if sessions.iter().all(|(session, _)| session.saved.is_none())
         && let Some(column) = table.column_mut(9)
     {

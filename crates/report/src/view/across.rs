@@ -1,8 +1,8 @@
-//! One question in several sessions: what each of them chose, and what holds over all of them.
+//! One group in several sessions: the choice of each session, and the result over all of them.
 //!
-//! Groups with the same conditions are the same question. Compared are the choices that all sessions with that question
-//! confirmed; the sessions are the replicates (`bytegauge_stats::across`). A session that was cut off before its first
-//! look says nothing here. Never pools the blocks of two sessions.
+//! Groups with the same conditions are the same group. The choices that all sessions with it confirmed are compared; the
+//! sessions are the replicates (`bytegauge_stats::across`). A session interrupted before its first analysis is left out. Never
+//! pools the blocks of two sessions.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use super::{Settings, View, level, rfc3339};
 use crate::phrase::{brief, cell_label, profile_brief};
 use crate::{SessionData, phrase};
 
-/// What several sessions say together.
+/// The results of several sessions together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AcrossView {
     /// The plan's name, of the first session.
@@ -32,9 +32,9 @@ pub struct AcrossView {
     pub level: f64,
     /// The sessions, in the order in which they were given.
     pub sessions: Vec<AcrossSession>,
-    /// The boots of machines that they were measured in.
+    /// Number of boots of machines in which they were measured.
     pub boots: usize,
-    /// The questions that more than one of them asked.
+    /// The groups that more than one of them has.
     pub questions: Vec<AcrossQuestion>,
 }
 
@@ -50,35 +50,35 @@ pub struct AcrossSession {
     pub congestion: Option<String>,
 }
 
-/// One question.
+/// One group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AcrossQuestion {
     /// The conditions, for people.
     pub question: String,
     /// The conditions.
     pub factors: Factors,
-    /// What each session with it said.
+    /// The result of each session with it.
     pub answers: Vec<AcrossAnswer>,
     /// Choices that all of them confirmed.
     pub compared: usize,
-    /// The choice over all sessions: of those that are shown to be within the margin what changes nothing, then the smallest; else
-    /// what changes nothing, unless it is shown to be dearer or another is bounded far more closely; else the one with the least
-    /// bound, or the best on average. None in which nothing moved at times, where another is left. `null` where they confirmed no two choices in common.
+    /// The choice over all sessions: of those significantly within the margin the system's default, then the smallest; else the
+    /// default, unless it is significantly slower or another has a much smaller bound; else the one with the smallest bound, or the
+    /// best on average. A choice with trials that moved nothing is chosen last. `null` if they confirmed no two choices in common.
     pub choice: Option<String>,
     /// Whether it leaves everything that varies to the system.
     pub changes_nothing: bool,
-    /// So much dearer than the best of those compared it is at most in the mean session, with the sessions as replicates;
-    /// as a share. `null` for fewer than three sessions.
+    /// It is at most this much slower than the best of those compared in the mean session, with the sessions as replicates; as a
+    /// share. `null` for fewer than three sessions.
     pub bound: Option<f64>,
     /// Whether that is within the margin: one answer holds in all.
     pub holds: bool,
-    /// Sessions that chose the same by themselves.
+    /// Sessions with the same choice by themselves.
     pub named_in: usize,
-    /// How far differences between choices are spread by what differs between sessions alone, as a share.
+    /// The spread of differences between choices that is due to differences between sessions alone, as a share.
     pub between: Option<f64>,
 }
 
-/// What one session said.
+/// The result of one session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AcrossAnswer {
     /// The session.
@@ -87,7 +87,7 @@ pub struct AcrossAnswer {
     pub group: GroupId,
     /// Its choice.
     pub choice: Option<String>,
-    /// Whether the session proved it.
+    /// Whether it is significant in the session.
     pub proven: bool,
     /// Its own bound, as a share.
     pub bound: Option<f64>,
@@ -96,7 +96,7 @@ pub struct AcrossAnswer {
 /// One group of one session.
 struct Asked {
     answer: AcrossAnswer,
-    /// What the session named.
+    /// The choice of the session.
     named: Option<Spec>,
     conditions: Spec,
     choices: Vec<Choice>,
@@ -109,12 +109,12 @@ struct Choice {
     levels: Spec,
     mean: f64,
     footprint: Option<f64>,
-    /// It stalls, or leaves a load unanswered that others carry.
+    /// It stalls, or does not carry a load that others carry.
     unfit: bool,
 }
 
 impl AcrossView {
-    /// What the sessions say together.
+    /// The result of the sessions together.
     pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let asked: Vec<Asked> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
@@ -157,7 +157,7 @@ fn congestion(machine: &Value) -> Option<String> {
     machine.pointer("/network/congestion_control")?.as_str().map(str::to_owned)
 }
 
-/// What a session says of each of its questions.
+/// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
     let view = View::of(session, settings);
     let own = |group: &Judged| view.groups.iter().find(|known| known.id == group.row.group.id);
@@ -166,8 +166,8 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
         let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
         confirmed
             .filter_map(|group| {
-                let said = &own(group)?.recommendation;
-                let named = said.cell.as_ref();
+                let own_result = &own(group)?.recommendation;
+                let named = own_result.cell.as_ref();
                 let choice = named.and_then(|id| view.cell(id)).map(|cell| cell.label.clone());
                 let levels = named.and_then(|id| session.cells.iter().find(|row| row.cell.id == *id));
                 let levels = levels.map(|row| choices(&row.cell.factors));
@@ -175,8 +175,8 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
                     session: session.record.id,
                     group: group.row.group.id.clone(),
                     choice,
-                    proven: said.proven,
-                    bound: said.bound,
+                    proven: own_result.proven,
+                    bound: own_result.bound,
                 };
                 Some(Asked { named: levels, ..asked_of(answer, group, settled) })
             })
@@ -195,7 +195,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
         Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, unfit })
     };
     let factors = &group.row.group.factors;
-    let mut conditions = factors.clone().said_of(factors.workload());
+    let mut conditions = factors.clone().with_workload(factors.workload());
     conditions.drop_absent();
     Asked {
         answer,
@@ -206,10 +206,10 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     }
 }
 
-/// What a cell chooses, whatever else varied in its session.
+/// The choices of a cell, whatever else varied in its session.
 fn choices(levels: &Spec) -> Spec {
-    // Older sessions do not say their workload.
-    let mut levels = levels.of_role(Role::Choice).said_of(levels.workload());
+    // Older sessions do not state their workload.
+    let mut levels = levels.of_role(Role::Choice).with_workload(levels.workload());
     levels.drop_absent();
     levels
 }
@@ -253,8 +253,8 @@ fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, mar
     }
 }
 
-/// As in one session: what changes nothing, then the smallest, of those within the margin; else what changes nothing where it
-/// stands, else the one with the least bound, or for too few sessions the best on average. Who was unfit in one is passed over.
+/// As in one session: of those within the margin the default, then the smallest; else the default if it is not excluded, else the
+/// one with the smallest bound, or with too few sessions the best on average. A choice that was unfit in a session is skipped.
 fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
     let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
     let is_default = |cell: usize| is_default(&common[cell].levels, varied);
@@ -276,7 +276,7 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
     named(&candidates, closest).map(|place| ranked[place])
 }
 
-/// The transport, and every condition that tells questions apart.
+/// The transport, and every condition that distinguishes groups.
 fn varying(questions: &[&Spec]) -> Vec<String> {
     let mut names = super::compare::varied(questions, |_, _| true);
     names.retain(|name| !phrase::PROFILE_FACTORS.contains(&name.as_str()) && name != "transport");
@@ -292,12 +292,12 @@ mod tests {
 
     const MARGIN: f64 = 0.05;
 
-    /// Which of `auto`, 64 KiB and 1 MiB is named, by bounds of the mean session and who is shown to be dearer or is unfit.
+    /// Which of `auto`, 64 KiB and 1 MiB is named, given bounds of the mean session, and which are significantly slower or unfit.
     fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
         let choice = |(level, unfit): (&Level, bool)| {
             let levels = Spec::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
-            // What autotuning came to is larger than any.
+            // The size that autotuning reached is larger than any.
             Choice { levels, mean: 0.0, footprint: Some(level.number().unwrap_or(4 << 20) as f64), unfit }
         };
         let common: Vec<Choice> = sizes.iter().zip(unfit).map(choice).collect();
@@ -313,11 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_named_where_no_session_shows_it_to_be_dearer() {
+    fn the_default_is_named_unless_slower() {
         let none = [false; 3];
         let [auto, small, large] =
             ["auto".to_owned(), Level::Number(65_536).to_string(), Level::Number(1 << 20).to_string()];
-        // All are within the margin; the smallest, where it is not; the least bound, where nothing is shown.
+        // All are within the margin; the smallest, if the default is not; the smallest bound, if nothing is significant.
         check(Some([0.04, 0.03, 0.01]), none, none, &auto);
         check(Some([0.30, 0.04, 0.01]), none, none, &small);
         check(Some([0.12, 0.30, 0.10]), none, none, &auto);

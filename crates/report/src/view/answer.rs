@@ -1,7 +1,7 @@
-//! Decides what may be said about a set of groups: proven, bounded, open, or nothing, and why.
+//! Decides the result of a set of groups: proven, bounded, open, or none, with the reason.
 //!
-//! The statistics have judged already; here stand the rules about when their judgement may be used at all. Only the
-//! evidence of the groups themselves forbids an answer: how quiet the machine was is told beside it.
+//! The statistics are done already; these are the rules for the use of their results. Only evidence of the groups themselves
+//! prevents an answer: disturbances of the machine are reported separately.
 
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
@@ -18,10 +18,10 @@ use crate::sentence::{
     Answer, Outlook, Rate, carried, excludes_nothing, likely_bound, moved_nothing, percent, same_twice,
 };
 
-/// From this share of failing calls on a choice is not named without them.
+/// From this share of failed calls on a choice is not named without them.
 const FAILING: f64 = 0.01;
 
-/// What decides beside the statistics.
+/// The input of decisions, in addition to the statistics.
 pub struct Conditions<'a> {
     /// The cells, as they will be printed; in the order of the settled ones.
     pub cells: &'a [CellView],
@@ -29,24 +29,24 @@ pub struct Conditions<'a> {
     pub settled: &'a [Settled<'a>],
     /// The blocks they were measured in.
     pub blocks: &'a Blocks<'a>,
-    /// The session was cut off.
+    /// The session was interrupted.
     pub unfinished: bool,
-    /// It goes on just now: what was not judged yet is due.
+    /// It is running, so that new blocks await an analysis.
     pub running: bool,
-    /// It was measured here, and may go on here.
+    /// It was measured here, and can continue here.
     pub resumable: bool,
-    /// How confirmation went round by round.
+    /// The progress of confirmation by rounds.
     pub rounds: Rounds,
     /// "Within x of the best", as a share.
     pub margin: f64,
     /// When the session began, nanoseconds of Unix time.
     pub started_unix_ns: u64,
-    /// What long trials show of all groups together.
+    /// The results of long trials for all groups together.
     pub audit: Option<Together>,
 }
 
 impl Conditions<'_> {
-    /// Whether the readers of all these groups throw the bytes away; who compares them does not.
+    /// Whether the readers of all these groups discard the bytes; a reader that compares them does not.
     pub fn throw_away(&self, groups: &[&Judged]) -> bool {
         let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
         groups
@@ -55,21 +55,21 @@ impl Conditions<'_> {
     }
 }
 
-/// Confirmation, round by round: a group on the side has a block in some of the rounds only.
+/// Confirmation by rounds: a secondary group has a block in some of the rounds only.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// How many there were: the blocks of the group that had most.
+    /// Their number: the blocks of the group that had most.
     most: usize,
-    /// How many were fixed before the first of them, where that is known.
+    /// Their number as fixed before the first of them, if known.
     planned: Option<u64>,
 }
 
 impl Rounds {
-    /// Of all groups of a session.
+    /// For all groups of a session.
     pub fn of<'a>(groups: impl Iterator<Item = &'a Judged<'a>>) -> Rounds {
         let (mut most, mut planned) = (0, None);
         for group in groups {
-            // One on the side says fewer.
+            // A secondary group reports fewer.
             planned = planned.max(group.row.number("blocks_fixed"));
             most = most.max(group.blocks_done);
         }
@@ -79,22 +79,22 @@ impl Rounds {
 
 /// A decision.
 pub struct Decision {
-    /// In words.
+    /// As text.
     pub answer: Answer,
-    /// Index of the choice that it names.
+    /// Index of the named choice.
     pub choice: Option<usize>,
     /// Whether the choice is proven for use, not for draining alone.
     pub proven: bool,
-    /// So much dearer than the best confirmed it is at most, as a share.
+    /// It is at most this much slower than the best confirmed, as a share.
     pub bound: Option<f64>,
-    /// Whether what is proven holds with the twins in their cells' places.
+    /// Whether the result holds with the A/A controls in their cells' places.
     pub survives_exchange: Option<bool>,
-    /// What going on may bring, if it is open.
+    /// The likely gain of more blocks, if it is open.
     pub outlook: Outlook,
 }
 
 impl Decision {
-    /// Blocks of the judgements that are left, and what the bound likely is after them; `None` where they bring nothing.
+    /// Blocks of the remaining analyses, and the likely bound after them; `None` if they bring nothing.
     pub fn left(&self) -> (Option<u64>, Option<f64>) {
         match self.outlook {
             Outlook::Left { blocks, bound } => (Some(blocks), bound),
@@ -106,14 +106,14 @@ impl Decision {
         Decision::unjudged(Answer::Nothing(why.into()), None)
     }
 
-    /// An answer that rests on no comparison.
+    /// An answer without a comparison.
     fn unjudged(answer: Answer, choice: Option<usize>) -> Decision {
         Decision { answer, choice, proven: false, bound: None, survives_exchange: None, outlook: Outlook::Nothing }
     }
 }
 
 /// Decides about `groups` (of one family) by the recommendation over those of them that are confirmed.
-/// `drain_blocks`: a proof for a reader that throws the bytes away is no proof here.
+/// `drain_blocks`: a result for a reader that discards the bytes is no result here.
 pub fn decide(
     groups: &[&Judged],
     recommendation: Option<&OptionRecommendation>,
@@ -136,7 +136,7 @@ pub fn decide(
     let failing = failing(&confirmed, recommendation.cell, conditions);
     let choice = format!("{}{failing}", phrase::choice(named, varied));
     if confirmed.iter().any(|group| !group.standing.proves) {
-        // Its own, as its row says them: another group may have had more.
+        // Its own, as in its row: another group may have more.
         let Rounds { most, planned } = Rounds::of(confirmed.iter().copied());
         let (blocks, planned) = (most as u64, planned.or(conditions.rounds.planned));
         let answer = match conditions.running {
@@ -237,7 +237,7 @@ fn never_measured(cells: &[usize], conditions: &Conditions) -> String {
     reason.map_or_else(|| "nothing was measured".into(), |reason| format!("nothing was measured ({reason})"))
 }
 
-/// What the choice has against it, as part of its name: calls that fail are no service, however fast the others are.
+/// Objections to the choice, as part of its name: failing calls are no service, however fast the others are.
 fn failing(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> String {
     let cells = confirmed.iter().filter_map(|group| Some(&conditions.cells[group.cell(choice)?]));
     let worst = cells.filter_map(|cell| cell.call.as_ref()?.failed_share).reduce(f64::max);
@@ -245,8 +245,8 @@ fn failing(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions
     worst.map_or_else(String::new, |share| format!(", where {} of the calls fail", percent(share)))
 }
 
-/// Whether what is proven of a choice holds in every profile with the twin in its cell's place; `None` where nothing
-/// is proven, or no profile has a twin.
+/// Whether the result for a choice holds in every profile with the A/A control in its cell's place; `None` without a result, or
+/// without a control.
 fn survives_exchange(confirmed: &[&Judged], recommendation: &OptionRecommendation, margin: f64) -> Option<bool> {
     let cell = recommendation.cell.filter(|_| recommendation.proven)?;
     let method = Method { margin, ..Method::default() };
@@ -254,8 +254,8 @@ fn survives_exchange(confirmed: &[&Judged], recommendation: &OptionRecommendatio
     each.reduce(|all, one| all && one)
 }
 
-/// Whether anything smaller than the recommended cell was measured; `None` where sizes say nothing, or were not what it was
-/// taken for.
+/// Whether anything smaller than the recommended cell was measured; `None` if sizes do not matter, or were not the reason for
+/// the choice.
 fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<bool> {
     let mut any = false;
     for group in confirmed {
@@ -267,7 +267,7 @@ fn smaller(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions
     Some(any)
 }
 
-/// Where every profile has a proven choice of its own, neighbouring profiles with the same one joined.
+/// If every profile has a proven choice of its own: adjacent profiles with the same one joined.
 fn boundary(
     confirmed: &[&Judged],
     recommendation: &OptionRecommendation,
@@ -316,12 +316,12 @@ fn why_open(confirmed: &[&Judged], recommendation: &OptionRecommendation, condit
                 return Some(format!("it {}, which others carry", carried(share)));
             }
             let against = confirmed.iter().any(|group| group.verdict.contradicted.contains(&cell));
-            against.then(|| "plain means, in which its slow trials count in full, speak against it".to_owned())
+            against.then(|| "plain means, in which its slow trials count in full, contradict it".to_owned())
         }
     }
 }
 
-/// What going on may bring the bound of a recommendation.
+/// The likely effect of more blocks on the bound of a recommendation.
 fn outlook(
     confirmed: &[&Judged],
     recommendation: &OptionRecommendation,
@@ -335,7 +335,7 @@ fn outlook(
         return Outlook::Elsewhere;
     }
     let looks = confirmed.iter().filter_map(|group| group.standing.view.as_ref());
-    // The groups that are judged together come as far as the one that gains least.
+    // Groups that are analysed together are limited by the one that gains least.
     let left = looks.filter_map(|look| Some((look, look.left_until()? as f64)));
     let least =
         left.max_by(|(a, a_last), (b, b_last)| (a.blocks as f64 / a_last).total_cmp(&(b.blocks as f64 / b_last)));
@@ -353,7 +353,7 @@ pub fn rates(groups: &[&Judged], choice: Option<usize>, cells: &[CellView]) -> V
     shown.collect()
 }
 
-/// What is compared under an offered load, in words.
+/// The compared quantity under an offered load, as text.
 fn cpu(cell: &CellView) -> Option<String> {
     match &cell.call {
         None => cell.cpu.ends_s_per_gib.map(|seconds| format!("{} CPU s/GiB", significant(seconds, 3))),
@@ -382,7 +382,7 @@ fn latency(cell: &CellView) -> Option<String> {
         return cell.median("total_p99_ns").map(|ns| format!("p99 {}", Nanos(ns as u64)));
     };
     let there = knee.at_knee_ns.map(|ns| format!("{} there", Nanos(ns as u64)));
-    let beside: Vec<String> = there.into_iter().chain(planned(cell)).collect();
-    let beside = if beside.is_empty() { String::new() } else { format!(" ({})", beside.join("; ")) };
-    Some(format!("{} kept within {} in half of the searches{beside}", knee.percentile, Nanos(knee.limit_ns)))
+    let notes: Vec<String> = there.into_iter().chain(planned(cell)).collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+    Some(format!("{} kept within {} in half of the searches{notes}", knee.percentile, Nanos(knee.limit_ns)))
 }

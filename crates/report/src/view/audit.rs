@@ -1,7 +1,7 @@
-//! What long trials say of the answer: of each group by itself, and of all questions of a session together.
+//! The results of long trials: of each group by itself, and of all groups of a session together.
 //!
-//! They take a proof back, or split it by the age of connections, and never make one. Where connections are asked about
-//! that are fresh, longer ones are another question: then the proof stands, and the other answer is said beside it.
+//! They can withdraw a proof, or split it by the age of connections, but never make one. If the plan asks for fresh connections,
+//! longer ones are another case: then the proof remains, and the other result is reported with it.
 
 use bytegauge_model::{CellId, ConnectionAge, GroupId};
 use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
@@ -13,18 +13,18 @@ use super::compare::{Family, Judged};
 use super::document::{AuditRival, AuditSummary, AuditView};
 use super::settled::Settled;
 
-/// What the long trials of a session show together.
+/// The results of the long trials of a session together.
 #[derive(Clone, Copy, Debug)]
 pub struct Together {
     /// The same for the document.
     pub view: AuditSummary,
-    /// What is shown.
+    /// The result.
     finding: AuditResult,
 }
 
 impl Together {
-    /// Of all groups whose choice was audited; `None` where none was. Windows end with a lap, so the plan knows better than
-    /// they do how long they were to be.
+    /// For all groups whose choice was measured in them; `None` without any. Windows end with a lap, so the plan has the exact
+    /// length.
     pub fn of(families: &[Family], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
         let groups = || families.iter().flat_map(|family| &family.groups);
         let audits: Vec<Audit> = groups().filter_map(|group| of_choice(group, group.alone.cell, margin)).collect();
@@ -47,21 +47,21 @@ impl Together {
     }
 }
 
-/// The audit of a choice in a group; `None` where it was not audited there.
+/// The long trials of a choice in a group; `None` without any.
 pub fn of_choice(group: &Judged, choice: Option<usize>, margin: f64) -> Option<Audit> {
     let choice = choice?;
     audit(&group.audit, choice, LEVEL, margin.ln_1p(), |rival| ahead(group, choice, rival))
 }
 
-/// How much cheaper than a choice that is not shown to be within the margin its confirmation found a rival already, in ln:
-/// such a choice is named for its bound, so that this is no news. 0 where it is shown.
+/// How much faster than an open choice a rival already was in its confirmation, in ln: such a choice is named for its bound, so
+/// that this is no contradiction. 0 for a proven one.
 fn ahead(group: &Judged, choice: usize, rival: usize) -> f64 {
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten();
     let known = excess(choice).zip(excess(rival)).map_or(0.0, |(choice, rival)| (choice - rival).max(0.0));
     if group.alone.proven_cells.contains(&choice) { 0.0 } else { known }
 }
 
-/// How much dearer the choice is than the best of those it was audited with, beyond what was known of that, in ln.
+/// How much slower the choice is than the best of its rivals in long trials, beyond the confirmation, in ln.
 fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
     let audit = of_choice(group, group.alone.cell, margin)?;
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten().unwrap_or(f64::INFINITY);
@@ -69,7 +69,7 @@ fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
     Some(best.mean - ahead(group, group.alone.cell?, best.cell))
 }
 
-/// Why nothing is proven of a choice although its confirmation says so; `None` where long trials leave it alone.
+/// Why a choice is not proven although its confirmation shows it; `None` if long trials do not contradict it.
 pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
     let all = conditions.audit.filter(|all| all.finding == AuditResult::Contradicts);
     confirmed.iter().filter(|group| group.row.group.factors.connection_age() == Some(ConnectionAge::Steady)).find_map(
@@ -94,7 +94,7 @@ pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Con
 
 const MS: u64 = 1_000_000;
 
-/// What is printed of a group's audit.
+/// The printed results of a group's long trials.
 pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
     let choice = group.alone.cell;
     let audit = of_choice(group, choice, conditions.margin)?;
@@ -130,18 +130,18 @@ fn share(ln: f64) -> Option<f64> {
     Some(ln.exp_m1()).filter(|share| share.is_finite())
 }
 
-/// The answer of a group, and whom it should be compared with in long trials.
+/// The answer of a group, and its rivals for long trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The group.
     pub group: GroupId,
-    /// The choice; then, where it is another, the one for all profiles; then the runner-up, and the smallest confirmed.
+    /// The choice; then, if it is another, the one for all profiles; then the runner-up, and the smallest confirmed.
     pub cells: Vec<CellId>,
     /// Whether the choice is proven by its confirmation.
     pub proven: bool,
 }
 
-/// Everything that could be audited.
+/// All groups that could have long trials.
 pub fn subjects(families: &[Family], settled: &[Settled]) -> Vec<Subject> {
     let of_family = |family: &Family| {
         let overall = family.overall.as_ref().and_then(|overall| overall.cell);

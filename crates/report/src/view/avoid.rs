@@ -1,6 +1,6 @@
-//! Levels to avoid. Where all cells of a level were confirmed, by the bounds of that comparison: how much dearer than the best
-//! they are at least; of a level that is no size, those of its cells that are shown to be dear, and no more. Else from the
-//! screening: the unselected factorial, in which every level meets the recommended cell's in every column.
+//! Levels to avoid. If all cells of a level were confirmed, by the bounds of that comparison: how much slower than the best they
+//! are at least; for a level that is no size, those of its cells that are significantly slow. Else by the screening: the
+//! unselected factorial, in which every level meets the recommended cell's in every column.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,8 +13,8 @@ use super::document::{AvoidView, Factors};
 use super::settled::Settled;
 use crate::view::scope::Scope;
 
-/// The levels that are shown to be dearer than the level of the cell `reference` by more than the margin, factor by
-/// factor, ascending. Nothing where the group was not screened or varies nothing.
+/// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,
+/// ascending. None if the group was not screened or varies nothing.
 pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
     let Some(reference) = reference else { return Vec::new() };
     let mut found = confirmed(judged, settled, scope);
@@ -54,12 +54,12 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
                 with: Vec::new(),
                 age_ns: None,
             })
-            // The screening saw its cells once or twice; of one that was confirmed and may be the best it proves nothing.
+            // The screening measured its cells once or twice; for a confirmed one that may be the best it is no evidence.
             .filter(|one| !may_be_best(&one.level, factor))
-            // What confirmation shows of all of a level needs no look at the screening.
+            // A result of the confirmation for a whole level needs no screening.
             .filter(|one| !found.iter().any(|known| is_same(known, one) && known.with.is_empty()))
             .collect();
-        // What holds for all of a level holds for some of it.
+        // A result for a whole level holds for a part of it.
         found.retain(|known| known.with.is_empty() || !to_avoid.iter().any(|one| is_same(known, one)));
         found.extend(to_avoid);
     }
@@ -67,7 +67,7 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
 }
 
 impl AvoidView {
-    /// Whether the screening shows it, which compares with one level; the confirmation does with the best.
+    /// Whether it is a result of the screening, which compares with one level; the confirmation compares with the best.
     pub fn is_screened(&self) -> bool {
         !self.against.is_null()
     }
@@ -77,10 +77,10 @@ fn is_same(one: &AvoidView, other: &AvoidView) -> bool {
     one.level == other.level && one.factor == other.factor
 }
 
-/// Levels of which every cell was confirmed and is shown to be dearer than the best by more than the margin; at least as much
-/// as the least of them. All bounds of a group hold together, whichever cell is the best. Where some cells of a level were
-/// only screened, or are not shown to be dear, nothing follows for the level: where it is no size, as congestion control, it
-/// is said with which others it is.
+/// Levels of which every cell was confirmed and is slower than the best by significantly more than the margin; at least by the
+/// smallest of their bounds. All bounds of a group hold together, whichever cell is the best. If some cells of a level were only
+/// screened, or are not significantly slow, there is no result for the level; if it is no size, such as congestion control, the
+/// result names the other levels with which it holds.
 fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
     let verdict = &judged.verdict;
     if verdict.twin_alarm || !judged.standing.proves {
@@ -97,7 +97,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             };
             cells.map(others).collect()
         };
-        // What two choices share that differ in this factor alone.
+        // The common levels of two choices that differ only in this factor.
         let shared = |choice: usize| -> Option<Vec<Level>> {
             let levels = &settled[judged.cell(Some(choice))?].cell.factors;
             Some(judged.varied.iter().filter(|name| *name != factor).map(|name| levels.get(name)).collect())
@@ -119,7 +119,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
         for &cell in &judged.candidates {
             *asked.entry(settled[cell].cell.factors.get(factor)).or_default() += 1;
         }
-        // A size is one of many: why those of its cells that were confirmed are dear is told by the sizes beside it.
+        // A size is one of many: the results of other sizes explain why its confirmed cells are slow.
         let is_size = judged.candidates.iter().any(|&cell| settled[cell].cell.factors.get(factor).number().is_some());
         let shown = by_level.into_iter().filter_map(|(level, mut choices)| {
             let bound_of = |bounds: &[Option<f64>], choice: usize| bounds.get(choice).copied().flatten();
@@ -128,7 +128,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
             choices.retain(is_dear);
             let all = asked.get(&level) == Some(&choices.len());
             if !all {
-                // Where the same may be as dear at every other level of this factor, something else of it is to blame.
+                // If the same may be as slow at every other level of this factor, another factor is the cause.
                 choices.retain(|&choice| {
                     let lower = bound_of(&verdict.lower, choice);
                     let is_less = |other: usize| !is_dear(&other) || bound_of(&verdict.upper, other) < lower;
@@ -160,14 +160,14 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
         });
         shown.collect::<Vec<_>>()
     };
-    // The same cells are not to be told as those of one level and of another one: nobody knows which of the two is to blame.
-    let mut told: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    // The same cells are not reported for two levels: which of the two is the cause is unknown.
+    let mut reported: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
     let all = judged.varied.iter().flat_map(of_factor);
-    all.filter(|(partly, _)| partly.is_empty() || told.insert(partly.clone())).map(|(_, view)| view).collect()
+    all.filter(|(partly, _)| partly.is_empty() || reported.insert(partly.clone())).map(|(_, view)| view).collect()
 }
 
-/// Costs of the screening blocks, one row a block, one column a candidate. What was screened again was chosen by
-/// what had been seen, so it does not count.
+/// Costs of the screening blocks, one row per block, one column per candidate. Cells that were screened again were selected by
+/// their results, so these do not count.
 fn screening(candidates: &[&Settled], offered: bool) -> Vec<Vec<Option<f64>>> {
     let mut blocks: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
     for (at, cell) in candidates.iter().enumerate() {
@@ -179,8 +179,7 @@ fn screening(candidates: &[&Settled], offered: bool) -> Vec<Vec<Option<f64>>> {
     blocks.into_values().collect()
 }
 
-/// Where every candidate stands along a factor; those in which it does not exist stand apart, each in a column of its
-/// own.
+/// The level of every candidate in a factor; candidates without a level each get a column of their own.
 fn places(factor: &str, choices: &[Spec], levels: &[Level]) -> Vec<GridPlace> {
     let mut columns: HashMap<Spec, usize> = HashMap::new();
     let place = |choice: &Spec| {

@@ -1,9 +1,9 @@
-//! Sessions beside each other: two kernels, two machines, last week and now, or a result that others published.
+//! Comparison of sessions: two kernels, two machines, last week and now, or an imported result.
 //!
 //! The sessions of one kind are the replicates of a subject, and every subject is compared with the first
 //! (`bytegauge_stats::compare::between_sessions`): runs of different sessions differ by more than their trials show, so a few
-//! sessions show nothing of subjects. How far two single runs were apart is told all the same, as what it is. Whether a
-//! choice of one session holds in another is asked of the other's own blocks, and needs no history.
+//! sessions are no evidence for subjects. How far two single runs were apart is reported as such. Whether the choice of one
+//! session holds in another depends on the other's own blocks, and needs no history.
 //!
 //! Never pools trials of different sessions.
 
@@ -24,18 +24,18 @@ use super::{Settings, groups, level};
 use crate::SessionData;
 use crate::phrase::{brief, cell_label, profile_brief};
 
-/// A group of a session with what it confirmed.
+/// A group of a session with its confirmed cells.
 struct Asked {
     session: usize,
     group: GroupId,
     conditions: Spec,
     cost: &'static str,
-    /// What it may say of other sessions' choices.
+    /// The evidence that it provides for other sessions' choices.
     proves: bool,
     /// Place among the cells.
     chosen: Option<usize>,
     cells: Vec<Confirmed>,
-    /// The place of the cell that makes these choices; nothing where two do. Sessions have thousands of cells.
+    /// The place of the cell with these choices; none if two have them. Sessions have thousands of cells.
     by_choices: HashMap<Spec, Option<usize>>,
 }
 
@@ -49,7 +49,7 @@ struct Confirmed {
 }
 
 impl BetweenView {
-    /// Compares sessions, in the order in which they were named.
+    /// Compares sessions, in the given order.
     pub fn of(sessions: &[SessionData], settings: &Settings) -> BetweenView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let terms = ComparisonTerms { level: level(settings), delta: margin };
@@ -91,10 +91,11 @@ fn word(verdict: ComparisonResult) -> &'static str {
     }
 }
 
-/// The kernel's place among what makes a kind.
+/// The kernel's place among the parts of a kind.
 const KERNEL: usize = 1;
 
-/// What makes sessions replicates of one subject: processor, kernel, release, what the ends were, and whether they compared bytes.
+/// The properties that make sessions replicates of one subject: processor, kernel, release, kinds of ends, and whether they
+/// compared bytes.
 fn kind(SessionData { record, trials, .. }: &SessionData) -> [String; 5] {
     let fact = |path: &str| record.machine.pointer(path).and_then(|fact| fact.as_str()).unwrap_or_default().to_owned();
     let ends = record.plan.get("ends").and_then(|ends| ends.as_str()).unwrap_or_default().to_owned();
@@ -106,7 +107,7 @@ fn kind(SessionData { record, trials, .. }: &SessionData) -> [String; 5] {
     [fact("/cpu/model"), kernel, format!("bytegauge {}", record.version), ends, compared.to_owned()]
 }
 
-/// Whether nothing is known of the machine: a table, which states some levels and leaves the others to be guessed.
+/// Whether nothing is known of the machine: a table, which states some levels and leaves the others open.
 fn is_table(record: &SessionRecord) -> bool {
     record.imported && record.machine.pointer("/kernel_release").is_none()
 }
@@ -131,12 +132,14 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
         };
         return vec![arm(name, before), arm(format!("session {last}"), &[*last])];
     }
-    // Of a table nothing of this is known; it goes by its own name.
+    // A table has none of this; it goes by its own name.
     let machines: Vec<&[String; 5]> = kinds.iter().filter(|kind| !kind.1).map(|(kind, ..)| kind).collect();
     let differs = |part: usize| machines.iter().any(|kind| kind[part] != machines[0][part]);
-    let told: Vec<usize> = (0..5).filter(|part| differs(*part) || (*part == KERNEL && machines.len() == 1)).collect();
+    let parts_shown: Vec<usize> =
+        (0..5).filter(|part| differs(*part) || (*part == KERNEL && machines.len() == 1)).collect();
     let named = |kind: &[String; 5]| {
-        let parts: Vec<&str> = told.iter().map(|part| kind[*part].as_str()).filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> =
+            parts_shown.iter().map(|part| kind[*part].as_str()).filter(|part| !part.is_empty()).collect();
         parts.join(", ")
     };
     let arm = |(kind, stated_only, sessions): &([String; 5], bool, Vec<SessionId>)| BetweenArm {
@@ -147,7 +150,7 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
     kinds.iter().map(arm).collect()
 }
 
-/// What a session confirmed.
+/// The confirmed cells of a session.
 fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<Asked> {
     compared(data, settings, |families, settled, _| {
         let groups = families.iter().flat_map(|family| &family.groups);
@@ -184,16 +187,16 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
     }
 }
 
-/// The levels that are there; older sessions do not say their workload.
+/// The existing levels; older sessions do not state their workload.
 fn present(levels: &Spec, role: Option<Role>) -> Spec {
     let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
     let workload = levels.workload();
-    let mut levels = levels.said_of(workload);
+    let mut levels = levels.with_workload(workload);
     levels.drop_absent();
     levels
 }
 
-/// Whether two say the same; of a table, as far as it says anything.
+/// Whether two have the same levels; for a table, those that it states.
 fn agree(one: &Spec, other: &Spec, stated_only: bool) -> bool {
     if !stated_only {
         return one == other;
@@ -202,12 +205,12 @@ fn agree(one: &Spec, other: &Spec, stated_only: bool) -> bool {
         && one.iter().all(|(name, level)| !other.states(name) || other.get(name) == level)
 }
 
-/// The groups that ask the same, those of the earliest session first; only where two sessions or more do.
+/// The groups with the same conditions, those of the earliest session first; only if two sessions or more have them.
 fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Asked>> {
     let table = |one: &Asked| is_table(&sessions[one.session].record);
     let mut taken: BTreeSet<(usize, &GroupId)> = BTreeSet::new();
     let mut all = Vec::new();
-    // A table fits several questions: those that state more come first, and it fits all of them.
+    // A table fits several groups: those with more conditions come first, and it fits all of them.
     let mut order: Vec<&Asked> = asked.iter().collect();
     order.sort_by_key(|one| (table(one), one.session));
     for first in order {
@@ -225,7 +228,7 @@ fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Aske
                     && agree(&first.conditions, &one.conditions, table(first) || table(one))
             };
             let mut found = asked.iter().filter(fits);
-            // Two that fit are two questions, and nobody knows which.
+            // If two fit, they are two groups, and the right one is unknown.
             if let (Some(one), None) = (found.next(), found.next()) {
                 taken.insert((one.session, &one.group));
                 same.push(one);
@@ -246,7 +249,7 @@ fn worded(conditions: &Spec, names: &[String]) -> String {
     if who.is_empty() { question } else { format!("{question}, {who}") }
 }
 
-/// What all questions share.
+/// The common conditions of all groups.
 struct Scene<'a> {
     sessions: &'a [SessionData],
     arms: &'a [BetweenArm],
@@ -273,7 +276,7 @@ impl Scene<'_> {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// The cells of a question, with what stands for their verdicts in `comparisons`, subject by subject.
+    /// The cells of a group, with placeholders for their verdicts in `comparisons`, subject by subject.
     fn question(
         &self,
         question: String,
@@ -305,7 +308,7 @@ impl Scene<'_> {
         (!cells.is_empty()).then_some(BetweenQuestion { question, groups, cost: first.cost, cells })
     }
 
-    /// Every subject that has the cell against the first.
+    /// Every subject with the cell, compared with the first.
     fn differences(
         &self,
         found: &[(&Asked, &Confirmed)],
@@ -345,7 +348,7 @@ impl Scene<'_> {
         differences
     }
 
-    /// What each session chose, in every other one.
+    /// The choice of each session, in every other one.
     fn choices(&self, question: &str, same: &[&Asked]) -> Vec<BetweenChoice> {
         let every: Vec<&Spec> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);

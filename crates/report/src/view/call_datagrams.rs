@@ -1,6 +1,6 @@
-//! What became of the datagrams that carried calls: what never came and where it died, and what came back at best.
+//! The datagrams of calls: which were lost and where, and the best rates of replies.
 //!
-//! Only what came back is a rate here; what was sent for it explains losses and no more.
+//! Only replies are rated here; the datagrams sent for them only explain losses.
 
 use bytegauge_model::unit::{byte_rate, call_rate};
 use bytegauge_model::{CallDatagrams, CellKind, EndRole, Spec, Trial, UdpUse};
@@ -10,7 +10,7 @@ use super::datagrams::namespace;
 use super::document::{CallDatagramView, CellView, GroupView};
 use super::settled::Settled;
 
-/// The datagrams of a cell; `None` where its calls had connections.
+/// The datagrams of a cell; `None` if its calls had connections.
 pub fn view(settled: &Settled) -> Option<CallDatagramView> {
     let trials = &settled.trials;
     let of_client = |trial: &Trial| trial.client()?.datagrams;
@@ -44,11 +44,11 @@ pub fn view(settled: &Settled) -> Option<CallDatagramView> {
     })
 }
 
-/// Where datagrams may have died of which no socket tells.
+/// A place of losses that no socket counts.
 pub const BACKLOG: &str =
-    "packets of anybody were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
+    "packets of any process were dropped by a CPU's full backlog (net.core.netdev_max_backlog holds more)";
 
-/// What was sent, did not come, and was not dropped where anybody counts.
+/// Datagrams that were sent, did not arrive, and are in no count of drops.
 fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
     sent.saturating_sub(came).saturating_sub(dropped)
 }
@@ -58,17 +58,17 @@ fn response(levels: &Spec) -> Option<u64> {
     levels.response().or_else(|| levels.request())
 }
 
-/// Where datagrams died, and what came otherwise than it should, in words; `None` if all came once and in order.
+/// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.
 pub fn deaths(seen: &CallDatagramView) -> Option<String> {
     let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
     let known = |count: Option<u64>, what: &str| some(count.unwrap_or(0), what);
     let parts = [
         known(seen.requests_dropped, "requests found the server's receive buffer full (a larger --rcvbuf holds more)"),
-        known(seen.requests_lost_elsewhere, "requests died where nobody tells"),
+        known(seen.requests_lost_elsewhere, "requests were lost at an unknown place"),
         known(seen.requests_truncated, "requests were cut off by the server's buffer (MSG_TRUNC)"),
         known(seen.replies_unsent, "replies could not be sent"),
         some(seen.replies_dropped, "replies found a client's receive buffer full"),
-        known(seen.replies_lost_elsewhere, "replies died where nobody tells"),
+        known(seen.replies_lost_elsewhere, "replies were lost at an unknown place"),
         some(seen.late, "replies came after their calls had been given up (a longer --timeout waits for them)"),
         some(seen.duplicated, "replies came twice"),
         some(seen.overtaken, "replies were overtaken by later ones"),
@@ -79,14 +79,14 @@ pub fn deaths(seen: &CallDatagramView) -> Option<String> {
     let of_all = |read: fn(&UdpUse) -> u64, what: &str| some(seen.namespace.as_ref().map_or(0, read), what);
     let elsewhere = [
         some(backlog, BACKLOG),
-        of_all(|udp| udp.memory_errors, "datagrams of anybody found UDP's memory used up (net.ipv4.udp_mem)"),
-        of_all(|udp| udp.checksum_errors, "datagrams of anybody had a wrong checksum"),
+        of_all(|udp| udp.memory_errors, "datagrams of any process found UDP's memory used up (net.ipv4.udp_mem)"),
+        of_all(|udp| udp.checksum_errors, "datagrams of any process had a wrong checksum"),
     ];
     let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
     (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
 }
 
-/// The best rate of packets and the best bandwidth of a session, as notes; none where no calls went by datagrams.
+/// The best rate of packets and the best bandwidth of a session, as notes; none without calls over datagrams.
 pub fn best(cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
     let candidates = || cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let seen = |cell: &CellView| cell.call.as_ref()?.datagrams;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_died_is_said_with_its_place() {
+    fn losses_are_named_with_their_place() {
         assert_eq!(deaths(&CallDatagramView { requests_sent: 9, replies_received: 9, ..Default::default() }), None);
         let seen = CallDatagramView {
             requests_sent: 100,
@@ -131,11 +131,14 @@ mod tests {
             text.starts_with("of 100 requests and their replies 7 requests found the server's receive buffer full")
         );
         let machine = UdpUse { backlog_drops: Some(3), ..UdpUse::default() };
-        let told = deaths(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
-        assert!(told.contains("3 packets of anybody were dropped by a CPU's full backlog"), "{told}");
-        // Where all came, the backlog took others'.
+        let text = deaths(&CallDatagramView { namespace: Some(machine), ..seen }).unwrap();
+        assert!(text.contains("3 packets of any process were dropped by a CPU's full backlog"), "{text}");
+        // If all arrived, the backlog dropped packets of other processes.
         let whole = CallDatagramView { requests_sent: 9, namespace: Some(machine), ..CallDatagramView::default() };
         assert_eq!(deaths(&whole), None);
-        assert!(text.contains("3 requests died where nobody tells") && text.contains("2 replies came after"), "{text}");
+        assert!(
+            text.contains("3 requests were lost at an unknown place") && text.contains("2 replies came after"),
+            "{text}"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Whether the numbers of a cell can all be true at once, before anything is made of them.
+//! Checks that the numbers of a cell are consistent, before they are used.
 //!
-//! A rate says how many bytes a call moved on average, CPU time says how many CPUs were busy, and flows share one wall
-//! clock. Where one of them cannot be, it is not known which, so the cell fails with the contradiction as its reason
-//! and wins nothing. Every bound is one of arithmetic, not of plausibility: the tolerances are those of clocks.
+//! A rate implies how many bytes a call moved on average, CPU time implies how many CPUs were busy, and flows share one wall
+//! clock. If they contradict each other, it is unknown which is wrong, so the cell fails with the contradiction as its reason.
+//! Every bound is arithmetic, not a matter of plausibility: the tolerances are those of clocks.
 
 use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{Engine, Spec, Trial, Workload};
@@ -12,41 +12,41 @@ use bytegauge_stats::quantile::median;
 use super::counters::{EndSums, sink_sums, source_sums};
 use super::signs::link_rate;
 
-/// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms of trials that
-/// last some milliseconds.
+/// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms, in trials of some
+/// milliseconds.
 const WINDOW: f64 = 0.25;
 /// CPU clocks and windows are read one after the other.
 const CPU: f64 = 0.1;
-/// And so many nanoseconds of either do not matter: some calls of the clock and a tick.
+/// Tolerance of both in nanoseconds: some calls of the clock and a tick.
 const CPU_SLACK_NS: f64 = 10e6;
 
-/// Calls that fall on the edges of windows.
+/// Calls at the edges of windows.
 const EDGES: f64 = 64.0;
 
-/// What a connection held back before a window may be read within it, and what it holds back at the end is not: over several trials
-/// that comes to little.
+/// Data held back before a window may be read within it, and data held back at its end is not; over several trials the difference
+/// is small.
 const LINK: f64 = 0.05;
-/// So many trials tell that from chance.
+/// Number of trials that distinguishes this from chance.
 const LINK_TRIALS: usize = 4;
 
-/// What cannot be true of a cell's trials on a machine with so many CPUs; `None` where nothing contradicts.
+/// The contradiction in a cell's trials on a machine with this number of CPUs; `None` without one.
 pub fn contradiction(levels: &Spec, trials: &[&Trial], cpus: Option<u64>) -> Option<String> {
     let ends = [source_sums(trials), sink_sums(trials)];
     let of_stream = levels.workload() == Workload::Stream;
-    if of_stream && let Some(said) = short_calls(&ends) {
-        return Some(said);
+    if of_stream && let Some(reason) = short_calls(&ends) {
+        return Some(reason);
     }
     let plain = of_stream && !levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
-    // A completion of a ring may take several buffers.
+    // A completion of a ring may use several buffers.
     let ring = matches!(levels.engine(), Some(Engine::Uring(_)));
     if plain
         && !ring
-        && let Some(said) = rate_of_sizes(levels, trials)
+        && let Some(reason) = rate_of_sizes(levels, trials)
     {
-        return Some(said);
+        return Some(reason);
     }
-    if let Some(said) = over_link(levels, trials) {
-        return Some(said);
+    if let Some(reason) = over_link(levels, trials) {
+        return Some(reason);
     }
     let rate = ends[1].as_ref().filter(|_| plain).and_then(|sink| rate_of_calls(trials, sink));
     // Two ends on two hosts have the CPUs of both.
@@ -54,8 +54,8 @@ pub fn contradiction(levels: &Spec, trials: &[&Trial], cpus: Option<u64>) -> Opt
     rate.or_else(|| cpu(trials, &ends, cpus?))
 }
 
-/// A call moves no more than it was given room for, so the rate is at most that of the reads times their size. Medians
-/// keep the order that every honest trial has.
+/// A call moves at most its buffer size, so the rate is at most that of the reads times their size. Medians keep the order that
+/// every correct trial has.
 fn rate_of_sizes(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     let size = levels.read_size().filter(|size| *size > 0)? as f64;
     let middle = |of: &dyn Fn(&Trial) -> Option<f64>| {
@@ -68,10 +68,10 @@ fn rate_of_sizes(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     })?;
     let times = rate / (reads * size);
     (times > 1.0 + WINDOW)
-        .then(|| format!("its rate is {} what so many reads of {size} bytes can carry", times_text(times)))
+        .then(|| format!("its rate is {} what its reads of {size} bytes can carry", times_text(times)))
 }
 
-/// Nothing goes faster than the link carries it.
+/// No rate exceeds that of the link.
 fn over_link(levels: &Spec, trials: &[&Trial]) -> Option<String> {
     let carries = link_rate(levels).filter(|_| levels.workload() == Workload::Stream)?;
     let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
@@ -102,7 +102,7 @@ fn rate_of_calls(trials: &[&Trial], sink: &EndSums) -> Option<String> {
     (times > 1.0 + WINDOW).then(|| format!("its rate is {} what its reads carried in their window", times_text(times)))
 }
 
-/// Nobody uses more CPU time than there is.
+/// CPU time cannot exceed that of all CPUs.
 fn cpu(trials: &[&Trial], ends: &[Option<EndSums>], cpus: u64) -> Option<String> {
     let used: f64 = ends.iter().flatten().map(|sums| sums.cpu_ns as f64).sum();
     let window = ends.iter().flatten().map(|sums| sums.window_ns as f64).fold(0.0, f64::max);
@@ -112,7 +112,7 @@ fn cpu(trials: &[&Trial], ends: &[Option<EndSums>], cpus: u64) -> Option<String>
     })
 }
 
-/// A factor in words; one that is no number any more is merely large.
+/// A factor as text; a very large one is just "far more".
 fn times_text(times: f64) -> String {
     if times < 1e6 { format!("{} times", significant(times, 3)) } else { "more than a million times".into() }
 }

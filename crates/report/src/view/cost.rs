@@ -1,6 +1,6 @@
-//! What a call and a byte cost, along the slices through the cell that the verdict names.
+//! The cost of a call and of a byte, along the slices through the recommended cell.
 //!
-//! Time against bytes *actually moved* per call, all trials: a description, from which nothing is recommended.
+//! Time against bytes *actually moved* per call, all trials: a description, not a basis of recommendations.
 
 use bytegauge_model::{CellId, EndReport, Role, Spec, Trial};
 use bytegauge_stats::cost::{CostAnalysis, CostSearch, Point, analyse, correlation, plain_fit};
@@ -14,7 +14,7 @@ use super::document::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelatio
 use super::estimate::ns_per_call;
 use super::settled::Settled;
 
-/// One end of the path, as the model looks at it.
+/// One end of the path, as input of the model.
 struct End {
     size: &'static str,
     report: fn(&Trial) -> Option<&EndReport>,
@@ -61,7 +61,7 @@ fn along<'a>(size: &str, pivot: &Spec, cells: &[&'a Settled<'a>]) -> Vec<&'a Set
     cells.iter().copied().filter(|cell| others(&cell.cell.factors) == wanted).collect()
 }
 
-/// A curve that misses typical trials by this share or more says nothing about the cost of a byte.
+/// A curve that misses typical trials by this share or more has no information about the cost of a byte.
 pub const ERROR_MAX: f64 = 0.25;
 
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
@@ -131,7 +131,7 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     })
 }
 
-/// One trial, as the model looks at it, and what may explain why it is off the curve.
+/// One trial, as input of the model, and possible reasons why it is off the curve.
 struct Look<'a> {
     cell: &'a CellId,
     block: u64,
@@ -176,7 +176,7 @@ fn residual((look, ln): (&Look, &f64)) -> ResidualView {
     ResidualView { cell: look.cell.clone(), block: look.block, bytes_per_call: look.point.bytes, ln: *ln }
 }
 
-/// How far the residuals go with something else; what is the same in every trial, or was not recorded, explains
+/// The correlation of the residuals with another quantity; one that is equal in every trial, or was not recorded, explains
 /// nothing.
 fn explained(residuals: &[f64], looks: &[Look], by: fn(&Look) -> f64) -> Option<f64> {
     // Rounding may carry a perfect one past its end.

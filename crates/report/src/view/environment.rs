@@ -1,8 +1,8 @@
-//! The environment's grade: facts of the machine and counters of the blocks, judged by `stats`. It describes and
-//! decides nothing.
+//! The environment's grade: facts of the machine and counters of the blocks, graded by `stats`. It describes and decides
+//! nothing.
 //!
-//! Facts are looked for by name at any depth, so that a store of another version is still read. What is
-//! not found is unknown, never assumed.
+//! Facts are searched by name at any depth, so that a store of another version can be read. A missing fact is unknown, never
+//! assumed.
 
 use bytegauge_model::SessionStatus;
 use bytegauge_stats::grade::{DisturbanceReadings, Grade, grade};
@@ -16,17 +16,17 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
     let machine = &data.record.machine;
     let surroundings = || data.blocks.iter().map(|block| &block.surroundings);
     let steal = mean(surroundings().filter_map(|s| Some((s.steal_share?, s.wall_ns))));
-    let foreign = mean(surroundings().filter_map(|s| Some((s.foreign_cpus?, s.wall_ns))));
+    let others = mean(surroundings().filter_map(|s| Some((s.foreign_cpus?, s.wall_ns))));
     let throttled_us = surroundings().filter_map(|s| s.throttled_us).reduce(u64::saturating_add);
     let worst = surroundings().filter_map(|s| s.steal_share).filter(|share| share.is_finite()).reduce(f64::max);
     let judged = grade(&DisturbanceReadings {
         steal_share: steal,
         throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
-        other_load_cpus: foreign,
+        other_load_cpus: others,
         governor_known: fact(machine, "governor").is_some(),
         turbo_known: fact(machine, "turbo").is_some(),
     });
-    // Trials of somebody else bring no machine: a grade would be about nothing.
+    // Imported trials have no machine, so a grade would have no basis.
     let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_say_nothing();
     let reasons = match unknown {
         true => vec!["imported: nothing is known about the machine".to_owned()],
@@ -37,7 +37,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         reasons,
         steal_share: steal,
         steal_share_worst: worst,
-        foreign_cpus: foreign,
+        foreign_cpus: others,
         throttled_us,
         twin_reach,
         facts: facts(machine),
@@ -61,7 +61,7 @@ fn letter(grade: Grade) -> char {
     }
 }
 
-/// Mean weighted by the blocks' length; a length of 0 still counts as something.
+/// Mean weighted by the blocks' length; a length of 0 still counts a little.
 fn mean(values: impl Iterator<Item = (f64, u64)>) -> Option<f64> {
     let finite = values.filter(|(value, _)| value.is_finite());
     let (sum, weight) = finite.fold((0.0, 0.0), |(sum, weight), (value, ns)| {
@@ -71,7 +71,7 @@ fn mean(values: impl Iterator<Item = (f64, u64)>) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// Where the facts of other hosts are, among those of a machine.
+/// The place of other hosts' facts among those of a machine.
 const FAR_HOSTS: &str = "far_hosts";
 
 /// The first fact of that name at any depth that is not null.
@@ -79,7 +79,7 @@ pub fn fact<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
         Value::Object(map) => {
             let here = map.get(name).filter(|found| !found.is_null());
-            // What is known of another host is nothing of this one.
+            // Facts of another host do not apply to this one.
             let inner = map.iter().filter(|(key, _)| *key != FAR_HOSTS).map(|(_, inner)| inner);
             here.or_else(|| inner.into_iter().find_map(|inner| fact(inner, name)))
         }
@@ -93,7 +93,7 @@ pub fn cpus(machine: &Value) -> Option<u64> {
     allowed.or_else(|| fact(machine, "online")?.as_u64()).filter(|cpus| *cpus > 0)
 }
 
-/// Whether time in interrupts is accounted for on its own; unknown on most machines.
+/// Whether time in interrupts is accounted separately; unknown on most machines.
 pub fn irq_accounting(machine: &Value) -> Option<bool> {
     fact(machine, "irq_time_accounting")?.as_bool()
 }
@@ -102,7 +102,7 @@ fn has_facts(machine: &Value) -> bool {
     machine.as_object().is_some_and(|map| !map.is_empty())
 }
 
-/// The facts as they were read, without those whose names the judgement takes.
+/// The facts as read, without those that the grade uses.
 fn facts(machine: &Value) -> Map<String, Value> {
     const TAKEN: [&str; 7] =
         ["grade", "reasons", "steal_share", "steal_share_worst", "foreign_cpus", "throttled_us", "twin_reach"];

@@ -1,7 +1,7 @@
-//! The price of a shared descriptor table: cells that were measured with both kinds and differ in nothing else.
+//! The cost of a shared descriptor table: cells that were measured with both kinds and differ in nothing else.
 //!
-//! CPU time of a read at the sink, or of a request at the server, trial by trial. The two kinds differ significantly
-//! where the intervals of their medians do not overlap.
+//! CPU time of a read at the sink, or of a request at the server, trial by trial. The two kinds differ significantly if the
+//! intervals of their medians do not overlap.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ const LEVEL: f64 = 0.95;
 /// How much more CPU time a shared table takes than a private one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedPrice {
-    /// Of a read of a stream, or of a call, nanoseconds: the median over the cells in which it is significant.
+    /// Per read of a stream, or per call, nanoseconds: the median over the cells in which it is significant.
     pub ns: f64,
     /// Cells in which it is significant.
     pub cells: usize,
-    /// Cells that were measured both ways.
+    /// Cells that were measured with both kinds.
     pub of: usize,
 }
 
-/// What sharing costs in a session; `None` where no cell was measured both ways.
+/// The cost of sharing in a session; `None` if no cell was measured with both kinds.
 pub fn price(data: &SessionData) -> Option<SharedPrice> {
     let mut pairs: BTreeMap<Spec, [Vec<f64>; 2]> = BTreeMap::new();
     let candidates = data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate);

@@ -1,4 +1,4 @@
-//! What the harness itself costs: the null engine's time per call, against the cheapest real call.
+//! The cost of the harness itself: the null engine's time per call, relative to the cheapest real call.
 //!
 //! The floor is measured in the same blocks as everything else; it never competes.
 
@@ -23,7 +23,7 @@ pub struct Floors {
     pub view: FloorView,
 }
 
-/// What no loop does anything in.
+/// The threads of a floor's loop.
 const LEAST_NS: f64 = 0.02;
 
 impl Floors {
@@ -32,11 +32,11 @@ impl Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
         for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
-            // Of calls it is one thread, whatever the client has.
+            // In calls it is one thread, whatever the client has.
             let lanes = if floor.workload() == Workload::Call { 1 } else { lanes(&floor.cell.factors) };
             let ends = floor.measured.iter().filter_map(|trial| trial.ends.measuring());
             let each = ends.filter_map(|end| ns_of_threads(end, lanes));
-            // Less than a tenth of a cycle: counted many at a time, which tells nothing of one.
+            // Less than a tenth of a cycle: counted many at a time, so that it is no time of one call.
             let calls: Vec<f64> = each.filter(|ns| *ns >= LEAST_NS).collect();
             by_group.extend(median(&calls).map(|ns| (floor.cell.group.clone(), ns)));
             all.extend(calls);
@@ -47,7 +47,7 @@ impl Floors {
             .filter_map(|settled| Some((settled, shortest_call_ns(settled, level)?)))
             .collect();
         let fastest = real.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-        // What a call costs holds the floor: one that is dearer was off its CPU, and tells nothing.
+        // The cost of a call contains the floor: a larger floor was off its CPU, and is ignored.
         let of_group = |group: &GroupId| {
             real.iter().filter(|(settled, _)| settled.cell.group == *group).map(|(_, ns)| *ns).reduce(f64::min)
         };
@@ -63,21 +63,21 @@ impl Floors {
         Floors { by_group, view }
     }
 
-    /// The floor that holds for a group: its own, or else the session's.
+    /// The floor of a group: its own, or else the session's.
     pub fn of_group(&self, group: &GroupId) -> Option<f64> {
         self.by_group.get(group).copied().or(self.view.ns_per_call)
     }
 }
 
-/// The shorter of the two ends' calls, wall time of a thread: as many of them as move what the cell's rate says, so that
-/// it fits the rate beside it.
+/// The shorter of the two ends' calls, wall time of a thread: the number of calls follows from the cell's rate, so that it is
+/// consistent with it.
 fn shortest_call_ns(settled: &Settled, level: f64) -> Option<f64> {
     let (workload, lanes) = (settled.workload(), lanes(&settled.cell.factors));
     let by_rate = || throughput(settled, level).median.filter(|rate| *rate > 0.0).map(|rate| lanes as f64 * 1e9 / rate);
     let is_lossy = settled.cell.factors.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     match workload {
         Workload::Call | Workload::Ring => return by_rate(),
-        // Its runs are what they took; and of datagrams that are lost the rate tells nothing of the sender's calls.
+        // Runs of a program have their own time; lost datagrams make the rate unusable for the sender's calls.
         Workload::Check => {}
         Workload::Stream if is_lossy => {}
         Workload::Stream => {

@@ -1,22 +1,22 @@
-//! The memory that a cell takes: what the recommendation keeps small among equally good cells.
+//! The memory of a cell: among equally good cells the recommendation prefers the smallest.
 
 use bytegauge_model::{EndReport, Engine, Level, RcvbufOn, Spec, Trial, Workload};
 
 use super::options::effective;
 
-/// Buffers of both ends and, where the plan varies them, of the kernel; bytes over all flows. `None` where the
-/// cell has no read size, or a varied buffer's size is not known.
+/// Buffers of both ends and, if the plan varies them, of the kernel; bytes over all flows. `None` if the cell has no read size,
+/// or the size of a varied buffer is unknown.
 pub fn footprint(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> {
     match levels.workload() {
         Workload::Stream => {}
         Workload::Call => return of_calls(levels, trials, varied),
-        // What a program does with its value is its own business; the smaller of two sizes that are as good is taken.
+        // How a program uses its value is unknown; the smaller of two equally good sizes is taken.
         Workload::Check => return levels.value()?.number(),
         Workload::Ring => return levels.entries().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
     }
     let flows = levels.flows().unwrap_or(1);
     let mut each = levels.read_size()?;
-    // One-ended sources have no writer; a two-ended import may not tell its writer's size.
+    // One-ended sources have no writer; a two-ended import may not state its writer's size.
     each = each.saturating_add(levels.write_size().unwrap_or(0));
     for buffer in BUFFERS {
         if varied.iter().any(|name| name == buffer.factor) && buffer.applies(levels) {
@@ -29,9 +29,8 @@ pub fn footprint(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<
 /// A submission of 64 bytes, two completions of 16.
 const ENTRY_BYTES: u64 = 96;
 
-/// What the server's kernel may hold for its connections in the buffers that the plan varies, and its receive
-/// buffers where those vary: one a thread, or a connection where each has a thread. `None` where neither does: an
-/// engine has no size.
+/// The memory that the server's kernel may use for its connections in the buffers that the plan varies, and its receive buffers
+/// if those vary: one per thread, or per connection if each has a thread. `None` if neither does: an engine has no size.
 fn of_calls(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> {
     let varies = |name: &str| varied.iter().any(|varied| varied == name);
     let connections =
@@ -66,7 +65,7 @@ impl Buffer {
         levels.get(self.factor) != Level::Absent
     }
 
-    /// The size that the kernel reports, or else the one that was asked for.
+    /// The size reported by the kernel, or else the requested one.
     pub fn size(&self, levels: &Spec, trials: &[&Trial]) -> Option<u64> {
         effective(trials, self.end_of(levels))
             .and_then(|options| options.get(self.factor).number())
@@ -77,7 +76,7 @@ impl Buffer {
         if self.is_of_source(levels) { |trial| trial.source_side() } else { |trial| trial.sink_side() }
     }
 
-    /// Whether it is the writer's, or the client's. Of calls both buffers are the server's, unless the plan sets the client's.
+    /// Whether it is the writer's, or the client's. In calls both buffers are the server's, unless the plan sets the client's.
     pub fn is_of_source(&self, levels: &Spec) -> bool {
         match levels.workload() {
             Workload::Stream => self.factor == "sndbuf",

@@ -1,4 +1,4 @@
-//! What became of the blocks of each group.
+//! The state of each group's blocks.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use bytegauge_model::{BlockRecord, GroupId, Stage};
 
 use super::document::BlocksView;
 
-/// Confirmation blocks of each group: how they stand and how long they took.
+/// Confirmation blocks of each group: their number, state and duration.
 pub struct GroupBlocks(HashMap<GroupId, BlocksView>);
 
 impl GroupBlocks {

@@ -1,9 +1,9 @@
-//! Stored sessions before something changed, and after it: is what they measured worse?
+//! Stored sessions before and after a change: are the results worse?
 //!
-//! Two sessions differ by more than their trials show: another hour, another layout of memory. So a session counts once,
-//! the error is the spread between sessions, and with fewer than five before nothing is claimed
-//! (`bytegauge_stats::compare::between_sessions`). Looked at is what the last session before names in every question, so
-//! that few lines share the error of 5 %: all intervals hold together. Never pools the trials of two sessions.
+//! Two sessions differ by more than their trials show: another hour, another layout of memory. So a session counts once, the
+//! error is the spread between sessions, and with fewer than five before there is no result
+//! (`bytegauge_stats::compare::between_sessions`). Only the choice of the last session before is compared in each group, so that
+//! few lines share the error of 5 %: all intervals hold together. Never pools the trials of two sessions.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use super::{Settings, View, level};
 use crate::SessionData;
 use crate::sentence::percent;
 
-/// What sessions say of the time before and after.
+/// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryView {
     /// The plan's name.
@@ -34,20 +34,20 @@ pub struct HistoryView {
     pub margin: f64,
     /// Confidence of all intervals together, as a share.
     pub level: f64,
-    /// A line a question.
+    /// A line per group.
     pub lines: Vec<HistoryLine>,
-    /// `worse` if any line is, `equivalent` or `better` if all lines are shown to be no worse, else `open`.
+    /// `worse` if any line is, `equivalent` or `better` if all lines are significantly no worse, else `open`.
     pub verdict: &'static str,
-    /// Sessions that are lacking before anything can be claimed.
+    /// Sessions that are missing for a result.
     pub lacking: usize,
-    /// The same in words.
+    /// The same as text.
     pub text: String,
 }
 
-/// What the last session before names in a question, before and after.
+/// The choice of the last session before in a group, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryLine {
-    /// The question and the choice, for people.
+    /// The group and the choice, for people.
     pub label: String,
     /// Unit of the rates.
     pub unit: &'static str,
@@ -59,9 +59,9 @@ pub struct HistoryLine {
     pub sessions_before: usize,
     /// Sessions after that confirmed it.
     pub sessions_after: usize,
-    /// How much longer it takes after, for the same work, as a share; below 0 it took longer before, by so much.
+    /// How much longer it takes after, for the same work, as a share; below 0 it took this much longer before.
     pub longer: Option<f64>,
-    /// Lower end of its interval; `null` where the sessions are too few.
+    /// Lower end of its interval; `null` with too few sessions.
     pub lower: Option<f64>,
     /// Upper end of its interval.
     pub upper: Option<f64>,
@@ -69,14 +69,14 @@ pub struct HistoryLine {
     pub verdict: &'static str,
 }
 
-/// What a session measured of a cell.
+/// The measurement of a cell in a session.
 struct Measured {
     ln_cost: f64,
     rate: Option<f64>,
 }
 
 impl HistoryView {
-    /// Compares sessions; the last of those before says what is looked at.
+    /// Compares sessions; the last of those before determines the compared cells.
     pub fn of(before: &[SessionData], after: &[SessionData], settings: &Settings) -> Option<HistoryView> {
         let last = before.last()?;
         let margin = settings.margin.unwrap_or(last.record.margin);
@@ -116,7 +116,7 @@ impl HistoryView {
     }
 }
 
-/// What a session names: a choice a question.
+/// The choices of a session, one per group.
 struct Named {
     label: String,
     unit: &'static str,
@@ -124,8 +124,8 @@ struct Named {
 }
 
 fn key(levels: &Spec) -> Spec {
-    // Older sessions do not say their workload.
-    let mut levels = levels.clone().said_of(levels.workload());
+    // Older sessions do not state their workload.
+    let mut levels = levels.clone().with_workload(levels.workload());
     levels.drop_absent();
     levels
 }
@@ -145,15 +145,15 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
     of_group.collect()
 }
 
-/// The geometric mean over sessions, `None` of nothing: what is compared is the mean of ln costs, and a median beside it would
-/// tell of another difference.
+/// The geometric mean over sessions, `None` without any: the compared quantity is the mean of ln costs, and a median would show
+/// another difference.
 fn over_sessions(rates: &[f64]) -> Option<f64> {
     let mean = rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len() as f64;
     Some(mean.exp()).filter(|rate| rate.is_finite())
 }
 
-/// What a session confirmed, by cell: of each the median that its report shows, so that no two screens order one choice of two
-/// sessions in two ways.
+/// The confirmed cells of a session: of each the median that its report shows, so that no two screens order two cells of a
+/// session differently.
 fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Spec, Measured> {
     compared(session, settings, |_, settled, method| {
         let confirmed = settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
@@ -198,7 +198,7 @@ fn line(
     }
 }
 
-/// What compares every byte does other work.
+/// A reader that compares every byte does other work.
 const MIXED: &str = "not decided: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
                      in every difference; measure both with it or both without";
 

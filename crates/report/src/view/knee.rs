@@ -1,7 +1,7 @@
-//! Where a cell's calls stop to keep a latency objective: its knees over the trials, and what lies beyond them.
+//! The highest rate at which calls keep a latency objective: the cell's knees over the trials, and the rates beyond them.
 //!
-//! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches lose there, so
-//! it is not the rate to plan with. Here stands what the searches saw beside it.
+//! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
+//! not the rate to plan with. This module has the other results of the searches.
 
 use bytegauge_model::unit::significant_down;
 use bytegauge_model::{Probe, Trial};
@@ -12,14 +12,14 @@ use super::settled::Settled;
 use crate::limit::call::Objective;
 use crate::phrase::rate_unit;
 
-/// One search: its closed loop, its knee, and the lowest rate above it that was lost, where there was one.
+/// One search: its closed loop, its knee, and the lowest failed rate above it, if any.
 struct Searched<'a> {
     closed: &'a Probe,
     knee: &'a Probe,
     beyond: Option<&'a Probe>,
 }
 
-/// The knee of a cell; `None` where nothing was searched for.
+/// The knee of a cell; `None` without a search.
 pub fn knee(settled: &Settled) -> Option<KneeView> {
     let slo = settled.cell.factors.slo()?;
     let searches: Vec<&[Probe]> = settled.trials.iter().filter_map(|trial| search(trial)).collect();
@@ -29,7 +29,7 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     };
     let rate = median(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let closed = middle(&|search| Some(completed_per_second(search.closed)));
-    // Medians of different searches may stand in the wrong order: what was lost below the rate says nothing of it.
+    // Medians of different searches may be out of order: a failure below the rate is ignored.
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
     let probes: usize = searches.iter().map(|probes| probes.len()).sum();
@@ -42,19 +42,19 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
         at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
         closed_per_second: closed,
         share_of_closed: rate.zip(closed).map(|(rate, closed)| rate / closed).filter(|share| share.is_finite()),
-        probes: told(&searches),
+        probes: kept_probes(&searches),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
 }
 
-/// The rate to plan with, in words: where the interval of the searches' median begins; `None` without an interval.
+/// The rate to plan with, as text: the lower end of the interval of the searches' median; `None` without an interval.
 pub fn planned(cell: &CellView) -> Option<String> {
     let lower = cell.estimate.lower?;
     let (divisor, unit) = rate_unit(cell.estimate.unit, lower);
     Some(format!("plan with {} {unit}, where its interval begins", significant_down(lower / divisor, 3)))
 }
 
-/// What the rules about limits look at.
+/// The input of the rules about limits.
 pub fn objective(knee: &KneeView) -> Option<Objective> {
     Some(Objective {
         percentile: knee.percentile,
@@ -71,23 +71,23 @@ fn search(trial: &Trial) -> Option<&[Probe]> {
     (!probes.is_empty()).then_some(probes)
 }
 
-/// More of them a picture does not tell apart.
+/// Most probes in a figure.
 const PROBES_MAX: usize = 150;
 
 /// The probes of whole searches, as many as can be drawn, by their rates.
-fn told(searches: &[&[Probe]]) -> Vec<ProbeView> {
-    let mut told: Vec<ProbeView> = Vec::new();
+fn kept_probes(searches: &[&[Probe]]) -> Vec<ProbeView> {
+    let mut kept: Vec<ProbeView> = Vec::new();
     for (search, probes) in searches.iter().enumerate() {
-        if told.len() + probes.len() > PROBES_MAX {
+        if kept.len() + probes.len() > PROBES_MAX {
             break;
         }
-        told.extend(probes.iter().filter_map(|probe| {
+        kept.extend(probes.iter().filter_map(|probe| {
             let (offered_per_second, percentile_ns, kept) = (probe.offered?, probe.percentile_ns, probe.kept);
             Some(ProbeView { search, offered_per_second, percentile_ns, kept })
         }));
     }
-    told.sort_by_key(|probe| (probe.offered_per_second, probe.search));
-    told
+    kept.sort_by_key(|probe| (probe.offered_per_second, probe.search));
+    kept
 }
 
 fn completed_per_second(probe: &Probe) -> f64 {

@@ -1,7 +1,7 @@
-//! How late clients began their calls: the part of an open loop's latency, or of a pause, that the harness adds itself.
+//! How late clients began their calls: the part of an open loop's latency, or of a pause, that the harness itself adds.
 //!
-//! A trial is late where its lateness at a percentile exceeds a tenth of what is reported there: the latency of an open
-//! loop, or the pause of a closed one. The median and the 99th percentile are looked at, each where ten calls lie beyond it.
+//! A trial is late if its lateness at a percentile exceeds a tenth of the reported value: the latency of an open loop, or the
+//! pause of a closed one. The median and the 99th percentile are checked, each if ten calls are beyond it.
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Nanos, Trial};
@@ -12,13 +12,13 @@ use super::latency::Times;
 use super::settled::Settled;
 use crate::sentence::percent;
 
-/// Lateness above this share of what is reported is a finding.
+/// Lateness above this share of the reported value is a finding.
 const LARGE: f64 = 0.1;
 
-/// The percentiles that are looked at, with their names.
+/// The checked percentiles, with their names.
 const LOOKED_AT: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
 
-/// The lateness of a cell over its trials; `None` where calls have no intended moments.
+/// The lateness of a cell over its trials; `None` if calls have no intended times.
 pub fn lateness(settled: &Settled) -> Option<LatenessView> {
     let late = |trial: &Trial| Times::decode(trial.client()?.late.as_ref()?);
     let mut all = Times::default();
@@ -58,8 +58,8 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
 }
 
-/// `the client began calls 9.1 µs late at p99 (35 % of the latency there) in 12 of 12 trials of “epoll”`: of the cell in which
-/// lateness is the largest part. `most`: only of cells in which most trials are late.
+/// `the client began calls 9.1 µs late at p99 (35 % of the latency there) in 12 of 12 trials of “epoll”`: for the cell with the
+/// largest share of lateness. `most`: only for cells in which most trials are late.
 pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
     let matters = |found: &LateFinding| !most || 2 * found.trials > found.of;
     let found = |cell: &CellView| {

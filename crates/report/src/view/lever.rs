@@ -1,9 +1,9 @@
-//! What another setting moves: groups that differ in one condition alone, each at its best choice, and choices that are
-//! no sizes, within their group.
+//! The effect of other settings: groups that differ in one condition only, each at its best choice, and choices that are no
+//! sizes, within their group.
 //!
-//! A user who asks about sizes should hear first that something else matters more. Groups have no blocks in common, but
-//! they take turns, so their blocks are compared round by round; rounds swing together, so neighbours are merged before
-//! an interval is made. The best choice of either group is known from the same trials: a slight optimism on both sides.
+//! A user who compares sizes should first learn that another setting has a larger effect. Groups have no blocks in common, but
+//! they alternate, so their blocks are compared round by round; rounds are correlated, so adjacent ones are merged before an
+//! interval is computed. The best choice of either group is known from the same trials: a slight optimism on both sides.
 
 use bytegauge_model::{Level, Role, Spec};
 use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
@@ -16,10 +16,10 @@ use super::document::LeverView;
 use super::groups::id_of;
 use crate::view::scope::Scope;
 
-/// Conditions that somebody could set otherwise for the same work.
+/// Conditions that a user could change for the same work.
 const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size"];
 
-/// How much dearer one group is than another at their best choices, in ln of cost.
+/// How much slower one group is than another at their best choices, in ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Apart {
     /// Lower end of the interval.
@@ -34,7 +34,7 @@ impl Apart {
         self.lower > 0.0 || self.upper < 0.0
     }
 
-    /// So far apart they are at least, whichever is the dearer one.
+    /// Their smallest distance, whichever is the slower one.
     pub fn least(self) -> f64 {
         self.lower.max(-self.upper).max(0.0)
     }
@@ -47,19 +47,19 @@ pub fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apa
     };
     let (a, b) = (costs(a), costs(b));
     let rounds = a.len().min(b.len());
-    // A group on the side has fewer blocks, spread over the same time.
+    // A secondary group has fewer blocks, spread over the same time.
     let at = |costs: &[f64], round: usize| costs[round * costs.len() / rounds];
     let differences: Vec<f64> = (0..rounds).map(|round| (at(&a, round) / at(&b, round)).ln()).collect();
     let (lower, upper) = batched_interval(&limit(&differences), ROUND_MEANS, level)?;
     (lower.is_finite() && upper.is_finite()).then_some(Apart { lower, upper })
 }
 
-/// How far the confirmed choices of a group are apart among themselves, in ln of cost.
+/// How far the confirmed choices of a group are apart, in ln of cost.
 pub fn spread_of_choices(group: &Judged) -> f64 {
     group.verdict.excess.iter().flatten().copied().fold(0.0, f64::max)
 }
 
-/// Every lever that is shown to move more than the choices do in the groups that it leads from, the largest first.
+/// Every lever with a significantly larger effect than the choices of its group, the largest first.
 pub fn levers(families: &[Family], conditions: &Conditions, scope: &Scope) -> Vec<LeverView> {
     let groups: Vec<&Judged> =
         families.iter().flat_map(|family| &family.groups).filter(|group| choice_of(group).is_some()).collect();
@@ -91,14 +91,14 @@ fn choice_of(group: &Judged) -> Option<usize> {
     group.alone.cell.or_else(|| group.verdict.leader()).filter(|_| group.is_confirmed() && group.standing.proves)
 }
 
-/// The one condition in which two groups differ, if it is one that could be set otherwise.
+/// The one condition in which two groups differ, if a user could change it.
 fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
     let (one, other) = (&a.row.group.factors, &b.row.group.factors);
     let names = one.iter().chain(other.iter()).map(|(name, _)| name);
     let mut differing: Vec<&str> = names.filter(|name| one.get(name) != other.get(name)).collect();
     differing.sort_unstable();
     differing.dedup();
-    // What exists over one transport alone differs along with it.
+    // Factors that exist over one transport only differ along with it.
     if differing.contains(&"transport") {
         differing.retain(|name| {
             *name == "transport" || (one.get(name) != Level::Absent && other.get(name) != Level::Absent)
@@ -127,8 +127,8 @@ fn lever(
     })
 }
 
-/// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks. Where
-/// nothing else was compared, there is nothing that it could matter more than.
+/// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks. Without another
+/// compared factor its effect cannot be larger.
 fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<LeverView> {
     let chosen = choice_of(group)?;
     let levels_of = |choice: usize| Some(&conditions.settled[group.cell(Some(choice))?].cell.factors);
@@ -136,7 +136,7 @@ fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<Leve
     let compared = || group.varied.iter().filter(|name| own.role_of(name) == Role::Choice);
     let others = compared().filter(|name| !name.ends_with("_size") && compared().any(|other| other != *name));
     let found = others.filter_map(|factor| {
-        // What a choice has no level of, as some relays have no threads to choose, is decided by something else.
+        // A choice without a level, such as the threads of some relays, is determined by another factor.
         let has = |choice: &usize| levels_of(*choice).is_some_and(|levels| levels.get(factor) != Level::Absent);
         let same =
             |choice: &usize| levels_of(*choice).is_some_and(|levels: &Spec| levels.get(factor) == own.get(factor));

@@ -1,4 +1,4 @@
-//! The emulated link of a group: what it was to be and what it was, in numbers and in words.
+//! The emulated link of a group: its settings and its measured properties, as numbers and as text.
 
 use bytegauge_model::unit::{about_bytes, byte_rate, significant};
 use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkLoss, LinkRate, LinkUse, Nanos, Spec, Trial};
@@ -7,13 +7,13 @@ use bytegauge_stats::quantile::median;
 use super::document::{CellView, GroupView, LinkView, View};
 use crate::phrase::join;
 
-/// What the trials of a group say of its link; `None` where it has none, or none of them tells.
+/// The counts of a group's trials for their link; `None` without a link, or without counts.
 pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
     let link = conditions.emulated_link()?;
-    let told = || trials.iter().filter_map(|trial| trial.machine.as_ref());
-    let used = told().filter_map(|machine| machine.link).reduce(|one, other: LinkUse| one.plus(&other))?;
+    let machines = || trials.iter().filter_map(|trial| trial.machine.as_ref());
+    let used = machines().filter_map(|machine| machine.link).reduce(|one, other: LinkUse| one.plus(&other))?;
     let both = used.both();
-    let wall_ns: u64 = told().map(|machine| machine.wall_ns).sum();
+    let wall_ns: u64 = machines().map(|machine| machine.wall_ns).sum();
     let trips: Vec<f64> = trials.iter().filter_map(|trial| Some(round_trip_us(trial)? as f64)).collect();
     Some(LinkView {
         delay_ns: link.delay_ns,
@@ -30,37 +30,37 @@ pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
     })
 }
 
-/// The smallest that any connection saw from either end.
+/// The smallest round trip that any connection saw from either end.
 fn round_trip_us(trial: &Trial) -> Option<u64> {
     let ends = [trial.source_side(), trial.sink_side()].into_iter().flatten();
     ends.flat_map(|end: &EndReport| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us).min()
 }
 
-/// The line of a group; none where there is no link.
+/// The line of a group; none without a link.
 pub fn lines(group: &GroupView) -> Vec<String> {
     group.link.iter().map(line).collect()
 }
 
-/// What is on its way over each link of a session: the size that buffers are compared with.
+/// Delay × rate of each link of a session: the size with which buffers are compared.
 pub fn products(view: &View) -> Option<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut products: Vec<String> = Vec::new();
     for link in view.groups.iter().filter_map(|group| group.link.as_ref()) {
         let lossless = EmulatedLink { loss: LinkLoss(0), ..asked(link) };
         let text = format!("{} ({lossless})", about_bytes(link.product_bytes));
-        if !told.contains(&text) {
-            told.push(text);
+        if !products.contains(&text) {
+            products.push(text);
         }
     }
-    match told.is_empty() {
+    match products.is_empty() {
         true => of_path(view),
-        false => Some(format!("delay × rate of the emulated link is {}", join(&told, "and"))),
+        false => Some(format!("delay × rate of the emulated link is {}", join(&products, "and"))),
     }
 }
 
 /// Shorter round trips are those of a cable, over which any buffer is large enough, µs.
 const FAR_US: u64 = 500;
 
-/// The same of a path to another host, by what was measured: its shortest round trip, and the highest rate over it.
+/// The same for a path to another host, as measured: its shortest round trip, and the highest rate over it.
 fn of_path(view: &View) -> Option<String> {
     let goes_far = |cell: &&CellView| {
         cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.spec().host().is_some()

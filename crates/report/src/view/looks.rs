@@ -1,8 +1,8 @@
-//! Which of a group's blocks may prove something: those up to the last look that it completed.
+//! Which of a group's blocks count for results: those up to its last complete analysis.
 //!
-//! A session that knows looks says so in the facts of its groups: `looks`, how many there are at most, and
-//! `blocks_fixed`, the blocks of the first. A session without them has one look, at the blocks that were fixed before
-//! the first of them. Only reads facts and counts blocks: nothing here depends on what was measured.
+//! A session with several analyses has them in the facts of its groups: `looks`, their largest number, and `blocks_fixed`, the
+//! blocks of the first. Other sessions have one analysis, at the number of blocks that was fixed before the first of them. Only
+//! reads facts and counts blocks: nothing here depends on results.
 
 use bytegauge_model::{GroupId, SessionStatus};
 use bytegauge_stats::looks::{InterimAnalysis, completed, next, schedule};
@@ -11,40 +11,40 @@ use bytegauge_store::GroupRow;
 use super::document::LookView;
 use super::group_blocks::GroupBlocks;
 
-/// When a session is judged.
+/// The analyses of a session.
 pub struct Looks {
-    /// Looks that were declared; `None` where the session knows none.
+    /// Their declared number; `None` if the session has none.
     of: Option<usize>,
-    /// Blocks of the first look, for groups that do not say.
+    /// Blocks of the first analysis, for groups that do not state it.
     first: Option<usize>,
-    /// Confidence of all looks together, as a share.
+    /// Confidence of all analyses together, as a share.
     level: f64,
-    /// The session was cut off, at a moment that someone may have chosen by what they saw.
+    /// The session was interrupted, at a time that a user may have chosen by the results.
     unfinished: bool,
 }
 
-/// Where a group stands between looks.
+/// The state of a group between analyses.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// How many of its blocks are judged; `None` for all.
+    /// The number of its analysed blocks; `None` for all.
     pub blocks: Option<usize>,
-    /// At what level.
+    /// The level.
     pub level: f64,
-    /// Whether what is shown counts as proven.
+    /// Whether a significant result counts as proven.
     pub proves: bool,
-    /// For the report; `None` where the session knows no looks.
+    /// For the report; `None` if the session has no analyses.
     pub view: Option<LookView>,
 }
 
 impl LookView {
-    /// Blocks with which the looks that are left end. `None` behind the last.
+    /// Numbers of blocks at the remaining analyses. `None` after the last.
     pub fn left_until(&self) -> Option<usize> {
         self.next_blocks.map(|_| self.last_blocks)
     }
 }
 
 impl Standing {
-    /// Blocks with which the looks before the present one ended, ascending.
+    /// Numbers of blocks at the analyses before the current one, ascending.
     pub fn earlier(&self) -> Vec<usize> {
         let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
         (1..look.done).map(|back| look.blocks >> back).rev().collect()
@@ -59,20 +59,20 @@ impl Looks {
         Looks { of: first("looks").filter(|looks| *looks > 0), first: first("blocks_fixed"), level, unfinished }
     }
 
-    /// How many of its blocks are judged of a group by this name; `None` for all.
+    /// The number of analysed blocks of the group of this name; `None` for all.
     pub fn judged(&self, groups: &[GroupRow], blocks: &GroupBlocks, id: &GroupId) -> Option<usize> {
         let row = groups.iter().find(|row| row.group.id == *id)?;
         self.standing(row, blocks.of_group(id).used).blocks
     }
 
-    /// Where a group stands that has had so many whole blocks.
+    /// The state of a group with this number of whole blocks.
     pub fn standing(&self, row: &GroupRow, blocks: usize) -> Standing {
         let first = number(row, "blocks_fixed").or(self.first).filter(|blocks| *blocks > 0);
         let Some((of, first)) = self.of.zip(first) else {
             return Standing { blocks: None, level: self.level, proves: !self.unfinished, view: None };
         };
         let looks = schedule(first, of, self.level);
-        // A session that ran out of time within its first look was stopped by the clock, not by what it saw.
+        // A session that ran out of time within its first analysis was stopped by the clock, not by its results.
         let by_clock =
             || looks.first().copied().filter(|_| !self.unfinished).map(|look| InterimAnalysis { blocks, ..look });
         let done = completed(&looks, blocks).or_else(by_clock);

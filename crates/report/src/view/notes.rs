@@ -1,4 +1,4 @@
-//! What a reader of the numbers must know beside them: what the plan left out, and what the analysis noticed.
+//! Notes for readers of the numbers: omissions of the plan, and observations of the analysis.
 
 use bytegauge_model::unit::{byte_rate, call_rate, counted, nop_rate, significant};
 use bytegauge_model::{CellId, CellKind};
@@ -16,16 +16,16 @@ use crate::limit::call::DELAYED_ACKS;
 use crate::outward::at_most;
 use crate::sentence::{carried, moved_nothing, percent};
 
-/// The harness's cost above which a note says so; the aim is 1 % of the shortest real call.
+/// The harness's cost above which a note reports it; the aim is 1 % of the shortest real call.
 const FLOOR_AIM: f64 = 0.01;
 
-/// Cells that a note names; of the others it says how many.
+/// Most cells that a note names; others are counted.
 const LISTED: usize = 4;
 
-/// From here on slow calls are in the 99th percentile.
+/// From this share on slow calls affect the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
 
-/// What came back at best, then the session's own notes, then what was noticed.
+/// The best results of datagrams, then the session's own notes, then observations.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor: &FloorView) -> Vec<String> {
     let mut notes = call_datagrams::best(cells, groups);
     notes.extend(data.record.notes.iter().cloned());
@@ -44,19 +44,19 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
 
 fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut say = |text: String| notes.push(format!("{}: {text}", group.id));
+    let mut add = |text: String| notes.push(format!("{}: {text}", group.id));
     if group.steady == Some(false) {
-        say("not steady: the calibration trials had not settled by half of their time".into());
+        add("not steady: the calibration trials had not settled by half of their time".into());
     }
     if let Some(serial) = group.serial.as_ref().filter(|serial| serial.merged_by > 1) {
-        say(format!(
+        add(format!(
             "neighbouring blocks resembled each other and were merged by {}: how fast each is holds for this session alone",
             serial.merged_by
         ));
     }
     if let Some(look) = group.look.as_ref().filter(|look| look.so_far > 0) {
         let blocks = counted(look.so_far, "block");
-        say(match look.done {
+        add(match look.done {
             0 => format!("{blocks} so far: they prove nothing before the first judgement"),
             done => {
                 format!("{blocks} after judgement {done} of {} so far: they prove nothing before the next", look.of)
@@ -68,7 +68,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
             let label = cells.iter().find(|cell| cell.id == *id).map(|cell| format!(" ({})", cell.label));
             format!("{id}{}", label.unwrap_or_default())
         };
-        say(format!(
+        add(format!(
             "steal hit {} in {} of trials, {} in {} (p = {}): part of why they differ",
             named(&stolen.most),
             percent(stolen.most_share),
@@ -80,12 +80,12 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     if group.recommendation.survives_exchange == Some(false) {
         let bound = group.twin.as_ref().and_then(|twin| twin.exchanged_bound);
         let bound = bound.map_or_else(String::new, |bound| format!(" (at most {} more)", at_most(bound)));
-        say(format!(
+        add(format!(
             "every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less"
         ));
     }
     if group.limited_trials > 0 {
-        say(format!(
+        add(format!(
             "{} far slower than the rest of the block: each counts as no further off than three times the usual spread, \
              so that typical trials are compared",
             counted(group.limited_trials, "trial")
@@ -96,15 +96,15 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
     let stalled: Vec<&CellView> = cells.iter().filter(stalls).collect();
     for cell in stalled.iter().take(LISTED) {
         let Some(StalledView { trials, of }) = cell.stalled else { continue };
-        say(format!("“{}”: {}, so nothing is proven of it", cell.label, moved_nothing(trials, of)));
+        add(format!("“{}”: {}, so nothing is proven of it", cell.label, moved_nothing(trials, of)));
     }
     let behind = |id: &CellId| cells.iter().find(|cell| cell.id == *id && cell.behind.is_some());
     for cell in group.spoken_against.iter().filter_map(behind).take(LISTED) {
         let share = cell.behind.unwrap_or_default();
-        say(format!("“{}” {}, which others carry, so nothing is proven of it", cell.label, carried(share)));
+        add(format!("“{}” {}, which others carry, so nothing is proven of it", cell.label, carried(share)));
     }
-    let is_told = |id: &CellId| stalled.iter().any(|cell| cell.id == *id) || behind(id).is_some();
-    let slow: Vec<&CellId> = group.spoken_against.iter().filter(|id| !is_told(id)).collect();
+    let is_noted = |id: &CellId| stalled.iter().any(|cell| cell.id == *id) || behind(id).is_some();
+    let slow: Vec<&CellId> = group.spoken_against.iter().filter(|id| !is_noted(id)).collect();
     if !slow.is_empty() {
         let label = |id: &CellId| {
             cells.iter().find(|cell| cell.id == *id).map_or_else(|| id.to_string(), |cell| format!("“{}”", cell.label))
@@ -112,8 +112,8 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
         let named: Vec<String> = slow.iter().copied().take(LISTED).map(label).collect();
         let more = slow.len() - named.len();
         let more = if more > 0 { format!(" and {}", counted(more, "more cell")) } else { String::new() };
-        say(format!(
-            "typical trials speak for {}{more}, but plain means against: nothing proven of it",
+        add(format!(
+            "typical trials favour {}{more}, but plain means do not: nothing is proven of it",
             named.join(", ")
         ));
     }
@@ -127,7 +127,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
             true => String::new(),
             false => format!("; {} failed, and a choice whose trials fail looks better than it is", failed.join(", ")),
         };
-        say(format!(
+        add(format!(
             "{} broke off, to be repeated, and counted for nothing{why}",
             counted(group.blocks.broken, "block")
         ));
@@ -147,7 +147,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
             with(|cell| cell.outliers.with_preemption)
         ));
     }
-    // A twin repeats what its cell says, and the harness's own loop is no answer.
+    // An A/A control repeats its cell, and the harness's own loop is no answer.
     let mut split = 0;
     for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
@@ -176,7 +176,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(waits(cells));
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
-    // Of a plan's choices: nobody counts what the harness adds to them.
+    // Of a plan's choices: the harness adds nothing else to them.
     let ended =
         |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();
     let (failed, skipped) = (ended("failed"), ended("skipped"));
@@ -186,13 +186,13 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes
 }
 
-/// Calls that nobody saw the end of.
+/// Calls whose end was not observed.
 fn outlasting(cells: &[CellView]) -> Option<String> {
     let share = |cell: &CellView| cell.call.as_ref()?.outlasting_share.filter(|_| cell.kind == CellKind::Candidate);
     let outlasting: Vec<_> = cells.iter().filter_map(|cell| Some((cell, share(cell)?))).collect();
     let (worst, most) = outlasting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
-        "in {} calls took longer than their trials let be seen ({} of the calls of {}): percentiles among them are not told; \
+        "in {} calls took longer than their trials could observe ({} of the calls of {}): percentiles in that range are not reported; \
          longer trials tell more (--trial-time 5s)",
         counted(outlasting.len(), "cell"),
         percent(*most),
@@ -200,12 +200,12 @@ fn outlasting(cells: &[CellView]) -> Option<String> {
     ))
 }
 
-/// Tails of calls that waited for delayed acknowledgements; where most of the time goes into them, the limit says so.
+/// Tails of calls that waited for delayed acknowledgements; if they take most of the time, the limit reports it.
 fn waits(cells: &[CellView]) -> Option<String> {
     let seen = |cell: &CellView| {
         let seen = calls::waiting(cell.call.as_ref()?, &cell.counters)?;
-        let said = cell.kind != CellKind::Candidate || cell.limit.name == DELAYED_ACKS;
-        (!said && seen.slow_share >= TAIL_SHARE).then_some(seen)
+        let is_reported = cell.kind != CellKind::Candidate || cell.limit.name == DELAYED_ACKS;
+        (!is_reported && seen.slow_share >= TAIL_SHARE).then_some(seen)
     };
     let waited: Vec<_> = cells.iter().filter_map(|cell| Some((cell, seen(cell)?))).collect();
     let (worst, most) = waited.iter().max_by(|a, b| a.1.slow_share.total_cmp(&b.1.slow_share))?;

@@ -1,4 +1,4 @@
-//! How the last long trial of a group's choice went, interval by interval. Trials shorter than a second keep no series.
+//! The last long trial of a group's choice, interval by interval. Trials shorter than a second have no series.
 
 use bytegauge_model::trial::Bin;
 use bytegauge_model::{CellId, EndRole, SessionId, Stage};
@@ -7,10 +7,10 @@ use bytegauge_store::{Series, Store, StoreError};
 use super::View;
 use super::document::OverTimeView;
 
-/// The ends that count what arrived, the first that a trial has.
+/// The ends that count received data, in order of preference.
 const COUNTING: [EndRole; 5] = [EndRole::Sink, EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Source];
 
-/// Adds to each group of a view how its choice went over time, in intervals of `interval_ns`, and that it was asked for.
+/// Adds to each group of a view its choice over time, in intervals of `interval_ns`, and that it was requested.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -49,7 +49,7 @@ fn of_last_trial(cell: CellId, series: &[Series], interval_ns: u64) -> Option<Ov
     Some(OverTimeView { cell, interval_ns, unit: unit(end), flows, sum, mean, spread })
 }
 
-/// What the bins of an end count, a second.
+/// The bins of an end, per second.
 fn unit(end: EndRole) -> &'static str {
     match end {
         EndRole::Ring => "NOPs/s",
@@ -57,7 +57,7 @@ fn unit(end: EndRole) -> &'static str {
     }
 }
 
-/// Counts per second in every whole interval that was measured.
+/// Counts per second in every whole measured interval.
 fn rates(series: &Series, interval_ns: u64) -> Vec<f64> {
     let measured = (series.measured_ns / interval_ns.max(1)) as usize;
     let counts = Bin::by_interval(&series.bins, interval_ns).into_iter().take(measured);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_while_the_ends_were_closing_is_no_interval() {
+    fn data_after_the_window_is_no_interval() {
         // Three seconds were measured; then the reader waited for the end of the stream.
         let second = 1_000_000_000;
         let mut seen = series(0, EndRole::Sink, 0, &[(second, 10), (second, 30), (second, 20), (second, 1)]);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_cut_into_intervals_and_keep_their_bytes() {
+    fn bins_are_split_among_intervals() {
         // 3 s: a bin across the border gives each side its share, and a rest shorter than an interval is left out.
         let seen = series(0, EndRole::Sink, 0, &[(500_000_000, 100), (1_000_000_000, 400), (700_000_000, 0)]);
         assert_eq!(rates(&seen, 1_000_000_000), [300.0, 200.0]);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_add_up_where_bytes_arrive_in_the_last_trial() {
+    fn flows_of_the_last_trial_add_up() {
         let second = 1_000_000_000;
         let all = [
             series(0, EndRole::Sink, 0, &[(second, 1)]),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_is_shorter_than_an_interval_has_no_course() {
+    fn short_trials_have_no_intervals() {
         let all = [series(0, EndRole::Sink, 0, &[(500_000_000, 7)])];
         assert_eq!(of_last_trial(CellId("c1".into()), &all, 1_000_000_000), None);
     }

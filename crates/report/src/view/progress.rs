@@ -1,4 +1,4 @@
-//! How far a session has come at a look: which questions are settled, and whose answers are to be audited.
+//! The progress of a session at an analysis: which groups have a result, and whose choices are to be measured in long trials.
 
 use bytegauge_model::Cell;
 use bytegauge_stats::group::Method;
@@ -13,17 +13,17 @@ use super::versus::Compared;
 use super::{Settings, method, plan_varied, settled, two};
 use crate::SessionData;
 
-/// What a look has shown.
+/// The results of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Groups in which choices are compared.
     pub groups: usize,
-    /// Those of which more blocks would be of no use: something is proven, or nothing ever will be.
+    /// Groups that need no more blocks: something is proven, or nothing ever will be.
     pub settled: usize,
 }
 
 impl Progress {
-    /// Judges a session by the last look that its groups completed.
+    /// Analyses a session up to the last analysis that its groups completed.
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
         compared(session, settings, |families, all, method| {
@@ -45,14 +45,14 @@ impl Progress {
 }
 
 impl Subject {
-    /// Whose answers a session gives so far, and whom they should be compared with in long trials.
+    /// The choices of a session so far, and their rivals for long trials.
     #[must_use]
     pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<Subject> {
         compared(session, settings, |families, settled, _| subjects(families, settled))
     }
 }
 
-/// What follows from the comparison of a session so far.
+/// The consequences of a session's comparison so far.
 pub fn compared<T>(
     session: &SessionData,
     settings: &Settings,

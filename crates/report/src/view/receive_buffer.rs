@@ -1,7 +1,7 @@
-//! Whether a server should set `SO_RCVBUF` at all, in words: against leaving it to the system, all else equal.
+//! Whether a server should set `SO_RCVBUF` at all, as text: compared with the system's default, all else equal.
 //!
-//! To set it switches the kernel's autotuning off (tcp(7)), so "as large as possible" and "as the system does it" are
-//! different answers. Says only what the comparison has shown, and what the choice costs in memory a connection.
+//! Setting it disables the kernel's autotuning (tcp(7)), so "as large as possible" and "as the system does it" are different
+//! answers. Reports only results of the comparison, and the memory of the choice per connection.
 
 use bytegauge_model::unit::significant;
 use bytegauge_model::{Bytes, OrAuto, Role, Spec};
@@ -13,10 +13,10 @@ use crate::outward::at_least;
 use crate::phrase::join;
 use crate::sentence::percent;
 
-/// So many times the system calls, or fewer, and the pieces of a request came together.
+/// With this factor fewer system calls, the pieces of a request arrived together.
 const GATHERED: f64 = 0.85;
 
-/// One size, or the system's choice, in one group.
+/// One size, or the system's default, in one group.
 struct Size<'a> {
     level: OrAuto<u64>,
     cell: &'a CellView,
@@ -47,13 +47,13 @@ impl Size<'_> {
     }
 }
 
-/// The answer for groups of calls that compare sizes of `SO_RCVBUF`; `None` where nothing does.
+/// The answer for groups of calls that compare sizes of `SO_RCVBUF`; `None` for others.
 pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions, margin: f64) -> Option<String> {
     let sweeps: Vec<Vec<Size>> = groups.iter().filter_map(|group| sweep(group, choice, conditions)).collect();
     if sweeps.is_empty() {
         return None;
     }
-    // A server that loses requests teaches when connections are reset, not which size is good.
+    // A server that loses requests is measured for resets, not for sizes.
     if groups.iter().all(|group| group.row.group.factors.read_once() == Some(true)) {
         return failures(&sweeps);
     }
@@ -80,14 +80,14 @@ pub fn remark(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Whether the choice that the verdict names sets a size.
+/// Whether the named choice sets a size.
 fn names_a_size(groups: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> bool {
     let named = groups.iter().find_map(|group| group.cell(choice));
     named.is_some_and(|at| conditions.settled[at].cell.factors.rcvbuf().is_some())
 }
 
-/// The sizes of one group that agree in every other choice with the one that is named, or with the leader; `None`
-/// where nothing was compared.
+/// The sizes of one group that agree in every other choice with the named one, or with the leader; `None` without a
+/// comparison.
 fn sweep<'a>(group: &'a Judged, choice: Option<usize>, conditions: &'a Conditions) -> Option<Vec<Size<'a>>> {
     if group.verdict.present.len() < 2
         || !group.varied.iter().any(|name| name == "rcvbuf")
@@ -111,7 +111,7 @@ fn others(levels: &Spec) -> Spec {
     others
 }
 
-/// Sizes that were shown good in every group, ascending.
+/// Sizes that were significantly good in every group, ascending.
 fn good(sweeps: &[Vec<Size>], margin: f64) -> Vec<u64> {
     let Some(first) = sweeps.first() else { return Vec::new() };
     let everywhere = |bytes: &u64| {
@@ -120,7 +120,7 @@ fn good(sweeps: &[Vec<Size>], margin: f64) -> Vec<u64> {
     first.iter().filter_map(Size::bytes).filter(everywhere).collect()
 }
 
-/// Which sizes are good enough, or may be, and what those next to them cost that are too small or too large.
+/// The sizes that are good enough, or may be, and the cost of the next ones that are too small or too large.
 fn bounds(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     let cost = |bytes: u64| {
         let of_size = sweeps.iter().flatten().filter(|size| size.bytes() == Some(bytes) && size.shown_bad(margin));
@@ -154,7 +154,7 @@ fn bounds(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     })
 }
 
-/// Fewer system calls a call at the size that is named than at the system's choice: what the size does.
+/// Fewer system calls per call at the named size than at the system's default: the effect of the size.
 fn gathered(
     sweeps: &[Vec<Size>],
     groups: &[&Judged],
@@ -172,7 +172,7 @@ fn gathered(
     let (few, many) = (calls(wanted)?, calls(auto.cell)?);
     (few < many * GATHERED).then(|| {
         format!(
-            "At {} the server makes {} system calls a call, left to the system {}: what waits for room in a small \
+            "At {} the server makes {} system calls per call, with the system's default {}: data that waits for room in a small \
              window is sent together.",
             Bytes(bytes),
             significant(few, 3),
@@ -181,8 +181,8 @@ fn gathered(
     })
 }
 
-/// What a connection's receive buffer may hold, as the kernel reports it: left to the system, and at the smallest
-/// size that is good enough.
+/// The memory that a connection's receive buffer may use, as the kernel reports it: with the system's default, and at the
+/// smallest size that is good enough.
 fn memory(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     let effective = |size: &Size| size.cell.counters.options.get("rcvbuf").and_then(|option| option.sink.as_u64());
     let all = || sweeps.iter().flatten();
@@ -195,11 +195,11 @@ fn memory(sweeps: &[Vec<Size>], margin: f64) -> Option<String> {
     (!parts.is_empty()).then(|| format!("A connection's receive buffer may hold {}.", parts.join(", or ")))
 }
 
-/// The window scale that the server announced at each size, and what lay unread at most. The scale is settled in the
-/// handshake and stays for the connection's life (RFC 7323, 2.2), whatever is set afterwards.
+/// The window scale that the server announced at each size, and the most unread bytes. The scale is fixed in the handshake for the
+/// connection's life (RFC 7323, 2.2), whatever is set later.
 fn windows(sweeps: &[Vec<Size>]) -> Option<String> {
     let widest = sweeps.iter().max_by_key(|sweep| sweep.len())?;
-    // Set after accept, a size comes too late for the handshake.
+    // A size that is set after accept comes too late for the handshake.
     let early = widest.iter().filter(|size| size.cell.factors.get("rcvbuf_on").is_none_or(|on| on == "listener"));
     let runs = runs(early, |size| size.cell.counters.snd_wscale);
     let scales: Vec<String> = runs.iter().map(|run| format!("{} {}", run.key, run.span())).collect();
@@ -212,7 +212,7 @@ fn windows(sweeps: &[Vec<Size>]) -> Option<String> {
     })
 }
 
-/// Neighbouring sizes that have something in common.
+/// Adjacent sizes with a common property.
 struct Run<'a, K> {
     key: K,
     first: &'a Size<'a>,
@@ -229,8 +229,8 @@ impl<K> Run<'_, K> {
     }
 }
 
-/// Runs of neighbours with the same key; sizes without one stand between no two. The system's choice is nobody's
-/// neighbour.
+/// Runs of adjacent sizes with the same key; sizes without one do not interrupt a run. The system's default is adjacent to
+/// none.
 fn runs<'a, K: PartialEq>(sizes: impl Iterator<Item = &'a Size<'a>>, key: fn(&Size) -> Option<K>) -> Vec<Run<'a, K>> {
     let mut runs: Vec<Run<K>> = Vec::new();
     for size in sizes {
@@ -249,9 +249,9 @@ fn failures(sweeps: &[Vec<Size>]) -> Option<String> {
     let failed: Vec<(&Size, f64)> = sweeps.iter().flatten().filter_map(|size| Some((size, share(size)?))).collect();
     let Some((worst, most)) = failed.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         let begun = sweeps.iter().flatten().filter_map(|size| Some(size.cell.call.as_ref()?.begun));
-        // A table of others may not say what failed.
+        // An imported table may not state the failures.
         let begun = Some(begun.sum::<u64>()).filter(|begun| *begun > 0)?;
-        return Some(format!("Of {begun} calls none failed: at no size was a connection reset."));
+        return Some(format!("None of {begun} calls failed: no connection was reset at any size."));
     };
     let mut sizes: Vec<String> = Vec::new();
     for (size, _) in &failed {
@@ -267,7 +267,7 @@ fn failures(sweeps: &[Vec<Size>]) -> Option<String> {
         let error = size.cell.call.as_ref()?.errors.first()?;
         Some(format!("{} in the phase {}", error.class, error.phase))
     });
-    // One kind for all is said once.
+    // One kind for all is named once.
     let kinds: Vec<String> = match kinds.windows(2).all(|pair| pair[0].key == pair[1].key) {
         true => kinds.first().map(|run| run.key.clone()).into_iter().collect(),
         false => kinds.iter().map(|run| format!("{} {}", run.key, run.span())).collect(),

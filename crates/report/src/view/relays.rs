@@ -1,5 +1,5 @@
-//! What relays are worth, in words: what the path does without one, what the fastest of them keeps of it, and which of
-//! them cost the least CPU time.
+//! Results of relays, as text: the rate of the path without one, the share of it that the fastest keeps, and which of them use
+//! the least CPU time.
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
@@ -9,19 +9,19 @@ use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
 use crate::sentence::percent;
 
-/// Capacity of a pipe where nothing is said (pipe(7)).
+/// Default capacity of a pipe (pipe(7)).
 const PIPE: u64 = 64 << 10;
 
-/// So many of the cheapest are named.
+/// Number of the cheapest relays to name.
 const CHEAPEST: usize = 3;
 
-/// The lines of a group; none where there is no relay.
+/// The lines of a group; none without a relay.
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    // One that got no CPU within its windows has no cost; one that is never charged is a relay all the same.
+    // One without CPU time in its windows has no cost; one that is never charged is a relay all the same.
     let used = |cell: &&CellView| cost(cell).is_some() || caveat(cell).is_some();
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
-    // One that was skipped is not named.
+    // A skipped one is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
     [
         caveat,
@@ -36,12 +36,12 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     .collect()
 }
 
-/// What must be known of a relay wherever it is named, beside what was measured.
+/// A note that belongs to a relay wherever it is named.
 pub fn caveat(cell: &CellView) -> Option<&'static str> {
     method(cell)?.caveat()
 }
 
-/// The method, of a relay of ours.
+/// The method of bytegauge's own relay.
 fn method(cell: &CellView) -> Option<RelayMethod> {
     method_of(&cell.spec())
 }
@@ -50,22 +50,21 @@ fn method_of(spec: &Spec) -> Option<RelayMethod> {
     spec.relay()?.method().filter(|method| *method != RelayMethod::Direct)
 }
 
-/// What a connection holds of the system through each of the relays of ours, whether or not anything moves on it: what many
-/// idle ones cost.
+/// The memory and descriptors of a connection through each of bytegauge's own relays, even when idle: the cost of many idle ones.
 pub fn held(view: &View) -> Option<String> {
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let mut held: Vec<(String, Vec<String>)> = Vec::new();
     for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
         let Some(method) = method(cell) else { continue };
         let (text, name) = (holds(method, cell), name(cell));
-        match told.iter_mut().find(|(known, _)| *known == text) {
+        match held.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),
-            None => told.push((text, vec![name])),
+            None => held.push((text, vec![name])),
         }
     }
-    told.sort();
-    let told: Vec<String> = told.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
-    (!told.is_empty()).then(|| format!("a connection holds {}", told.join("; ")))
+    held.sort();
+    let held: Vec<String> = held.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
+    (!held.is_empty()).then(|| format!("a connection holds {}", held.join("; ")))
 }
 
 fn holds(method: RelayMethod, cell: &CellView) -> String {
@@ -86,7 +85,7 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
     text
 }
 
-/// What a relay's CPU time is told by.
+/// The unit of a relay's CPU time.
 pub fn cost(cell: &CellView) -> Option<&Estimate> {
     ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().find_map(|name| cell.more.get(name))
 }
@@ -97,8 +96,8 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
         relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
-    let told = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
-    // Which is the best is told by pairs of trials: the highest median may lead by chance, and would be a second name.
+    let ceiling_rate = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
+    // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
     let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
     let (most, who) = match named.and_then(|cell| Some((rate(cell)?, name(cell)))) {
         Some(named) => named,
@@ -106,10 +105,10 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     };
     let share = format!("{:.0} %", most / without * 100.0);
     let crossed = crossed(&ceiling.spec());
-    Some(format!("without a relay{crossed} {told}; {who} keeps {share} of it, by medians"))
+    Some(format!("without a relay{crossed} {ceiling_rate}; {who} keeps {share} of it, by medians"))
 }
 
-/// What is to be said of the path without a relay where relays stand on another host, and both its ends on this one.
+/// A note on the path without a relay if relays run on another host, and both its ends on this one.
 fn crossed(spec: &Spec) -> &'static str {
     match (spec.relay_host(), spec.host()) {
         (None, _) => "",
@@ -118,7 +117,7 @@ fn crossed(spec: &Spec) -> &'static str {
     }
 }
 
-/// `resemble`: neighbouring blocks do, and the interval of a median says nothing of other minutes.
+/// `resemble`: adjacent blocks do, so that the interval of a median does not hold for other minutes.
 fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
     let costed = relays.iter().filter_map(|cell| cost(cell).and_then(|cost| Some((cost.median?, *cell, cost))));
     let mut by_cost: Vec<(f64, &CellView, &Estimate)> = costed.collect();
@@ -127,8 +126,8 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
     }
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let unit = by_cost.first()?.2.unit;
-    let told = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
-        // Where more than the relay varies its name alone stands for several.
+    let cheapest = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
+        // If more than the relay varies, its name alone represents several.
         let is_its_own = by_cost.iter().filter(|(_, other, _)| name(other) == name(cell)).count() == 1;
         let named = if is_its_own { name(cell) } else { cell.label.trim_start_matches("relay ").to_owned() };
         let interval = cost
@@ -139,11 +138,11 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
         format!("{named} {}{}", significant(*median, 2), interval.unwrap_or_default())
     });
     let moves = if resemble { " (medians of these blocks, which move with time)" } else { "" };
-    Some(format!("least CPU of the relay alone, {unit}{moves}: {}", told.collect::<Vec<_>>().join(", ")))
+    Some(format!("least CPU of the relay alone, {unit}{moves}: {}", cheapest.collect::<Vec<_>>().join(", ")))
 }
 
-/// Which of the relays moved less at a time than the others, by their own defaults: that, and not how they do it, may be why
-/// they are slow.
+/// Which of the relays moved less at a time than the others, by their own defaults: that, and not their method, may be why they
+/// are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let own = |cell: &CellView| own_buffer(&cell.spec());
     let of = |cell: &&CellView| Some((method(cell)?, own(cell)?));
@@ -158,43 +157,43 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
         if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
-    Some(format!("{} moved {bytes} at a time, as they do unless told otherwise{way_out}{usual}", names.join(" and ")))
+    Some(format!("{} moved {bytes} at a time, their default{way_out}{usual}", names.join(" and ")))
 }
 
-/// What a relay moves at a time by its own default, where that is less than the others do, and nothing else was asked.
+/// The bytes that a relay moves at a time by its own default, if that is less than the others, and no size was set.
 pub fn own_buffer(spec: &Spec) -> Option<Bytes> {
     let bytes = method_of(spec)?.small_buffer().filter(|_| spec.relay_buffer().is_none())?;
     Some(Bytes(bytes as u64))
 }
 
-/// What asking for no copy was worth.
+/// The effect of requesting zero copy.
 fn copied(relays: &[&CellView]) -> Option<String> {
-    let told: Vec<String> = relays
+    let copied: Vec<String> = relays
         .iter()
         .filter_map(|cell| {
             let share = cell.more.get(RELAY_COPIED)?.median?;
             Some(format!("{} of the sends of {} that asked for no copy were copied", percent(share), name(cell)))
         })
         .collect();
-    (!told.is_empty()).then(|| format!("{} (on loopback the kernel always does)", told.join(", ")))
+    (!copied.is_empty()).then(|| format!("{} (on loopback the kernel always does)", copied.join(", ")))
 }
 
-/// Which versions of programs were measured, and which of them did not leave as they should.
+/// Which versions of programs were measured, and which of them did not leave properly.
 fn programs(relays: &[&CellView]) -> Option<String> {
     let known = |cell: &&CellView| {
         let RelayProgramView { version, left_behind, stopped_by_force, charged } = cell.relay_program.as_ref()?;
         let version = version.as_deref().unwrap_or("of unknown version");
         let left = (*left_behind > 0).then(|| format!(" (left {left_behind} processes behind, which were ended)"));
-        let by_force = stopped_by_force.then_some(" (did not heed SIGTERM and was killed)");
+        let by_force = stopped_by_force.then_some(" (ignored SIGTERM and was killed)");
         let charged = charged.as_ref().map(|whose| format!(" (charged: {whose})"));
-        let told = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();
-        Some(format!("{}: {version}{told}", name(cell)))
+        let notes = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();
+        Some(format!("{}: {version}{notes}", name(cell)))
     };
-    let told: Vec<String> = relays.iter().filter_map(known).collect();
-    (!told.is_empty()).then(|| format!("programs: {}", told.join(", ")))
+    let programs: Vec<String> = relays.iter().filter_map(known).collect();
+    (!programs.is_empty()).then(|| format!("programs: {}", programs.join(", ")))
 }
 
-/// The method, and what else was chosen of it.
+/// The method, and its other choices.
 fn name(cell: &CellView) -> String {
     let parts = ["relay", "relay_threads", "relay_buffer", "relay_pipe"].into_iter().filter_map(|factor| {
         let level = cell.level(factor);
@@ -210,15 +209,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_beside_relays_elsewhere_says_what_it_crosses() {
-        let said = |relay_host: &Level, host: &Level| {
+    fn path_without_remote_relays_names_its_hosts() {
+        let note = |relay_host: &Level, host: &Level| {
             crossed(&Spec::from([("relay_host", relay_host.clone()), ("host", host.clone())]))
         };
         let check = |relay_host: &Level, host: &Level, expected: &str| {
-            assert!(said(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
+            assert!(note(relay_host, host).contains(expected), "{relay_host:?} {host:?}");
         };
         let there = Level::from("192.0.2.7:4711");
-        assert_eq!([said(&Level::Absent, &Level::Absent), said(&Level::auto(), &there)], [""; 2]);
+        assert_eq!([note(&Level::Absent, &Level::Absent), note(&Level::auto(), &there)], [""; 2]);
         check(&there, &Level::Absent, "crosses no network");
         check(&there, &Level::auto(), "crosses no network");
         check(&there, &Level::from("192.0.2.8:4711"), "not by its host");

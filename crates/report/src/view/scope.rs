@@ -1,6 +1,6 @@
-//! What a session's claims hold for.
+//! The scope of a session's claims.
 
-/// What every sentence of a session says of its claims.
+/// The common parts of every sentence about a session's claims.
 pub(crate) struct Scope {
     /// "Within x of the best", as a share.
     pub margin: f64,
@@ -8,12 +8,12 @@ pub(crate) struct Scope {
     pub level: f64,
     /// Seed of the statistics.
     pub seed: u64,
-    /// The trials are somebody else's.
+    /// The trials are imported.
     pub imported: bool,
     /// From the first trial to the last, seconds.
     pub seconds: Option<f64>,
     /// The environment's grade.
     pub grade: Option<char>,
-    /// Share of CPU time that the hypervisor gave to others.
+    /// CPU steal, as a share.
     pub steal_share: Option<f64>,
 }

@@ -1,23 +1,23 @@
-//! Which trials speak for a cell: those of its furthest stage, and of whole blocks where it was confirmed.
+//! The trials that count for a cell: those of its furthest stage, and of whole blocks if it was confirmed.
 //!
-//! Intervals and comparisons come from confirmation alone, so that no number is the best of several
-//! looks. Never drops an outlier; never mixes stages of confirmation and screening.
+//! Intervals and comparisons come from confirmation alone, so that no number is the best of several analyses. Never drops an
+//! outlier; never mixes stages of confirmation and screening.
 
 use std::collections::{HashMap, HashSet};
 
 use bytegauge_model::{BlockRecord, Cell, CellId, GroupId, Outcome, Stage, Trial, Workload};
 
-/// Blocks by index. Where no block was recorded (an import) every trial belongs to a whole one; where some were, a
-/// trial without one belongs to a block that was cut off.
+/// Blocks by index. Without recorded blocks (an import) every trial belongs to a whole one; otherwise a trial without one belongs
+/// to an interrupted block.
 pub struct Blocks<'a> {
     by_index: HashMap<u64, &'a BlockRecord>,
-    /// Confirmation blocks that no look has judged yet.
+    /// Confirmation blocks that are in no analysis yet.
     unjudged: HashSet<u64>,
 }
 
 impl<'a> Blocks<'a> {
-    /// Sorts every block; `judged` says how many of a group's confirmation blocks its last look had, `None` for all. Those
-    /// behind it wait for the next look: a rate of them beside a bound without them would be of two sets of trials.
+    /// Sorts every block; `judged` is the number of a group's confirmation blocks in its last analysis, `None` for all. Later
+    /// ones wait for the next analysis: otherwise rates and bounds would be of two sets of trials.
     pub fn of(blocks: &'a [BlockRecord], judged: impl Fn(&GroupId) -> Option<usize>) -> Blocks<'a> {
         let mut whole: HashMap<&GroupId, Vec<u64>> = HashMap::new();
         for block in blocks.iter().filter(|block| block.stage == Stage::Confirm && block.complete) {
@@ -31,57 +31,57 @@ impl<'a> Blocks<'a> {
         Blocks { by_index: blocks.iter().map(|block| (block.index, block)).collect(), unjudged }
     }
 
-    /// Whether the block waits for a look, and counts for nothing before.
+    /// Whether the block waits for an analysis, and does not count before.
     pub fn is_unjudged(&self, index: u64) -> bool {
         self.unjudged.contains(&index)
     }
 
-    /// Whether any block waits for a look.
+    /// Whether any block waits for an analysis.
     pub fn any_unjudged(&self) -> bool {
         !self.unjudged.is_empty()
     }
 
-    /// Whether every trial of the block was measured, and it counts; one that broke off was repeated under a new index. What
-    /// the hypervisor took meanwhile does not matter: it may go with the cell, and the user pays for it.
+    /// Whether every trial of the block was measured, and it counts; an interrupted one was repeated under a new index. CPU steal
+    /// does not matter: it may depend on the cell, and the user has it too.
     pub fn is_whole(&self, index: u64) -> bool {
         let is_complete = || self.by_index.get(&index).is_some_and(|block| block.complete);
         self.by_index.is_empty() || is_complete() && !self.is_unjudged(index)
     }
 
-    /// Share of CPU time that others took in the block.
+    /// CPU steal in the block, as a share.
     pub fn steal_share(&self, index: u64) -> Option<f64> {
         self.by_index.get(&index).and_then(|block| block.surroundings.steal_share)
     }
 }
 
-/// A cell with the trials that speak for it.
+/// A cell with the trials that count for it.
 pub struct Settled<'a> {
     /// The cell.
     pub cell: &'a Cell,
-    /// The furthest stage with a measured trial, calibration and audit aside.
+    /// The furthest stage with a measured trial, except calibration and long trials.
     pub stage: Option<Stage>,
-    /// Measured trials behind its estimate, in the order of measurement.
+    /// Measured trials of its estimate, in the order of measurement.
     pub trials: Vec<&'a Trial>,
-    /// Every measured trial, calibration and audit aside: for what is only described.
+    /// Every measured trial, except calibration and long trials: for descriptions.
     pub measured: Vec<&'a Trial>,
-    /// Measured confirmation trials of any block: what the comparison picks from.
+    /// Measured confirmation trials of any block: the input of the comparison.
     pub confirmed: Vec<&'a Trial>,
-    /// Measured audit trials of any block: what the audit picks from, and nobody else.
+    /// Measured long trials of any block: the input of their comparison only.
     pub audited: Vec<&'a Trial>,
     /// Its trials come from whole blocks.
     whole: bool,
-    /// It failed or was skipped for good, and left its group.
+    /// It finally failed or was skipped, and left its group.
     pub has_left: bool,
-    /// What its numbers contradict each other in: then it has no trials that could speak for it.
+    /// The contradiction in its numbers: then it has no trials that count.
     pub contradiction: Option<String>,
     /// Trials of any stage that failed.
     pub failed: Vec<&'a Trial>,
-    /// Confirmation trials of any block, its twin's among them, in which nothing moved: their blocks broke off and are compared
-    /// with nothing.
+    /// Confirmation trials of any block, its A/A control's included, in which nothing moved: their blocks were interrupted and are
+    /// compared with nothing.
     pub stalled: usize,
-    /// So many confirmation trials it and its twin had, those included.
+    /// Number of confirmation trials of it and its A/A control, those included.
     pub tried: usize,
-    /// The last reason that a trial was skipped or failed, with the outcome.
+    /// The last reason of a skipped or failed trial, with the outcome.
     trouble: Option<&'a Outcome>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Settled<'a> {
         }
     }
 
-    /// The cell as one of its trials alone shows it.
+    /// The cell with one of its trials alone.
     pub fn by(&self, trial: &'a Trial) -> Settled<'a> {
         let alone = vec![trial];
         Settled { stage: self.stage, trials: alone.clone(), measured: alone, ..Settled::empty(self.cell) }
@@ -140,23 +140,23 @@ impl<'a> Settled<'a> {
         self.trials = whole.collect();
         self.whole = !self.trials.is_empty();
         if !self.whole {
-            // Where no block was finished there is still something to show.
+            // Without a finished block there is still something to show.
             self.trials = self.confirmed.clone();
         }
     }
 
-    /// What is said over its path.
+    /// The workload of its path.
     pub fn workload(&self) -> Workload {
         self.cell.factors.workload()
     }
 
-    /// Whether the cell has confirmation trials of whole blocks. Those of blocks that broke off describe it,
-    /// without an interval.
+    /// Whether the cell has confirmation trials of whole blocks. Those of interrupted blocks describe it, without an
+    /// interval.
     pub fn is_confirmed(&self) -> bool {
         self.stage == Some(Stage::Confirm) && self.whole
     }
 
-    /// Takes every trial from a cell whose numbers contradict each other.
+    /// Removes every trial of a cell whose numbers contradict each other.
     pub fn reject(&mut self, contradiction: String) {
         self.stage = None;
         self.whole = false;
@@ -183,20 +183,20 @@ impl<'a> Settled<'a> {
         }
     }
 
-    /// How the cell ended for good, where that is recorded, else its last trial that was not measured.
+    /// The final outcome of the cell, if recorded, else that of its last trial that was not measured.
     pub fn trouble<'b>(&'b self, recorded: Option<&'b Outcome>) -> Option<&'b Outcome> {
         recorded.filter(|outcome| **outcome != Outcome::Measured).or(self.trouble)
     }
 
-    /// A single failed trial was repeated with its block and says nothing about the cell; a cell that the
-    /// harness took out of its group has that recorded.
+    /// A single failed trial was repeated with its block and does not count against the cell; if the harness removed a cell from
+    /// its group, that is recorded.
     fn why_it_left(&self, recorded: Option<&Outcome>, outcome: &Outcome) -> Option<String> {
         let left = recorded.is_some_and(|recorded| *recorded != Outcome::Measured);
         left.then(|| outcome.reason().map(str::to_owned)).flatten()
     }
 }
 
-/// Whether the ends compared what arrived with what was sent, which takes time.
+/// Whether the ends compared received data with sent data, which takes time.
 pub fn verifies(trials: &[Trial]) -> bool {
     trials
         .iter()
@@ -215,9 +215,9 @@ pub fn settle<'a>(cells: &'a [Cell], trials: &'a [Trial], blocks: &Blocks) -> Ve
     for cell in &mut settled {
         cell.settle(blocks);
     }
-    // A twin is its cell under another name.
-    let twins: Vec<_> = settled.iter().map(|cell| (cell.cell.twin_of.clone(), cell.stalled, cell.tried)).collect();
-    for (of, stalled, tried) in twins {
+    // An A/A control is its cell under another name.
+    let controls: Vec<_> = settled.iter().map(|cell| (cell.cell.twin_of.clone(), cell.stalled, cell.tried)).collect();
+    for (of, stalled, tried) in controls {
         if let Some(&at) = of.as_ref().and_then(|of| place.get(of)) {
             settled[at].stalled += stalled;
             settled[at].tried += tried;

@@ -1,4 +1,4 @@
-//! Gathers what the rules of [`crate::limit`] look at. Judges nothing.
+//! Gathers the input of the rules of [`crate::limit`]. Decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::limit::call::{CallSigns, Waits};
 use crate::limit::relay::RelaySigns;
 use crate::limit::ring::RingSigns;
 
-/// What is known of a cell before its limit is looked for.
+/// The known properties of a cell before its limit is determined.
 pub struct Known<'a> {
     /// The cell and its trials.
     pub settled: &'a Settled<'a>,
@@ -43,7 +43,7 @@ pub struct Known<'a> {
 struct Watched {
     sums: EndSums,
     threads: u64,
-    /// See [`queued_ns`]; `None` as well where what was waited for cannot be told.
+    /// See [`queued_ns`]; `None` too if the cause of a wait is unknown.
     queued_ns: Option<u64>,
 }
 
@@ -65,13 +65,13 @@ impl Watched {
 fn ends(known: &Known) -> (Option<Watched>, Option<Watched>) {
     let trials = &known.settled.trials;
     let [near, far] = threads(&known.settled.cell.factors);
-    let told = |ns: Option<u64>| ns.filter(|_| !is_uncharged(known));
+    let if_charged = |ns: Option<u64>| ns.filter(|_| !is_uncharged(known));
     let source = source_sums(trials).map(|sums| {
-        let queued_ns = told(queued_ns(trials.iter().filter_map(|trial| trial.source_side()), near));
+        let queued_ns = if_charged(queued_ns(trials.iter().filter_map(|trial| trial.source_side()), near));
         Watched { sums, threads: near, queued_ns }
     });
     let sink = sink_sums(trials).map(|sums| {
-        let queued_ns = told(queued_ns(trials.iter().filter_map(|trial| trial.sink_side()), far));
+        let queued_ns = if_charged(queued_ns(trials.iter().filter_map(|trial| trial.sink_side()), far));
         Watched { sums, threads: far, queued_ns }
     });
     (source, sink)
@@ -120,17 +120,18 @@ fn system_share(end: Option<&Watched>) -> Option<f64> {
     Some(spent.system_ns as f64 / (spent.user_ns as f64 + spent.system_ns as f64))
 }
 
-/// Whether the kernel relays in nobody's name: then an end that waits for a CPU may wait for that, and not for other programs.
+/// Whether the kernel relays without charging a process: then an end that waits for a CPU may wait for that, not for other
+/// programs.
 fn is_uncharged(known: &Known) -> bool {
     let method = known.settled.cell.factors.relay().and_then(RelayChoice::method);
     method.is_some_and(|method| !method.is_charged())
 }
 
-/// Gathers the signs of a relay, where there is one.
+/// Gathers the signs of a relay, if there is one.
 fn gather_of_relay(known: &Known) -> Option<RelaySigns> {
     let levels = &known.settled.cell.factors;
     let per_trial: Vec<f64> = known.settled.trials.iter().filter_map(|trial| trial.relay_cpus()).collect();
-    // A program of somebody else's may use as many as there are.
+    // An external program may use as many as there are.
     let method = levels.relay()?.method();
     if is_uncharged(known) {
         return None;
@@ -177,9 +178,8 @@ pub fn gather_of_calls(known: &Known, call: &CallView) -> CallSigns {
     let placement = levels.placement();
     let (pinned, same_cpu) =
         (placement.is_some_and(|place| place != Placement::Unpinned), placement == Some(Placement::SameCpu));
-    // Pinned to two places each end has half of the CPUs; on one CPU, or wherever the scheduler puts them, they
-    // share what there is.
-    // Two hosts have none in common, and how many the other has is not known here.
+    // Pinned to two places each end has half of the CPUs; on one CPU, or without pinning, they share all.
+    // Two hosts have none in common, and the number of the other's is unknown here.
     let cpus = if levels.spans_hosts() { u64::MAX } else { known.cpus.unwrap_or(1).max(1) };
     let own = |lanes: u64| lanes.min(if pinned { (cpus / 2).max(1) } else { cpus }) as f64;
     let cpus_of = |end: Option<&Watched>| end.and_then(|end| end.sums.cpus());
@@ -227,12 +227,12 @@ fn waits(known: &Known, call: &CallView) -> Option<Waits> {
     Some(Waits { slow_share: seen.slow_share, time_share: seen.slow_time_share, acks: seen.acks })
 }
 
-/// Bytes or calls per second that are offered, both directions together where both are used; `None` where it is as much as goes.
+/// Offered bytes or calls per second, of both directions together if both are used; `None` for the maximum.
 pub fn offered_rate(levels: &Spec) -> Option<f64> {
     Some(levels.offered_rate()? as f64 * ways(levels) as f64)
 }
 
-/// Bytes of data per second that an emulated link can carry at most, both directions together where both are used; `None` without
+/// Bytes of data per second that an emulated link can carry at most, of both directions together if both are used; `None` without
 /// a link.
 pub fn link_rate(levels: &Spec) -> Option<f64> {
     Some(levels.emulated_link()?.data_rate() * ways(levels) as f64)
@@ -251,8 +251,8 @@ fn think_share(end: &EndSums, levels: &Spec) -> Option<f64> {
 /// A cell among those that differ in one buffer alone: the buffer's size, the rate, and its place.
 type Sibling = (u64, f64, usize);
 
-/// For each cell the kernel buffer whose larger size, all else equal and in the same stage, gains most, and
-/// the gain as a share. Cells of one group, with their median rates.
+/// For each cell the kernel buffer whose larger size, all else equal and in the same stage, gains most, and the gain as a share.
+/// Cells of one group, with their median rates.
 pub fn larger_buffers(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<(&'static str, f64)>> {
     let mut gains: Vec<Option<(&'static str, f64)>> = vec![None; cells.len()];
     for buffer in BUFFERS {

@@ -1,4 +1,4 @@
-//! Whether the hypervisor took its CPU time from some confirmed cells more than from others.
+//! Whether CPU steal was distributed unevenly among confirmed cells.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::compare::Judged;
 use super::document::StolenView;
 use super::settled::{Blocks, Settled};
 
-/// Up to this p-value it is said that steal went with the cell.
+/// Up to this p-value a dependence of steal on the cell is reported.
 pub const TOLD_P: f64 = 0.01;
 
-/// How unevenly the trials of a group's confirmed cells were hit; `None` where no steal tells them apart, or it was
-/// not counted.
+/// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
+/// counted.
 pub fn stolen(judged: &Judged, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
     let cells: Vec<usize> = judged.cells.iter().flatten().copied().collect();
     let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();

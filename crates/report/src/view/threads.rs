@@ -1,8 +1,8 @@
-//! How many flows and threads a cell has, by its levels.
+//! The number of flows and threads of a cell, by its levels.
 
 use bytegauge_model::{Engine, Spec, Workload};
 
-/// Threads of the end that connects, and of the one that is connected to.
+/// Threads of the connecting end, and of the other one.
 pub fn threads(levels: &Spec) -> [u64; 2] {
     match levels.workload() {
         Workload::Call => [
@@ -19,7 +19,7 @@ pub fn threads(levels: &Spec) -> [u64; 2] {
     }
 }
 
-/// One for each connection that has something to say where the end is blocking: a server has those of competing clients too.
+/// One per active connection in a blocking engine: a server has those of competing clients too.
 fn threads_of_calls(levels: &Spec, engine: Option<Engine>, threads: Option<u64>, competing: u64) -> u64 {
     match engine {
         Some(engine) if engine.has_thread_a_flow() => flows(levels).saturating_add(competing),
@@ -27,7 +27,7 @@ fn threads_of_calls(levels: &Spec, engine: Option<Engine>, threads: Option<u64>,
     }
 }
 
-/// One for each flow, or each way where the engine carries many connections a thread.
+/// One per flow, or one per direction if the engine has many connections per thread.
 fn threads_of_stream(levels: &Spec) -> u64 {
     let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     match levels.engine() {
@@ -36,18 +36,18 @@ fn threads_of_stream(levels: &Spec) -> u64 {
     }
 }
 
-/// Threads of the end that measures: what its window is multiplied by to have its time.
+/// Threads of the measuring end: the factor from its window to its thread time.
 pub fn lanes(levels: &Spec) -> u64 {
     let [near, far] = threads(levels);
     if levels.workload() == Workload::Call { near } else { far }
 }
 
-/// Parallel flows of a cell; of both ways each.
+/// Parallel flows of a cell, in each direction.
 pub fn flows(levels: &Spec) -> u64 {
     levels.flows().unwrap_or(1).max(1).saturating_mul(ways(levels))
 }
 
-/// Directions that bytes go in at once.
+/// The number of directions at once.
 pub fn ways(levels: &Spec) -> u64 {
     if levels.goes_both_ways() { 2 } else { 1 }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_has_the_threads_that_its_engine_starts() {
+    fn ends_have_the_threads_of_their_engines() {
         let check = |pairs: &[(&str, &str)], expected: [u64; 2]| {
             let level = |text: &str| match text.parse() {
                 Ok(number) => Level::Number(number),

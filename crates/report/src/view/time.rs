@@ -1,4 +1,4 @@
-//! Times of a session: when, how long, and how long it was meant to take. Reads no clock.
+//! Times of a session: when, how long, and how long it was planned to take. Reads no clock.
 
 use bytegauge_model::{BlockRecord, Nanos, Trial, TrialTime};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use super::environment::fact;
 use super::settled::Blocks;
 use crate::SessionData;
 
-/// Blocks follow one another within milliseconds; a longer gap is one in which nobody measured, until `--resume`.
+/// Blocks follow one another within milliseconds; a longer gap is a pause until `--resume`.
 const PAUSE_NS: u64 = 10_000_000_000;
 
-/// The longest that a session waits between two trials is for a run that does not end (60 s), and for ends that do not get
-/// ready (30 s); twice as long when it rests between them.
+/// The longest wait of a session between two trials is for a run that does not end (60 s), and for ends that do not get ready
+/// (30 s); twice as long with pauses between trials.
 const FAILURE_NS: u64 = 200_000_000_000;
 
-/// From the session's begin to its end, without the pauses between an interruption, or a look, and `--resume`; of an
+/// From the session's beginning to its end, without the pauses between an interruption, or an analysis, and `--resume`; of an
 /// unfinished one to its last trial.
 pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     let started = data.record.started_unix_ns;
@@ -23,7 +23,7 @@ pub fn elapsed_ns(data: &SessionData) -> Option<u64> {
     lasted.checked_sub(paused_ns(&data.blocks, data.trials.iter().map(Trial::time))).filter(|ns| *ns > 0)
 }
 
-/// The same until the last trial that the answers rest on; `None` where that is the last of all.
+/// The same until the last trial of the answers; `None` if that is the last of all.
 pub fn judged_ns(data: &SessionData, blocks: &Blocks) -> Option<u64> {
     if !blocks.any_unjudged() {
         return None;
@@ -35,9 +35,8 @@ pub fn judged_ns(data: &SessionData, blocks: &Blocks) -> Option<u64> {
     until.checked_sub(data.record.started_unix_ns)?.checked_sub(paused_ns(&before, trials)).filter(|ns| *ns > 0)
 }
 
-/// The time between a session's blocks, and between its trials, in which nobody measured, nanoseconds. A block that was
-/// interrupted is not kept, and its trials are: they are followed within twice the longest gap between trials of blocks
-/// that are whole.
+/// The pauses between a session's blocks, and between its trials, nanoseconds. An interrupted block is not kept, but its trials
+/// are: without a pause they are followed within twice the longest gap between trials of whole blocks.
 pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialTime>) -> u64 {
     let mut trials: Vec<TrialTime> = trials.into_iter().collect();
     trials.sort_unstable();
@@ -52,7 +51,7 @@ pub fn paused_ns(blocks: &[BlockRecord], trials: impl IntoIterator<Item = TrialT
     let Some(&((mut until, _), mut before)) = measured.first() else { return 0 };
     let mut paused = 0;
     for ((began, ends), patience) in measured {
-        // What lies within a block ends with it.
+        // A gap within a block ends with it.
         if began > until || ends > until && patience == PAUSE_NS {
             let gap = began.saturating_sub(until);
             paused += if gap > patience.max(before) { gap } else { 0 };
@@ -67,8 +66,7 @@ fn span(began: u64, lasted: u64) -> (u64, u64) {
     (began, began.saturating_add(lasted))
 }
 
-/// The longest time between two measured trials that follow each other in one of these blocks; `None` where no block holds
-/// two.
+/// The longest time between two consecutive measured trials in one of these blocks; `None` if no block has two.
 fn longest_gap(blocks: &[(u64, u64)], trials: &[TrialTime]) -> Option<u64> {
     let within = |pair: &&[TrialTime]| {
         let block = blocks.partition_point(|(began, _)| *began <= pair[0].began_unix_ns).checked_sub(1);
@@ -80,7 +78,7 @@ fn longest_gap(blocks: &[(u64, u64)], trials: &[TrialTime]) -> Option<u64> {
     trials.windows(2).filter(within).map(gap).max()
 }
 
-/// The plan's budget, where it tells one.
+/// The plan's budget, if it has one.
 pub fn budget_ns(plan: &Value) -> Option<u64> {
     if let Some(ns) = fact(plan, "budget_ns").and_then(Value::as_u64) {
         return Some(ns);
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_seen_between_blocks_and_after_an_interrupted_one() {
+    fn pauses_between_blocks_are_detected() {
         const SECOND: u64 = 1_000_000_000;
         let block = |at_s: u64, lasted_s: u64| BlockRecord {
             index: at_s,
@@ -147,7 +145,7 @@ mod tests {
         let paused = |blocks: &[BlockRecord], trials_s: &[u64]| {
             paused_ns(blocks, trials_s.iter().map(|at| trial(*at, true))) / SECOND
         };
-        // As long as a block lasts nobody pauses, however far its trials are apart.
+        // Within a block there is no pause, however far its trials are apart.
         assert_eq!(paused(&[block(100, 300)], &[100, 398]), 0);
         assert_eq!(paused(&[block(100, 3), block(103, 3), block(150, 3)], &[100, 102, 103, 105, 150]), 44);
         // An interrupted block is not kept: its trials are, here at 10 and 12 s.
@@ -155,14 +153,14 @@ mod tests {
         // So is a short one, of a session whose trials follow each other at once; here from 108 to 130 s.
         let whole = [block(100, 3), block(103, 3)];
         assert_eq!(paused(&whole, &[100, 101, 102, 103, 104, 105, 106, 107, 130, 131]), 22);
-        // What fails may take a while.
+        // A failure may take a while.
         let failed = [trial(100, true), trial(101, true), trial(107, false), trial(130, true)];
         assert_eq!(paused_ns(&whole, failed), 0);
-        // A wait for what failed is not how trials usually follow each other: here from 181 to 300 s nobody measures.
+        // A wait for a failure is not the usual gap between trials: here 181 to 300 s are a pause.
         let ok = |at_s| trial(at_s, true);
         let waited = [ok(100), trial(101, false), ok(170), ok(172), ok(180), ok(300)];
         assert_eq!(paused_ns(&[block(100, 75)], waited) / SECOND, 119);
-        // Where no block is whole, nothing tells how trials follow each other.
+        // Without a whole block the usual gap between trials is unknown.
         assert_eq!(paused(&[], &[10, 100, 102]), 0);
         assert_eq!(paused(&[], &[]), 0);
     }

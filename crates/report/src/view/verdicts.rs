@@ -1,4 +1,4 @@
-//! The answers across profiles: one for each set of conditions that life imposes and no profile sets.
+//! The answers across profiles: one for each set of conditions that no profile sets.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn verdict(family: &Family, families: &[Family], conditions: &Conditions, scope:
     }
 }
 
-/// Every answer about a reader that throws the bytes away says so.
+/// Every answer about a reader that discards the bytes states that.
 fn subject(family: &Family, answer: &Answer, conditions: &Conditions) -> String {
     let subject = phrase::capital(&phrase::subject(&family.conditions));
     let drains = conditions.throw_away(&family.groups.iter().collect::<Vec<_>>());
@@ -87,11 +87,11 @@ fn ages(confirmed: &[&Judged], conditions: &Conditions) -> Option<(u64, u64)> {
     each.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
 }
 
-/// What has to be said beside the choice and its rate: whether it hangs on which twin is looked at; of calls, whether
-/// to set `SO_RCVBUF`, and what failed.
+/// Notes on the choice and its rate: whether it depends on which trials of an A/A pair are used; in calls, whether to set
+/// `SO_RCVBUF`, and errors.
 fn remarks(confirmed: &[&Judged], decision: &Decision, conditions: &Conditions, margin: f64) -> Vec<String> {
     let choice = decision.choice;
-    // It speaks of what was shown, and a session that was cut off before its first look shows nothing.
+    // It describes results, and a session interrupted before its first analysis has none.
     let shows = confirmed.iter().all(|group| group.standing.proves);
     let buffer = shows.then(|| receive_buffer::remark(confirmed, choice, conditions, margin)).flatten();
     let exchanged = (decision.survives_exchange == Some(false))
@@ -99,7 +99,7 @@ fn remarks(confirmed: &[&Judged], decision: &Decision, conditions: &Conditions, 
     exchanged.into_iter().chain(buffer).chain(failures(confirmed, choice, conditions)).collect()
 }
 
-/// Calls that failed where the choice was made, with what explains most of them.
+/// Failed calls at the choice, with the main cause.
 fn failures(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
     let cells = confirmed.iter().filter_map(|group| Some(&conditions.cells[group.cell(choice)?]));
     let calls: Vec<_> = cells.filter_map(|cell| cell.call.as_ref()).filter(|call| call.failed > 0).collect();
@@ -152,12 +152,12 @@ fn percent_or_zero(share: f64) -> String {
     if share < 0.0005 { "0 %".into() } else { percent(share) }
 }
 
-/// The largest reach of the twins of a family's groups, as a share.
+/// The largest reach of the A/A controls of a family's groups, as a share.
 fn twin_reach(family: &Family) -> Option<f64> {
     family.groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
 }
 
-/// The fastest other placement that was confirmed under the same profile, if it is shown to differ.
+/// The fastest other placement that was confirmed under the same profile, if it is significantly different.
 fn placement(
     family: &Family,
     choice: Option<usize>,

@@ -546,8 +546,8 @@ fn only_a_full_backlog_is_called_one() {
         assert!(error.explanation.contains(explanation), "{class:?} {overflows:?}: {}", error.explanation);
     };
     check("unix", ErrorClass::BacklogFull, None, "backlog", "the server's backlog was full");
-    check("unix", ErrorClass::Refused, None, "errors", "nobody listened");
-    check("tcp", ErrorClass::Refused, Some(9), "errors", "nobody listened");
+    check("unix", ErrorClass::Refused, None, "errors", "had no listener");
+    check("tcp", ErrorClass::Refused, Some(9), "errors", "had no listener");
     check("tcp", ErrorClass::Reset, Some(9), "errors", "as soon as it came about");
     check("tcp", ErrorClass::TimedOut, Some(1000), "backlog", "a listener's queue full 20000 times");
     check("tcp", ErrorClass::TimedOut, Some(0), "errors", "no listener's queue was full here");

@@ -82,14 +82,14 @@ fn a_reader_that_compares_is_none_that_throws_away() {
     };
     let (away, holds, who) = said(&data);
     assert_eq!(who, "drains");
-    assert!(away && holds.contains("throws the bytes away") && !holds.contains("--verify"), "{holds}");
+    assert!(away && holds.contains("discards the bytes") && !holds.contains("--verify"), "{holds}");
     for trial in &mut data.trials {
         let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         sink.verified_bytes = sink.total_bytes;
     }
     let (away, holds, who) = said(&data);
     assert_eq!(who, "compares");
-    assert!(!away && !holds.contains("throws the bytes away") && holds.contains("compared (--verify)"), "{holds}");
+    assert!(!away && !holds.contains("discards the bytes") && holds.contains("compared (--verify)"), "{holds}");
     assert!(!holds.contains("the reader drains"), "{holds}");
     // Beside sessions that compare nothing it proves nothing.
     let plain = session(&plan);

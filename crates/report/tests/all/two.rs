@@ -45,7 +45,7 @@ fn next_says_what_the_report_says_of_more_time() {
     let mut data = two(0.12, 12);
     data.record
         .notes
-        .push("ended after judgement 1 of 3: the next would take about 61 s and end beyond --max-time 90 s".into());
+        .push("ended after analysis 1 of 3: the next would take about 61 s and end beyond --max-time 90 s".into());
     let view = view(&data);
     let versus = view.versus.as_ref().expect("two");
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);

@@ -1,4 +1,4 @@
-//! Reads tables with a header line. A column is what `--map` says, or what its heading gives away.
+//! Reads tables with a header line. `--map` or its heading gives the meaning of a column.
 
 use bytegauge_model::Level;
 
@@ -65,11 +65,11 @@ fn wrong(error: &::csv::Error) -> ImportError {
     ImportError::Line { line, reason }
 }
 
-/// What the columns stand for.
+/// The meaning of the columns.
 struct Columns {
     /// Column index and target.
     targets: Vec<(usize, ColumnTarget)>,
-    /// What every row says alike.
+    /// Values that are equal in all rows.
     constants: Fields,
     warnings: Vec<String>,
 }
@@ -98,7 +98,9 @@ impl Columns {
             let rival = targets.iter().find(|(_, other)| other.key() == target.key()).map(|(other, _)| *other);
             match rival {
                 _ if mapping.levels.iter().any(|pair| pair.target.key() == target.key()) => {}
-                Some(rival) => warnings.push(format!("column {heading} ignored: {} says the same", header[rival])),
+                Some(rival) => {
+                    warnings.push(format!("column {heading} ignored: column {} has the same meaning", header[rival]));
+                }
                 None => targets.push((index, target)),
             }
         }
@@ -113,7 +115,7 @@ impl Columns {
             && has(|target| {
                 is_factor(target, "request") || matches!(target, ColumnTarget::CallRate | ColumnTarget::Completed)
             });
-        for Need { what, name, met_by } in if of_calls { OF_CALLS } else { OF_STREAMS } {
+        for Need { what, name, met_by } in if of_calls { CALL_NEEDS } else { STREAM_NEEDS } {
             if !has(*met_by) {
                 return Err(ImportError::MissingColumn { what, name, found: found() });
             }
@@ -126,7 +128,7 @@ impl Columns {
                     found: found(),
                 });
             }
-            warnings.push("the table does not say how long a trial was: only its rates count".to_owned());
+            warnings.push("the table has no durations: only its rates are used".to_owned());
         }
         if !has(|target| is_factor(target, "flows")) {
             constants.fill("flows", Level::Number(1));
@@ -141,18 +143,18 @@ fn is_factor(target: &ColumnTarget, name: &str) -> bool {
 
 /// Something that every trial needs.
 struct Need {
-    /// In words.
+    /// Its description.
     what: &'static str,
-    /// A name of ours that brings it.
+    /// The name in bytegauge that provides it.
     name: &'static str,
-    /// Every target that brings it.
+    /// Every target that provides it.
     met_by: fn(&ColumnTarget) -> bool,
 }
 
 const TRANSPORT: Need =
     Need { what: "the transport", name: "transport", met_by: |target| is_factor(target, "transport") };
 
-const OF_CALLS: &[Need] = &[
+const CALL_NEEDS: &[Need] = &[
     TRANSPORT,
     Need { what: "the size of a request", name: "request", met_by: |target| is_factor(target, "request") },
     Need {
@@ -162,7 +164,7 @@ const OF_CALLS: &[Need] = &[
     },
 ];
 
-const OF_STREAMS: &[Need] = &[
+const STREAM_NEEDS: &[Need] = &[
     TRANSPORT,
     Need { what: "the size of a read", name: "read_size", met_by: |target| is_factor(target, "read_size") },
     Need {

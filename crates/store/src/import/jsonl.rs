@@ -43,7 +43,7 @@ fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportErro
         let wrong = |reason: String| ImportError::Line { line: number, reason };
         let needs_group = |groups: &HashSet<GroupId>, group: &GroupId| match groups.contains(group) {
             true => Ok(()),
-            false => Err(wrong(format!("group {group} has no line before this one"))),
+            false => Err(wrong(format!("group {group} is not described by an earlier line"))),
         };
         match read(line, version, &draft.session.workload).map_err(|error| wrong(error.to_string()))? {
             Line::Session { .. } => return Err(wrong("a second session begins here; import one at a time".into())),
@@ -62,7 +62,7 @@ fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportErro
             }
             Line::Trial { mut trial } => {
                 if !cells.contains(&trial.cell) {
-                    return Err(wrong(format!("cell {} has no line before this one", trial.cell)));
+                    return Err(wrong(format!("cell {} is not described by an earlier line", trial.cell)));
                 }
                 trial.outcome = outcome::typed(trial.outcome);
                 draft.trials.push(*trial);
@@ -72,7 +72,7 @@ fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportErro
     Ok(draft)
 }
 
-/// The first line says what the rest is.
+/// Reads the header line.
 fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
     let wrong = |reason: String| ImportError::Line { line: number, reason };
     let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
@@ -99,7 +99,7 @@ fn read(line: &str, version: u64, workload: &str) -> serde_json::Result<Line> {
     let mut value: Value = serde_json::from_str(line)?;
     match value["kind"].as_str() {
         Some("trial") => by_role(&mut value["trial"], workload.parse().unwrap_or_default()),
-        // Before there was another, every path was a fresh one.
+        // Earlier versions had only one kind of path: a fresh one.
         Some("group") => value["facts"]["age"] = "fresh".into(),
         _ => {}
     }

@@ -1,9 +1,9 @@
-//! Brings in trials that were measured elsewhere, so that published data go through our statistics.
+//! Imports trials that other programs measured, so that published data can be analysed with our statistics.
 //!
 //! Our own JSON lines rebuild a session as it was. Tables (any CSV, and the text tables that the published
 //! buffer-size benchmark prints) become a session of status `imported`: a row is a trial, rows that agree in
-//! every condition are a group, the nth row of each of its cells is its nth block. What a table does not
-//! say stays absent. A file is parsed whole before anything is written, and written in one transaction.
+//! every condition are a group, the nth row of each of its cells is its nth block. Values that
+//! are not in a table stay absent. A file is parsed whole, then written in one transaction.
 
 mod arrange;
 mod csv;
@@ -29,10 +29,10 @@ use crate::{Store, block, cell, session, trial};
 pub use error::ImportError;
 pub use format::{FORMATS, Format};
 
-/// What the user says about the data.
+/// How to import data.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The format; found out from the data if not given.
+    /// The format; detected if not given.
     pub format: Option<Format>,
     /// Pairs of our name and the data's column: `("read_size", "read_buffer_bytes")`. A second part that
     /// begins with `=` is one level for every row: `("transport", "=unix")`, on the command line
@@ -42,7 +42,7 @@ pub struct ImportOptions {
     pub name: Option<String>,
 }
 
-/// What was brought in.
+/// A finished import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The new session.
@@ -51,7 +51,7 @@ pub struct Imported {
     pub trials: usize,
     /// Its cells.
     pub cells: usize,
-    /// What was left out, and how to bring it in.
+    /// Values that were not imported, and how to import them.
     pub warnings: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ trait Parser: Sync {
     fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError>;
 }
 
-/// Every parser, in the order in which they are asked whether they recognise the data.
+/// Every parser, in the order in which they try to recognise the data.
 static PARSERS: [&dyn Parser; 3] = [&jsonl::Export, &text::BenchmarkTables, &csv::CsvTable];
 
 /// A session parsed whole, ready to be written.
@@ -85,13 +85,13 @@ struct ImportDraft {
 }
 
 impl Store {
-    /// Imports a file; a table is listed under the file's name unless the options say otherwise.
+    /// Imports a file; a table is listed under the file's name unless the options name it.
     ///
     /// # Errors
     /// As [`Store::import`], or when the file cannot be opened.
     pub fn import_file(&mut self, path: &Path, options: &ImportOptions) -> Result<Imported, StoreError> {
         let open = |source| ImportError::Open { path: path.to_owned(), source };
-        // Opening a named pipe would wait for its writer without a word.
+        // Opening a named pipe would block until it has a writer.
         if let Some(kind) = special(path.metadata().map_err(open)?.file_type()) {
             return Err(ImportError::NotAFile { path: path.to_owned(), kind }.into());
         }
@@ -103,7 +103,7 @@ impl Store {
     /// Imports data from a reader.
     ///
     /// # Errors
-    /// When the data cannot be read or understood, or the store not be written. Nothing is kept then.
+    /// When the data cannot be read or parsed, or the store cannot be written. Nothing is imported then.
     pub fn import(&mut self, reader: impl Read, options: &ImportOptions) -> Result<Imported, StoreError> {
         self.import_text(&read(reader)?, options, None)
     }
@@ -124,7 +124,7 @@ impl Store {
     }
 }
 
-/// Bytes that are imported at most: more is no table of trials.
+/// Most bytes to import; no table of trials is larger.
 pub const IMPORT_MAX: u64 = 512 << 20;
 
 fn read(reader: impl Read) -> Result<String, ImportError> {

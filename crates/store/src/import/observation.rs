@@ -1,5 +1,5 @@
-//! One row of a table as a trial: values are read by what their column stands for, gaps are filled only
-//! with what follows from the rest.
+//! One row of a table as a trial. The column gives the meaning of a value; missing values are computed from others where
+//! possible.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,11 +17,10 @@ use crate::outcome;
 
 use super::target::ColumnTarget;
 
-/// The extra condition that keeps apart what was measured in different places.
+/// The extra condition that separates rows measured in different places.
 pub(super) const MACHINE: &str = "machine";
 
-/// One row, as far as it says something about itself; the cell, block and position of its trial are set
-/// when all rows are known.
+/// The values of one row; the cell, block and position of its trial are set when all rows are known.
 pub(super) struct Observation {
     pub line: u64,
     /// The level of every factor, shared by rows of the same cell.
@@ -72,7 +71,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// The level of every factor, of what a row says of some.
+    /// The level of every factor, given the levels in a row.
     fn whole(&mut self, given: Spec, touches: Option<bool>) -> Result<Rc<Spec>, String> {
         let key = (given, touches);
         if let Some(known) = self.known.get(&key) {
@@ -85,7 +84,7 @@ impl Shelf {
         }
         for factor in factor::of(factors.workload()) {
             let fits = (factor.fits)(&transport);
-            // Every cell names every factor; an end that does not exist has no level.
+            // A cell has a level of every factor, except those of an end that does not exist.
             let level = if fits { factors.get(factor.name).clone() } else { Level::Absent };
             factors.set(factor.name, level);
         }
@@ -110,7 +109,7 @@ fn fill_touches(factors: &mut Spec, touches: bool) {
     fill(factors, "working_set", Level::Number(0));
 }
 
-/// What no machine moves is a slip in a unit. The harness's own floor moves nothing and is rated all the same.
+/// Refuses rates that no machine reaches: a mistake in a unit. The floor moves nothing but has a rate, so it is not checked.
 fn refuse_the_impossible(kind: CellKind, bytes: u64, calls: u64, wall_ns: u64) -> Result<(), String> {
     if kind == CellKind::Floor || wall_ns == 0 {
         return Ok(());
@@ -119,31 +118,31 @@ fn refuse_the_impossible(kind: CellKind, bytes: u64, calls: u64, wall_ns: u64) -
     let shown = |ns| Nanos(ns).to_string();
     if rate > BYTES_PER_SECOND_MAX {
         return Err(format!(
-            "{bytes} bytes in {} are {}, more than any memory moves: check the units",
+            "{bytes} bytes in {} are {}, more than any memory can move: check the units",
             shown(wall_ns),
             unit::byte_rate(rate)
         ));
     }
     if call_rate > CALLS_PER_SECOND_MAX {
-        return Err(format!("{calls} calls in {} are more than any machine makes: check the units", shown(wall_ns)));
+        return Err(format!("{calls} calls in {} are more than any machine can make: check the units", shown(wall_ns)));
     }
     Ok(())
 }
 
-/// 10 TiB/s: some ten times what the memory of the largest machines moves.
+/// 10 TiB/s: about ten times the memory bandwidth of the largest machines.
 const BYTES_PER_SECOND_MAX: f64 = 10.0 * (1u64 << 40) as f64;
 
-/// A call takes two system calls of tens of nanoseconds each, and no machine has thousands of CPUs for them.
+/// A call takes two system calls of tens of nanoseconds each; no machine has enough CPUs for more.
 const CALLS_PER_SECOND_MAX: f64 = 1e10;
 
-/// No value, not even a path, is longer (PATH_MAX), bytes.
+/// Longest value, bytes: a path (PATH_MAX).
 const FIELD_MAX: usize = 4096;
 
-/// The length of a trial of which only the rate was published: long enough that what is rounded off a count is
-/// thousandths of a rate.
+/// The assumed length of a trial if only its rate was published: long enough that rounding a count changes the rate by less
+/// than a thousandth.
 const NOMINAL_NS: u64 = 1_000_000_000_000;
 
-/// A rate as it was printed: what was rounded off limits what it can contradict.
+/// A rate as printed, with its rounding error.
 #[derive(Clone, Copy)]
 struct Printed {
     bytes_per_second: f64,
@@ -151,7 +150,7 @@ struct Printed {
 }
 
 impl Fields {
-    /// Reads one value. An empty one says nothing.
+    /// Reads one value. An empty one is missing.
     pub(super) fn set(&mut self, target: ColumnTarget, text: &str) -> Result<(), String> {
         let text = text.trim();
         if text.is_empty() {
@@ -159,7 +158,7 @@ impl Fields {
         }
         if text.len() > FIELD_MAX {
             let head: String = text.chars().take(40).collect();
-            return Err(format!("`{head}…` is {} bytes long: no value is", text.len()));
+            return Err(format!("`{head}…` is {} bytes long: longer than any value", text.len()));
         }
         let owned = || Some(text.to_owned());
         match target {
@@ -234,11 +233,13 @@ impl Fields {
         let rated = if is_call { self.call_rate.is_some() } else { self.rate.is_some() };
         let wall_ns = match self.wall_ns {
             None if measured && rated => NOMINAL_NS,
-            // Without a word that only calls have, a row is of a stream.
+            // A row without a factor of calls only belongs to a stream.
             None if measured && self.call_rate.is_some() => {
-                return Err("it has a rate of calls, and nothing else says that it is one: head the engine's column `server_engine` \
+                return Err(
+                    "it has a rate of calls but no other value of a call: head the engine's column `server_engine` \
                             (or map it: --map server_engine=HEADING)"
-                    .into());
+                        .into(),
+                );
             }
             Some(0) | None if measured => return Err("it was measured, but its duration is 0 or missing".into()),
             wall_ns => wall_ns.unwrap_or(0),
@@ -297,7 +298,7 @@ impl Fields {
     }
 }
 
-/// What a row says of an end. Bytes and window are the trial's where the end has none of its own.
+/// An end's counters. Bytes and window are those of the trial if the end has none.
 fn end_report(counts: [Option<u64>; counters::COUNT], bytes: u64, wall_ns: u64) -> Option<EndReport> {
     if counts.iter().all(Option::is_none) {
         return None;
@@ -329,7 +330,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
     })
 }
 
-/// A level: a plain number is in base units, anything else as a flag would give it.
+/// Parses a level. A plain number is in base units; other text is as on the command line.
 fn level(factor: &Factor, text: &str, in_base_units: bool) -> Result<Level, String> {
     let takes_numbers = match factor.kind {
         Kind::Name(_) | Kind::Switch { .. } => false,
@@ -342,7 +343,7 @@ fn level(factor: &Factor, text: &str, in_base_units: bool) -> Result<Level, Stri
     }
 }
 
-/// The transport that a text names, and whether the text says more than that (another place, say).
+/// The transport that a text names, and whether the text names something else too, such as a place.
 pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
     let text = text.trim();
     if text.starts_with(['/', '.']) {
@@ -365,7 +366,7 @@ pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
     } else {
         return None;
     };
-    const SAY_NOTHING: [&str; 18] = [
+    const TRANSPORT_WORDS: [&str; 18] = [
         "unix",
         "uds",
         "tcp",
@@ -385,12 +386,12 @@ pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
         "loopback",
         "domain",
     ];
-    Some((transport, words.iter().any(|word| !SAY_NOTHING.contains(word))))
+    Some((transport, words.iter().any(|word| !TRANSPORT_WORDS.contains(word))))
 }
 
 fn count(text: &str) -> Result<u64, String> {
     let fraction = || text.parse::<f64>().ok().filter(|n| n.fract() == 0.0 && (0.0..=(1u64 << 53) as f64).contains(n));
-    // Some tables write every number with a point.
+    // Some tables write integers with a decimal point.
     text.parse().ok().or_else(|| fraction().map(|n| n as u64)).ok_or_else(|| format!("`{text}` is no count"))
 }
 

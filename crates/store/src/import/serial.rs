@@ -37,7 +37,7 @@ pub(super) fn in_one_go(mut visits: Vec<Visit>) -> BTreeSet<usize> {
 /// The warning for such groups.
 pub(super) fn note(groups: &[String]) -> String {
     format!(
-        "{}: every choice was measured in one go, one after another, as the table has them: a drift of the machine \
+        "{}: each option was measured in one go, in the order of the table: a drift of the machine \
          cannot be separated from the choice",
         groups.join(", ")
     )

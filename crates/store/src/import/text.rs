@@ -5,8 +5,8 @@
 //! buf_size=4096; duration=1.7s; num_syscalls=3286452; 7444.7 MiB/s; 1910355.1 syscalls/s; short_reads=21315
 //! ```
 //!
-//! The heading above a table names the transport. A heading that says more than a transport ("TCP Remote")
-//! stays with its rows as the condition `machine`, so that they are never compared with local ones.
+//! The heading above a table names the transport. A heading with more words ("TCP Remote") becomes the
+//! condition `machine` of its rows, so that they are never compared with local ones.
 
 use bytegauge_model::Level;
 
@@ -61,7 +61,7 @@ fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<I
             rows.push(fields.finish(number, &mut shelf).map_err(at_line)?);
         }
     }
-    let machine_note = "times, seed and machine are not known: the tables do not hold them";
+    let machine_note = "times, seed and machine are not known: the tables have none";
     let mut draft = arrange(rows, name, Vec::new())?;
     draft.session.notes.push(machine_note.into());
     Ok(draft)
@@ -77,7 +77,7 @@ fn transport(heading: Option<&str>) -> Result<(target::ColumnTarget, &str), Stri
     Ok((target::ours("transport")?, heading))
 }
 
-/// Reads one row. Its program reads in a plain loop and throws the bytes away.
+/// Reads one row. The benchmark reads in a plain loop and discards the bytes.
 fn read(line: &str, fields: &mut Fields) -> Result<(), String> {
     for part in line.split(';').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, value) = match part.split_once('=') {
@@ -85,7 +85,7 @@ fn read(line: &str, fields: &mut Fields) -> Result<(), String> {
             Some((name, value)) => (name, value.split_whitespace().next().unwrap_or_default()),
             None => match part.split_once(' ') {
                 Some((value, "syscalls/s")) => {
-                    // Calls by duration: both are there.
+                    // Calls / duration, both of which are given.
                     value.parse::<f64>().map_err(|_| format!("`{part}` is no rate"))?;
                     continue;
                 }
@@ -93,9 +93,9 @@ fn read(line: &str, fields: &mut Fields) -> Result<(), String> {
                 None => return Err(format!("`{part}` is neither name=value nor a number with a unit")),
             },
         };
-        // Here a duration carries its own unit; the column of a table would not.
+        // A duration has a unit here, unlike in the column of a table.
         let name = if name == "duration" { "duration_sec" } else { name };
-        let target = target::recognise(name).ok_or_else(|| format!("`{part}` is not understood"))?;
+        let target = target::recognise(name).ok_or_else(|| format!("`{part}` is not a known name"))?;
         fields.set(target, value).map_err(|reason| format!("{part}: {reason}"))?;
     }
     fields.fill("flows", Level::Number(1));

@@ -1,9 +1,9 @@
-//! Published tables, tables of strangers, and tables that are wrong.
+//! Published tables, other programs' tables, and wrong tables.
 
 use bytegauge_model::*;
 use bytegauge_store::{Format, ImportOptions, Imported, Store, StoreError};
 
-/// A store in memory of its own, so that nothing is left behind.
+/// A temporary store.
 struct Desk {
     store: Store,
     _folder: tempfile::TempDir,
@@ -145,16 +145,16 @@ fn durations_without_a_unit_are_refused() {
 }
 
 #[test]
-fn a_choice_that_was_never_returned_to_may_be_drift() {
+fn options_never_measured_again_may_be_drift() {
     let mut desk = desk();
     let mut check = |text: &str, groups: Option<&str>| {
         let imported = desk.import(text, &[]).unwrap();
         let notes = desk.store.session(imported.session).unwrap().notes;
-        let said: Vec<&String> = notes.iter().filter(|note| note.contains("drift")).collect();
+        let drift_notes: Vec<&String> = notes.iter().filter(|note| note.contains("drift")).collect();
         let expected =
-            groups.map(|groups| format!("{groups}: every choice was measured in one go, one after another, "));
-        assert_eq!(said.len(), usize::from(groups.is_some()), "{notes:?}");
-        assert!(expected.is_none_or(|expected| said[0].starts_with(&expected)), "{notes:?}");
+            groups.map(|groups| format!("{groups}: each option was measured in one go, in the order of the table: "));
+        assert_eq!(drift_notes.len(), usize::from(groups.is_some()), "{notes:?}");
+        assert!(expected.is_none_or(|expected| drift_notes[0].starts_with(&expected)), "{notes:?}");
     };
     // One run a size; only the Unix sockets have more than one size.
     check(TABLES, Some("g0"));
@@ -258,13 +258,13 @@ fn tables_that_lack_something() {
 }
 
 #[test]
-fn published_calls_need_what_they_do_not_say_and_no_more() {
+fn published_calls_need_only_missing_values() {
     let mut desk = desk();
     let text = "SO_RCVBUF,cps.mean,duration.mean\n2000,3120.5,16.1\n5000,4711.25,10.6\n100000,4698,10.7\n";
     desk.check_refused(text, &[], &["no column for the transport", "--map transport==VALUE"]);
     desk.check_refused(text, &[("transport", "=tcp")], &["no column for the size of a request", "--map request=="]);
     let imported = desk.import(text, &[("transport", "=tcp"), ("request", "=512")]).unwrap();
-    assert!(imported.warnings.iter().any(|warning| warning.contains("how long a trial was")), "{imported:?}");
+    assert!(imported.warnings.iter().any(|warning| warning.contains("the table has no durations")), "{imported:?}");
     let cells = desk.store.cells(imported.session).unwrap();
     let rcvbuf: Vec<_> = cells.iter().map(|row| row.cell.factors.rcvbuf()).collect();
     assert_eq!(rcvbuf, [Some(2000), Some(5000), Some(100_000)]);
@@ -279,13 +279,13 @@ fn published_calls_need_what_they_do_not_say_and_no_more() {
 }
 
 #[test]
-fn what_no_machine_does_is_refused_with_its_row() {
+fn impossible_rates_are_refused_with_their_row() {
     let mut desk = desk();
     let head = "transport,buf_size,duration_ns,bytes\nunix,1,2000,3\n";
     let text = format!("{head}unix,1,1,18446744073709551615\n");
-    desk.check_refused(&text, &[], &["line 3", "more than any memory moves", "check the units"]);
+    desk.check_refused(&text, &[], &["line 3", "more than any memory can move", "check the units"]);
     let calls = "transport,request,duration_ns,completed_calls\nunix,1,1,1000\n";
-    desk.check_refused(calls, &[], &["line 2", "more than any machine makes"]);
+    desk.check_refused(calls, &[], &["line 2", "more than any machine can make"]);
     desk.import(&format!("{head}unix,1,1000000000,4000000000000\n"), &[]).unwrap();
 }
 
@@ -331,8 +331,8 @@ fn json_lines_that_contradict_themselves() {
     let lines: Vec<&str> = good.lines().collect();
     let mut check = |lines: &[&str], expected: &str| desk.check_refused(&lines.join("\n"), &[], &[expected]);
     check(&lines[1..], "not the first line");
-    check(&[lines[0], lines[2]], "line 2: group g0 has no line before this one");
-    check(&[lines[0], lines[1], lines[lines.len() - 1]], "line 3: cell c0 has no line before");
+    check(&[lines[0], lines[2]], "line 2: group g0 is not described by an earlier line");
+    check(&[lines[0], lines[1], lines[lines.len() - 1]], "line 3: cell c0 is not described by an earlier line");
     check(&[lines[0], lines[0]], "line 2: a second session begins");
     check(&[lines[0], "{\"kind\":"], "line 2: EOF");
     let newer = lines[0].replacen("\"schema_version\":1", "\"schema_version\":7", 1);
@@ -341,7 +341,7 @@ fn json_lines_that_contradict_themselves() {
 }
 
 #[test]
-fn a_file_gives_its_name_and_a_format_may_be_forced() {
+fn name_and_format_can_be_given() {
     let mut desk = desk();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid-2023.csv");

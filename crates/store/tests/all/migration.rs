@@ -91,7 +91,7 @@ fn ends_get_their_roles() {
         let series = store.series(SessionId(1), None).unwrap();
         assert!(!series.is_empty() && series.iter().all(|one| expected.contains(&one.end)), "{name}");
         let cells = store.cells(SessionId(1)).unwrap();
-        let matches = |row: &CellRow| row.cell.factors == row.cell.factors.clone().said_of(workload);
+        let matches = |row: &CellRow| row.cell.factors == row.cell.factors.clone().with_workload(workload);
         assert!(!cells.is_empty() && cells.iter().all(matches), "{name}");
         // Earlier versions measured new connections only.
         assert!(store.groups(SessionId(1)).unwrap().iter().all(|group| group.facts["age"] == "fresh"), "{name}");

@@ -1,9 +1,8 @@
 //! When a flow's next call is due.
 //!
-//! A closed loop begins the next call when the last one is over, or a pause later. An offered load has
-//! intended moments that do not wait for the server: a call that begins late is timed from the moment it was
-//! meant to begin, or a server that stalls would hide the calls it holds up. Flows are staggered, so that
-//! they do not all call at once. Never reads the clock.
+//! A closed loop begins the next call when the last one is over, or a pause later. An offered load has intended times that do
+//! not wait for the server: a late call is timed from its intended time; otherwise a server that stalls would hide the calls
+//! that it delays. Flows are staggered, so that they do not all call at once. Never reads the clock.
 
 use bytegauge_model::Arrivals;
 
@@ -22,12 +21,12 @@ enum Kind {
     Open { gap_ns: f64, random: Option<Random> },
 }
 
-/// A load that is offered to several flows.
+/// A load offered to several flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Offered {
     /// Calls per second of all flows.
     pub rate: u64,
-    /// How they are spread.
+    /// How they are spaced.
     pub arrivals: Arrivals,
     /// Flows that share the load.
     pub flows: usize,
@@ -49,7 +48,7 @@ impl Arrival {
         let mut arrival = Arrival { kind: Kind::Open { gap_ns, random }, due_ns: start_ns, rest: 0.0 };
         match offered.arrivals {
             Arrivals::Constant => arrival.later(gap_ns * (flow % offered.flows) as f64 / offered.flows as f64),
-            // The first gap of a Poisson process is as long as every other.
+            // The first gap of a Poisson process has the same distribution as all others.
             Arrivals::Poisson => arrival.begun(),
         }
         arrival
@@ -60,7 +59,7 @@ impl Arrival {
         matches!(self.kind, Kind::Open { .. })
     }
 
-    /// Whether calls have intended moments, which a flow waits for.
+    /// Whether calls have intended times, for which a flow waits.
     pub fn waits(&self) -> bool {
         !matches!(self.kind, Kind::Closed { think_ns: 0 })
     }
@@ -78,14 +77,14 @@ impl Arrival {
         }
     }
 
-    /// A call is over, well or badly.
+    /// A call has ended, with or without success.
     pub fn over(&mut self, now_ns: u64) {
         if let Kind::Closed { think_ns } = self.kind {
             self.due_ns = now_ns + think_ns;
         }
     }
 
-    /// Calls that were due from `open_ns` to `close_ns` and have not begun; of random ones their expectation.
+    /// Calls that were due from `open_ns` to `close_ns` and have not begun; for random arrivals their expectation.
     pub fn overdue(&self, open_ns: u64, close_ns: u64) -> u64 {
         let Kind::Open { gap_ns, .. } = self.kind else { return 0 };
         if self.due_ns >= close_ns {
@@ -102,7 +101,7 @@ impl Arrival {
     }
 }
 
-/// SplitMix64, as the pattern of verify mode uses it.
+/// SplitMix64, as used by the pattern of verify mode.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -146,7 +145,7 @@ mod tests {
         }
 
         #[test]
-        fn a_poisson_rate_has_its_mean_and_its_spread(seed in any::<u64>()) {
+        fn poisson_arrivals_have_their_mean_and_variance(seed in any::<u64>()) {
             let offered = Offered { rate: 10_000, arrivals: Arrivals::Poisson, flows: 1 };
             let mut arrival = Arrival::open(0, offered, 0, seed);
             let counts: Vec<f64> =

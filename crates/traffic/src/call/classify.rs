@@ -1,4 +1,4 @@
-//! What an error number means for a call.
+//! The class of an error number of a call.
 
 use bytegauge_model::ErrorClass;
 use bytegauge_sys::errno;
@@ -8,7 +8,7 @@ const CLASSES: &[(i32, ErrorClass)] = &[
     (errno::ECONNRESET, ErrorClass::Reset),
     (errno::ECONNABORTED, ErrorClass::Reset),
     (errno::ECONNREFUSED, ErrorClass::Refused),
-    // A Unix socket whose name is gone.
+    // A Unix socket whose name has been removed.
     (errno::ENOENT, ErrorClass::Refused),
     (errno::ETIMEDOUT, ErrorClass::TimedOut),
     (errno::EADDRNOTAVAIL, ErrorClass::NoPort),
@@ -19,8 +19,7 @@ const CLASSES: &[(i32, ErrorClass)] = &[
     (errno::EHOSTUNREACH, ErrorClass::Unreachable),
 ];
 
-/// The class of what an attempt to connect was told. Only a Unix socket that does not block is told `EAGAIN`, where the
-/// backlog is full.
+/// The class of a failed attempt to connect. Only a non-blocking Unix socket gets `EAGAIN`, if the backlog is full.
 pub fn class_of_connect(errno: i32) -> ErrorClass {
     if errno == errno::EAGAIN { ErrorClass::BacklogFull } else { class_of(errno) }
 }
@@ -40,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_backlog_is_told_from_nobody_there() {
+    fn full_backlog_differs_from_no_listener() {
         assert_eq!(class_of_connect(errno::EAGAIN), ErrorClass::BacklogFull);
         assert_eq!([errno::ENOENT, errno::ECONNREFUSED].map(class_of_connect), [ErrorClass::Refused; 2]);
         assert_eq!(class_of(errno::EAGAIN), ErrorClass::Other(errno::EAGAIN));

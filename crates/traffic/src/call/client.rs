@@ -1,7 +1,7 @@
-//! One client's flow: begins calls when they are due, sends requests, takes replies, times and checks them.
+//! One client's flow: begins calls when they are due, sends requests, receives replies, times and checks them.
 //!
-//! Whatever goes wrong costs the calls that were outstanding, is classified and counted, and is answered with
-//! a new connection: errors are results. Only a server that refuses again and again ends the flow early.
+//! Every error costs the outstanding calls, is classified and counted, and is followed by a new connection: errors are results.
+//! Only a server that refuses again and again ends the flow early.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::call::terms::Terms;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::ticket::{SHOWN, Shown};
 
-/// The first pause after a connection that did not come about; it doubles.
+/// The first pause after a failed connection attempt; it doubles.
 pub(super) const RETRY_NS: u64 = 1_000_000;
 
 /// The longest of these pauses.
@@ -27,10 +27,10 @@ pub(super) const RETRY_MAX_NS: u64 = 100_000_000;
 /// Connections in a row that may fail before a flow gives up: most of a second.
 pub(super) const RETRIES: u32 = 14;
 
-/// What all flows of a client share.
+/// State shared by all flows of a client.
 #[derive(Debug)]
 pub struct Client {
-    /// What messages are made of.
+    /// The bytes of messages.
     pub terms: Terms,
     /// Calls that a flow keeps outstanding.
     pub depth: usize,
@@ -42,29 +42,29 @@ pub struct Client {
     pub timeout_ns: u64,
     /// When the window opens, nanoseconds of the monotonic clock.
     pub open_ns: u64,
-    /// When it closes, and no call begins any more.
+    /// When it closes; no call begins after it.
     pub close_ns: u64,
-    /// Whether calls go on after the window until [`told`](Client::told).
-    pub until_told: bool,
-    /// Set when no call shall begin any more.
-    pub told: Arc<AtomicBool>,
-    /// Flows that found no server any more.
+    /// Whether calls continue after the window until [`stop_requested`](Client::stop_requested).
+    pub until_stopped: bool,
+    /// Set when no more calls may begin.
+    pub stop_requested: Arc<AtomicBool>,
+    /// Flows that gave up because of the server.
     pub gave_up: Arc<AtomicU64>,
-    /// What a new connection shows first, where the server is on another host.
+    /// The ticket that a new connection sends first, if the server is on another host.
     pub shown: Option<Shown>,
 }
 
 impl Client {
-    /// Whether no call begins any more.
+    /// Whether no more calls may begin.
     pub(super) fn is_late(&self, now_ns: u64) -> bool {
-        let told = || self.told.load(Ordering::Relaxed);
-        if self.until_told { told() } else { now_ns >= self.close_ns || told() }
+        let is_stopped = || self.stop_requested.load(Ordering::Relaxed);
+        if self.until_stopped { is_stopped() } else { now_ns >= self.close_ns || is_stopped() }
     }
 
-    /// The next moment at which a flow that waits must look around, whatever it waits for.
+    /// The next time at which a waiting flow must check its state.
     pub(super) fn end_ns(&self, now_ns: u64) -> u64 {
-        // Being told comes with a signal, but a wait that began just before it must end too.
-        if self.until_told { now_ns + self.timeout_ns / 2 } else { self.close_ns }
+        // The stop comes with a signal, but a wait that began just before it must end too.
+        if self.until_stopped { now_ns + self.timeout_ns / 2 } else { self.close_ns }
     }
 }
 
@@ -76,20 +76,20 @@ pub struct ClientFlow {
     arrival: Arrival,
     flow: usize,
     state: ClientState,
-    /// Bytes of what a new connection shows that were not taken yet.
+    /// Bytes of the ticket of a new connection that were not sent yet.
     to_show: usize,
-    /// Where it showed something, and not a request.
+    /// Whether it has sent the ticket, and no request.
     overwritten: Overwritten,
-    /// Bytes of the last request begun that were taken.
+    /// Sent bytes of the last request.
     sent: usize,
-    /// Calls begun and not answered, oldest first; the last one may still be in sending.
+    /// Calls begun and not answered, oldest first; the last one may not have been sent whole.
     calls: VecDeque<PendingCall>,
-    /// Bytes of the oldest call's reply that arrived.
+    /// Received bytes of the oldest call's reply.
     got: usize,
     connect_ns: Option<u64>,
     /// Since when the flow could begin a call.
     free_ns: u64,
-    /// When a call that is overdue is looked for next.
+    /// When to check next for an overdue call.
     look_ns: u64,
     failures: u32,
     counts: Counts,
@@ -97,7 +97,7 @@ pub struct ClientFlow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
-    /// No connection, and none before this moment.
+    /// No connection, and no attempt before this time.
     Apart { until_ns: u64 },
     /// A connection is being opened.
     Joining { since_ns: u64 },
@@ -112,9 +112,9 @@ enum ClientState {
 #[derive(Clone, Copy, Debug)]
 struct PendingCall {
     number: u64,
-    /// When it was meant to begin.
+    /// Its intended time.
     began_ns: u64,
-    /// When it did begin.
+    /// The time at which it began.
     write_began_ns: u64,
     write_ns: u64,
     first_byte_ns: u64,
@@ -129,7 +129,7 @@ impl ClientFlow {
             arrival,
             flow,
             state: if joined { ClientState::Joined } else { ClientState::Apart { until_ns: 0 } },
-            // Whoever joined it showed what was to be shown.
+            // The connector has already sent the ticket.
             to_show: 0,
             overwritten: Overwritten::default(),
             sent: client.terms.request,
@@ -144,7 +144,7 @@ impl ClientFlow {
         }
     }
 
-    /// What the flow counted, once nobody carries it any more.
+    /// The flow's counts, once it has been returned.
     pub fn hand_in(mut self) {
         self.counts.unfinished += self.calls.len() as u64;
         self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
@@ -213,7 +213,8 @@ impl ClientFlow {
             }
         }
         match (self.is_sending(), self.calls.len()) {
-            // A reply may be on its way while the next request is sent: taking it keeps both ends from waiting
+            // A reply may arrive while the next request is sent: receiving it keeps both ends from waiting for each
+            // other.
             // for each other.
             (true, 2..) => Want::Both,
             (true, _) => Want::Send,
@@ -221,8 +222,8 @@ impl ClientFlow {
         }
     }
 
-    /// Looks for a call that takes too long, and when to look again. Whole steps of a quarter of the limit, so
-    /// that the moment an engine is told to wake up seldom changes.
+    /// Checks for a call that takes too long, and returns when to check again: in steps of a quarter of the limit, so that an
+    /// engine's timers seldom change.
     fn times_out(&mut self, now_ns: u64) -> bool {
         self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
         let late = self.calls.front().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
@@ -238,7 +239,7 @@ impl ClientFlow {
         Want::Done
     }
 
-    /// Where the oldest call is.
+    /// The state of the oldest call.
     fn phase(&self) -> ErrorPhase {
         match self.calls.len() {
             0 => ErrorPhase::Idle,
@@ -248,7 +249,7 @@ impl ClientFlow {
         }
     }
 
-    /// Counts what was outstanding as lost.
+    /// Counts the outstanding calls as lost.
     fn fail(&mut self, class: ErrorClass, phase: ErrorPhase, now_ns: u64) {
         let terms = &self.client.terms;
         let calls = self.calls.len();
@@ -272,7 +273,7 @@ impl ClientFlow {
         self.arrival.over(now_ns);
     }
 
-    /// A connection did not come about: when to try again, or not at all.
+    /// A connection attempt failed: when to try again, or that the flow gives up.
     #[cold]
     #[inline(never)]
     fn rest(&mut self, now_ns: u64) -> ClientState {
@@ -286,7 +287,7 @@ impl ClientFlow {
         ClientState::Apart { until_ns: now_ns + pause_ns }
     }
 
-    /// Takes a part of the oldest call's reply. What is left over, or the error that it shows.
+    /// Takes a part of the oldest call's reply. Returns the remaining bytes, or the error in them.
     fn take<'a>(&mut self, bytes: &'a [u8], now_ns: u64) -> Result<&'a [u8], ErrorClass> {
         let Some(call) = self.calls.front_mut() else { return Err(ErrorClass::LongReply) };
         let number = call.number;
@@ -476,14 +477,14 @@ mod tests {
             timeout_ns: u64::MAX / 4,
             open_ns: 0,
             close_ns: u64::MAX / 2,
-            until_told: false,
-            told: Arc::default(),
+            until_stopped: false,
+            stop_requested: Arc::default(),
             gave_up: Arc::default(),
             shown: None,
         })
     }
 
-    /// Calls that begin and end at these moments: how late they are recorded to have begun, sorted, nanoseconds.
+    /// Calls that begin and end at these times: their recorded delays, sorted, nanoseconds.
     fn late_ns(arrival: Arrival, calls: &[(u64, u64)]) -> Option<Vec<u64>> {
         let (client, waits) = (client(), arrival.waits());
         let mut record = Record::new(false, waits);
@@ -514,7 +515,7 @@ mod tests {
         let mut rooms = [vec![0; request], vec![0; request]];
         assert_eq!(flow.compose(&mut rooms[0], true), SHOWN);
         flow.sent(SHOWN, 0);
-        // The kernel still reads the first room: another one comes in between.
+        // The kernel still reads the first buffer, so another one is used in between.
         for (room, is_new) in [(1, true), (1, false), (0, false)] {
             assert_eq!(flow.want(0), Want::Send);
             assert_eq!(flow.compose(&mut rooms[room], is_new), request);
@@ -531,7 +532,7 @@ mod tests {
             (0, 10),
             // Woken 7 µs late.
             (GAP_NS + 7000, 2 * GAP_NS + 500_000),
-            // Due while the last call was in flight: late from its reply on.
+            // Due while the last call was in flight: the delay counts from its reply.
             (2 * GAP_NS + 500_100, 2 * GAP_NS + 600_000),
         ];
         let late = late_ns(Arrival::open(0, offered, 0, 1), &calls).unwrap();

@@ -1,7 +1,7 @@
-//! The client without a network: what it costs to begin, time, check and record a call.
+//! The client without a network: the cost of beginning, timing, checking and recording a call.
 //!
-//! The null engine of calls. It reads the clock where a real engine would and answers every request at once,
-//! so that a report can tell its own share of a call's cost.
+//! The null engine of calls. It reads the clock where a real engine would and answers every request at once, so that a report
+//! can show bytegauge's own share of a call's cost.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;
 
-/// Carries one flow until it is done.
+/// Runs one flow until it is done.
 pub(crate) fn carry(
     flow: &mut ClientFlow,
     response: usize,
@@ -23,7 +23,7 @@ pub(crate) fn carry(
     abort: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<Stop, Fault> {
-    // As an engine with threads of its own counts, which is the slower of two ways (`engine::null`).
+    // As in an engine with threads of its own, whose counting is the slower of two ways (`engine::null`).
     let mut share = meter.tally().share_of_meter();
     let never = AtomicBool::new(false);
     let mut now_ns = monotonic_ns();
@@ -66,7 +66,7 @@ pub(crate) fn carry(
                     flow.connected(now_ns);
                 }
                 Want::Finish | Want::Close | Want::Reset => {}
-                // A moment that has not come: nobody waits here.
+                // A time in the future, for which this loop does not wait.
                 Want::Receive | Want::ReceiveUntil(_) | Want::Pause(_) => now_ns = monotonic_ns(),
                 Want::Done => return Ok(Stop::Done),
             }

@@ -1,6 +1,6 @@
 //! The workload `call`: a client sends requests, a server replies, over connections that persist or not.
 //!
-//! The client (the source of a path) measures; the server (the sink) serves until it is told to stop.
+//! The client (the source of a path) measures; the server (the sink) serves until it is stopped.
 
 mod arrival;
 mod classify;
@@ -17,8 +17,8 @@ mod sample;
 mod server;
 mod server_worker;
 mod socket;
-mod strangers;
 mod terms;
+mod unadmitted;
 
 pub use arrival::{Arrival, Offered};
 pub use client::{Client, ClientFlow};
@@ -33,5 +33,5 @@ pub use socket::{Connector, listen};
 pub use terms::Terms;
 
 pub(crate) use floor::carry as carry_alone;
-pub(crate) use socket::{open, sock_addr, told, unbound};
-pub(crate) use strangers::memory_at_most;
+pub(crate) use socket::{announced, open, sock_addr, unbound};
+pub(crate) use unadmitted::memory_at_most;

@@ -1,14 +1,14 @@
-//! Rooms in which something else was written where a flow's message is, so that the next message there is written whole.
+//! Tracks buffers in which a flow's message was overwritten, so that the next message there is written whole.
 //!
-//! An engine may give a flow several rooms, in any order: a zero-copy engine takes another one while the kernel still reads the
-//! last one. Each room is known by its address, which is compared and never followed.
+//! An engine may give a flow several buffers, in any order: a zero-copy engine uses another one while the kernel still reads the
+//! last one. Each buffer is identified by its address, which is compared and never dereferenced.
 
-/// Rooms whose message is not the flow's any more.
+/// Buffers that no longer hold the flow's message.
 #[derive(Debug, Default)]
 pub(super) struct Overwritten(Vec<usize>);
 
 impl Overwritten {
-    /// Something else was written to this room.
+    /// Other bytes were written to this buffer.
     #[cold]
     pub(super) fn add(&mut self, room: &[u8]) {
         let address = room.as_ptr().addr();
@@ -17,7 +17,7 @@ impl Overwritten {
         }
     }
 
-    /// Whether the message in this room has to be written whole, which the flow does now.
+    /// Whether the message in this buffer must be written whole, which the flow does now.
     #[inline]
     pub(super) fn take(&mut self, room: &[u8]) -> bool {
         !self.0.is_empty() && self.take_address(room.as_ptr().addr())

@@ -8,7 +8,6 @@ use bytegauge_model::Engine;
 use bytegauge_model::option::Setter;
 use bytegauge_sys::option::SocketOption;
 
-use crate::astray;
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::datagram::DatagramFlow;
@@ -24,13 +23,14 @@ use crate::fault::Fault;
 use crate::party::{Opener, Party};
 use crate::setup::Setup;
 use crate::transport::options::{self, Moment};
+use crate::unclaimed;
 
-/// A thread's share of the clients before anybody knows when it begins: connections and memory.
+/// A thread's share of the clients before the start is known: connections and memory.
 #[derive(Debug)]
 pub struct Waiting {
     setup: Arc<Setup>,
     connector: Option<Arc<Connector>>,
-    /// Threads that the flows are dealt to in turn, and which of them this is.
+    /// The number of threads among which flows are distributed, and the number of this one.
     thread: (usize, usize),
     joined: Vec<OwnedFd>,
     /// Flows that have not begun.
@@ -48,12 +48,12 @@ pub struct Clients {
     begun: usize,
     records: Records,
     samples: Samples,
-    /// Connections whose flows are done: a server that is looked at while they are open has something to show.
+    /// Connections of finished flows, kept open so that the server's sockets can be sampled.
     kept: Vec<OwnedFd>,
 }
 
 impl Waiting {
-    /// The clients of thread `thread.1` of `thread.0`, with their connections where these persist.
+    /// The clients of thread `thread.1` of `thread.0`, with their connections if these persist.
     pub fn new(
         setup: &Arc<Setup>,
         connector: Option<Arc<Connector>>,
@@ -77,7 +77,7 @@ impl Waiting {
         self.joined.iter().map(AsFd::as_fd)
     }
 
-    /// The clients, from `start_ns` on, in the thread that is to carry them. They count calls that complete in `completed`.
+    /// The clients, from `start_ns` on, in the thread that drives them. They count completed calls in `completed`.
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
         let mut record = self.record.take();
         record.keep(client.open_ns, client.close_ns);
@@ -89,7 +89,8 @@ impl Waiting {
     }
 }
 
-/// Whether each flow has a record of its own. So do those of the null engine: of the two ways to record it shows what the
+/// Whether each flow has a record of its own. In the null engine each has: of the two ways to record, it shows the cost of the
+/// slower one.
 /// slower one costs.
 fn records_by_flow(engine: Engine) -> bool {
     engine.has_thread_a_flow() || engine == Engine::Null
@@ -131,7 +132,7 @@ impl Clients {
         (flow, arrival, recorder)
     }
 
-    /// What is called.
+    /// The address of the server.
     pub fn setup(&self) -> &Setup {
         &self.waiting.setup
     }
@@ -147,13 +148,13 @@ impl Clients {
         }
     }
 
-    /// Looks at a socket whose flow is done, and keeps it open.
+    /// Samples the socket of a finished flow, and keeps it open.
     pub fn keep(&mut self, fd: OwnedFd) {
         self.samples.look(fd.as_fd());
         self.kept.push(fd);
     }
 
-    /// What the thread's flows recorded, what the kernel says of some connections, and all that are still open.
+    /// The records of the thread's flows, the kernel's facts about some connections, and all open connections.
     pub fn into_parts(self) -> (Record, Samples, Vec<OwnedFd>) {
         (self.records.into_record(), self.samples, self.kept)
     }
@@ -175,7 +176,7 @@ impl Party for Clients {
         let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
         let fd = connector.begin()?;
         if self.client.connect_per_call {
-            // The engine closes these; on loopback they are mostly established by now.
+            // The engine closes these; on loopback most are established by now.
             self.samples.look(fd.as_fd());
         }
         Ok(fd)
@@ -198,15 +199,15 @@ impl Party for Clients {
 #[derive(Debug)]
 pub struct Servers {
     setup: Arc<Setup>,
-    /// What each accepted connection is given.
+    /// The state given to each accepted connection.
     options: Vec<SocketOption>,
     connect_per_call: bool,
-    /// Whether callers of an agent come here too.
+    /// Whether callers of an agent connect here too.
     shares_port: bool,
     shared: Arc<ServerShared>,
-    /// Where the connections count that this thread carries; absent where each has a thread of its own.
+    /// The counts of this thread's connections; absent if each has a thread of its own.
     served: Option<Arc<ThreadCounter<1>>>,
-    /// The work of connections that have left.
+    /// The work of closed connections.
     idle_work: Vec<RequestWork>,
     samples: Samples,
     refused: Option<Fault>,
@@ -230,15 +231,15 @@ impl Servers {
 
     fn worker(&mut self) -> ServerWorker {
         let served = self.served.clone().unwrap_or_else(|| Arc::new(self.shared.watched().counter()));
-        // A client on another host has to show its ticket before memory is made for it (`ServerWorker::opens`).
-        let work = match &self.shared.strangers {
+        // A client on another host has to send its ticket before memory is allocated for it (`ServerWorker::opens`).
+        let work = match &self.shared.unadmitted {
             Some(_) => None,
             None => self.idle_work.pop().or_else(|| RequestWork::of(&self.setup)),
         };
         ServerWorker::new(&self.shared, served, work)
     }
 
-    /// What the kernel says of some connections, and what was wrong with one of their options.
+    /// The kernel's facts about some connections, and the fault in one of their options.
     pub fn into_parts(self) -> (Samples, Option<Fault>) {
         (self.samples, self.refused)
     }
@@ -268,12 +269,12 @@ impl Party for Servers {
     }
 
     fn left(&mut self, mut flow: ServerFlow, connection: Option<OwnedFd>) {
-        if self.shared.strangers.is_none() {
+        if self.shared.unadmitted.is_none() {
             self.idle_work.extend(flow.give_work());
         }
-        match (connection, flow.astray()) {
+        match (connection, flow.unclaimed()) {
             (Some(fd), None) => self.samples.look(fd.as_fd()),
-            (Some(fd), Some(said)) if self.shares_port => astray::pass_on(&fd, said),
+            (Some(fd), Some(received)) if self.shares_port => unclaimed::pass_on(&fd, received),
             _ => {}
         }
     }

@@ -1,9 +1,8 @@
-//! What a group of clients counts: times of calls in histograms, and what went wrong.
+//! The counts of a group of clients: times of calls in histograms, and errors.
 //!
-//! Threads record into shards of their own, which are added up when all is over. A call is recorded at once
-//! when it completes and only if that is within the window, so that a histogram holds exactly the calls that
-//! the rate counts. Of calls that an edge of the window cuts it is kept how old they were at that edge: the slowest are
-//! cut most often, and without them times would look shorter than they are.
+//! Threads record into shards of their own, which are added up at the end. A call is recorded when it completes, and only if
+//! that is within the window, so that a histogram holds exactly the calls of the rate. The ages of calls cut by an edge of the
+//! window are kept: the slowest calls are cut most often, and without them times would look shorter than they are.
 
 use std::collections::BTreeMap;
 
@@ -13,42 +12,42 @@ use bytegauge_model::{CallDatagrams, CallError, CallReport, EncodedHistogram, Er
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
-/// The longest time that is told apart from longer ones: an hour, nanoseconds.
+/// The longest time in the histograms; longer ones count as this: an hour, nanoseconds.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Times are kept to three significant digits.
 const DIGITS: u8 = 3;
 
-/// Ages at an edge of the window, which only say who else was there, to two.
+/// Digits of ages at an edge of the window, which need less precision.
 const DIGITS_OF_AGES: u8 = 2;
 
 /// The times of one call, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Opening the connection, where every call has its own.
+    /// Opening the connection, if every call has its own.
     pub connect_ns: Option<u64>,
-    /// From the beginning of the request to its last byte taken.
+    /// From the beginning of the request until its last byte is sent.
     pub write_ns: u64,
     /// From the beginning of the call to the first byte of the reply.
     pub first_byte_ns: u64,
     /// From the beginning of the call to the last byte of the reply.
     pub total_ns: u64,
-    /// From the moment at which the call was due and its flow free to begin it, to when it did begin.
+    /// From the time at which the call was due and its flow free, to its beginning.
     pub late_ns: u64,
 }
 
-/// Calls of one flow that went wrong together.
+/// Calls of one flow that failed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What happened.
+    /// The kind of error.
     pub class: ErrorClass,
-    /// What was being done.
+    /// The operation that failed.
     pub phase: ErrorPhase,
-    /// How many calls it cost; a connection that was lost between two calls counts as one trouble too.
+    /// The number of calls lost; a connection lost between two calls counts as one error too.
     pub count: u64,
-    /// Bytes of requests taken by the kernel in vain.
+    /// Sent bytes of requests without a reply.
     pub request_bytes_lost: u64,
-    /// Bytes of replies that did not arrive.
+    /// Missing bytes of replies.
     pub reply_bytes_missing: u64,
 }
 
@@ -68,23 +67,23 @@ pub struct Record {
     counts: Counts,
 }
 
-/// What flows count themselves and hand in when they leave.
+/// Counts that flows add when they leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls begun.
     pub begun: u64,
     /// Calls completed.
     pub completed: u64,
-    /// Calls in flight that nobody waits for any more.
+    /// Outstanding calls at the end.
     pub unfinished: u64,
     /// Calls that were due within the window and never begun.
     pub overdue: u64,
-    /// What became of datagrams.
+    /// Counts of datagrams.
     pub datagrams: CallDatagrams,
 }
 
 impl Record {
-    /// An empty shard, its memory touched, that keeps no call before its window is known. `waits`: calls have intended moments.
+    /// An empty shard, its memory touched, that keeps no call before its window is known. `waits`: calls have intended times.
     pub fn new(connect_per_call: bool, waits: bool) -> Record {
         Record::of(connect_per_call, waits, histogram)
     }
@@ -114,7 +113,7 @@ impl Record {
         }
     }
 
-    /// All of it; what stays is empty and of the same trial.
+    /// Takes all of it; the rest is empty and of the same trial.
     pub fn take(&mut self) -> Record {
         let mut empty = Record::new(self.connect.is_some(), self.late.is_some());
         empty.keep(self.open_ns, self.close_ns);
@@ -146,7 +145,7 @@ impl Record {
         enter(&mut self.total, times.total_ns);
     }
 
-    /// A call that began at `began_ns` ended, in whichever way, after the window had closed.
+    /// A call that began at `began_ns` ended, in any way, after the window had closed.
     pub fn ended_late(&mut self, began_ns: u64) {
         if began_ns < self.close_ns {
             enter(&mut self.left, self.close_ns - began_ns);
@@ -167,7 +166,7 @@ impl Record {
         }
     }
 
-    /// Something went wrong.
+    /// An error occurred.
     pub fn trouble(&mut self, trouble: Trouble) {
         let Trouble { class, phase, count, request_bytes_lost, reply_bytes_missing } = trouble;
         let error = self.errors.entry((class, phase)).or_insert(CallError {
@@ -202,7 +201,7 @@ impl Record {
         ];
         let optional = [(self.connect.as_mut(), other.connect.as_ref()), (self.late.as_mut(), other.late.as_ref())];
         for (ours, theirs) in pairs.into_iter().chain(optional.into_iter().filter_map(|(a, b)| a.zip(b))) {
-            // Digits are constants, and every time is within the bounds of a shard that does not grow.
+            // Digits are constants, and every time is within the bounds of a fixed shard.
             ours.add(theirs).expect("every time fits");
         }
         for error in other.errors.values() {
@@ -236,7 +235,7 @@ impl Record {
     }
 }
 
-/// Enters a time, within the bounds of a histogram that does not grow.
+/// Adds a time, within the bounds of a histogram that does not grow.
 fn enter(histogram: &mut Histogram<u64>, ns: u64) {
     histogram.record(ns.clamp(1, LONGEST_NS)).expect("every time is within the bounds, or the histogram grows");
 }
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_window_is_recorded_and_shards_add_up() {
+    fn shards_record_the_window_and_add_up() {
         let mut record = Record::new(false, true);
         record.keep(100, 200);
         for now_ns in [99, 100, 199, 200] {
@@ -302,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_an_edge_cuts_are_kept_by_their_age() {
+    fn calls_cut_by_an_edge_have_their_age() {
         let mut record = Record::new(false, true);
         record.keep(100_000, 200_000);
-        // Begun before the window, and over before it, in it, and after it.
+        // Begun before the window, and ended before it, in it, and after it.
         record.completed(99_999, times(50_000));
         record.completed(120_000, times(50_000));
         record.completed(300_000, times(250_000));
-        // Begun within it, over after it; begun after it; failed after it and within it; never over.
+        // Begun within it, ended after it; begun after it; failed after it and within it; never ended.
         record.completed(210_000, times(20_000));
         record.completed(260_000, times(20_000));
         record.failed(210_000, 195_000);

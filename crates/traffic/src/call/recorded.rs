@@ -1,4 +1,4 @@
-//! Times that a client recorded, read back: for whoever must decide by them what to offer next.
+//! Times recorded by a client, read back to decide the next offered rate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,17 +17,17 @@ impl Recorded {
         Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(Recorded)
     }
 
-    /// How many there are.
+    /// The number of times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// How many are longer than a limit, to the three digits that are kept.
+    /// The number of times above a limit, to the three digits that are kept.
     pub fn longer_than(&self, limit_ns: u64) -> u64 {
         self.0.len() - self.0.count_between(0, limit_ns)
     }
 
-    /// The time that a share of them does not exceed, nanoseconds.
+    /// The quantile of the times for a share, nanoseconds.
     pub fn at(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }

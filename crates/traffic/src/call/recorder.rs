@@ -1,8 +1,8 @@
-//! How a flow of a client records its calls: without a lock, whatever engine carries it.
+//! Records the calls of a client's flow without a lock, in any engine.
 //!
-//! Flows that share their thread share its [`Record`], which that thread owns. A flow with a thread of its own has a record of its
-//! own, which grows with the times in it, and adds it to the record of all when it leaves. It enters its calls in batches, so that a
-//! call touches one cache line and not one of each histogram.
+//! Flows that share their thread share its [`Record`], which that thread owns. A flow with a thread of its own has a record of
+//! its own, which grows with its times, and adds it to the common record when it leaves. It adds its calls in batches, so that a
+//! call touches one cache line instead of one in each histogram.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,31 +12,31 @@ use fragile::Fragile;
 use crate::call::record::{Record, Times};
 use crate::counter::{ThreadCounter, Total};
 
-/// Calls that a flow keeps before it enters them: 3 KiB.
+/// Calls that a flow keeps before it adds them: 3 KiB.
 const KEPT: usize = 64;
 
 /// The record of one end's thread, or of the threads that its engine starts.
 #[derive(Debug)]
 pub(super) enum Records {
-    /// Of flows that share the calling thread, with their counter.
+    /// For flows that share the calling thread, with their counter.
     OfThread(Arc<OfThread>),
-    /// Of flows with threads of their own.
+    /// For flows with threads of their own.
     OfFlows(Arc<OfFlows>),
 }
 
-/// What flows of one thread share. `Fragile`, a check of the thread, takes the place of a lock: flows have to be
-/// `Send`, since some engines start threads for them.
+/// State shared by flows of one thread. `Fragile`, a check of the thread, replaces a lock: flows have to be `Send`, since
+/// some engines start threads for them.
 type OfThread = Fragile<(RefCell<Record>, ThreadCounter<1>)>;
 
-/// What flows with threads of their own share: touched when one of them begins and when it leaves.
+/// State shared by flows with threads of their own: used when one of them begins and when it leaves.
 #[derive(Debug)]
 pub(super) struct OfFlows {
-    /// What those recorded that have left.
+    /// The records of flows that have left.
     left: Mutex<Record>,
     completed: Arc<Total<1>>,
 }
 
-/// Where one flow records.
+/// One flow's recorder.
 #[derive(Debug)]
 pub struct Recorder(Kind);
 
@@ -46,7 +46,7 @@ enum Kind {
     OfFlow(Box<OfFlow>),
 }
 
-/// What a flow with a thread of its own records.
+/// The record of a flow with a thread of its own.
 #[derive(Debug)]
 struct OfFlow {
     kept: Vec<(u64, Times)>,
@@ -78,7 +78,7 @@ impl Records {
         })
     }
 
-    /// What all flows recorded that have left.
+    /// The records of all flows that have left.
     pub(super) fn into_record(self) -> Record {
         match self {
             Records::OfThread(record) => record.get().0.borrow_mut().take(),
@@ -113,7 +113,7 @@ impl Recorder {
         }
     }
 
-    /// Enters anything else, after the calls that are kept.
+    /// Records anything else, after the calls that are kept.
     #[cold]
     pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut Record) -> R) -> R {
         match &mut self.0 {
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The test hangs if a flow waits for what flows share.
+    /// The test hangs if a flow waits for shared state.
     #[test]
     fn flow_of_its_own_thread_takes_no_lock() {
         let records = Records::new(record(), true, &Arc::default());

@@ -1,8 +1,8 @@
-//! The work of a server on its requests: `--work` on every byte, `--working-set` once a request.
+//! The work of a server on its requests: `--work` on every byte, `--working-set` once per request.
 //!
-//! Each connection has its own, as each reader of a stream does, whatever engine carries it: no engine waits for the
-//! work of another connection, and all engines touch the same memory. Where requests have no connection, each thread
-//! has one. Never shared, so it takes no lock.
+//! Each connection has its own, as each reader of a stream does, in any engine: no engine waits for the work of another
+//! connection, and all engines touch the same memory. If requests have no connection, each thread has one. Never shared, so
+//! it takes no lock.
 
 use bytegauge_model::Work;
 
@@ -14,11 +14,11 @@ use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
 pub(super) struct RequestWork {
     bytes: ByteWork,
     walk: Option<Walk>,
-    /// Bytes and requests that were worked on.
+    /// Bytes and requests worked on.
     done: WorkDone,
 }
 
-/// How much work was done.
+/// The amount of work done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkDone {
     /// Bytes.
@@ -39,18 +39,18 @@ enum ByteWork {
 }
 
 impl RequestWork {
-    /// Whether a path asks for work.
+    /// Whether a path requires work.
     pub(super) fn is_asked_for(setup: &Setup) -> bool {
         setup.work() != Work::None || setup.working_set() > 0
     }
 
-    /// Bytes of memory of the work that a path asks for.
+    /// Bytes of memory of a path's work.
     pub(super) fn memory(setup: &Setup) -> u64 {
         let copy = if setup.work() == Work::Copy { setup.read_size() as u64 } else { 0 };
         copy.saturating_add(setup.working_set() as u64)
     }
 
-    /// The work that a path asks for, its memory touched; `None` if it asks for none.
+    /// A path's work, its memory touched; `None` if it requires none.
     pub(super) fn of(setup: &Setup) -> Option<RequestWork> {
         if !RequestWork::is_asked_for(setup) {
             return None;
@@ -94,7 +94,7 @@ impl RequestWork {
         }
     }
 
-    /// How much was done since this was last asked.
+    /// The work done since the last call.
     pub(super) fn take_done(&mut self) -> WorkDone {
         std::mem::take(&mut self.done)
     }

@@ -1,7 +1,6 @@
-//! What the kernel says of some of an end's connections: options in force, window scales, memory, queues.
+//! The kernel's facts about some of an end's connections: options in force, window scales, memory, queues.
 //!
-//! A few stand for all: thousands of connections are set alike, and asking the kernel costs calls that a
-//! trial would have to account for.
+//! A few represent all: thousands of connections have equal settings, and querying the kernel costs system calls in the trial.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use bytegauge_sys::socket_memory;
 use crate::setup::Setup;
 use crate::transport::kernel;
 
-/// Connections that are looked at, a thread.
+/// Connections to sample per thread.
 const SAMPLES: usize = 4;
 
 /// The sampled connections of one thread.
@@ -28,7 +27,7 @@ impl Samples {
         Samples { setup: Arc::clone(setup), found: Vec::with_capacity(SAMPLES) }
     }
 
-    /// Looks at a connection, if more are wanted.
+    /// Samples a connection, if more are needed.
     pub fn look(&mut self, fd: BorrowedFd<'_>) {
         if self.found.len() >= SAMPLES {
             return;
@@ -39,7 +38,7 @@ impl Samples {
         });
     }
 
-    /// What was found.
+    /// The samples.
     pub fn into_reports(self) -> Vec<FlowReport> {
         self.found
     }

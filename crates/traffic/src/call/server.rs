@@ -1,8 +1,8 @@
-//! One connection of the server: takes whole requests, does the work, replies.
+//! One connection of the server: receives whole requests, does the work, replies.
 //!
-//! A reply begins when its request is complete, however it arrived. An echo sends back the very bytes, from where the
-//! engine received them; a reply of another length is written once and carries the request's number. While a reply is being sent no further
-//! request is read, so that a client that does not take its replies cannot make the server hold more and more.
+//! A reply begins when its request is complete. An echo sends back the same bytes, from where the engine received them; a
+//! reply of another length is written once and carries the request's number. While a reply is sent no further request is read,
+//! so that a client that does not read its replies cannot make the server buffer more and more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use std::os::fd::BorrowedFd;
 use crate::call::overwritten::Overwritten;
 use crate::call::request_work::RequestWork;
 use crate::call::server_worker::{Planted, ServerWorker};
-use crate::call::strangers::Place;
 use crate::call::terms::HEAD;
+use crate::call::unadmitted::Place;
 use crate::flow::{End, Flow, Want};
 use crate::plant::Plant;
 use crate::ticket::{SHOWN, Shown};
@@ -22,26 +22,26 @@ use crate::ticket::{SHOWN, Shown};
 pub struct ServerFlow {
     worker: ServerWorker,
     state: ServerState,
-    /// Bytes of the present request that arrived.
+    /// Received bytes of the current request.
     have: usize,
     head: [u8; HEAD],
-    /// An echo: bytes of complete requests that are to be sent back, and of what stands before them, which is not.
+    /// An echo: bytes of complete requests to send back, and the bytes before them, which are not sent.
     ready: usize,
     skip: usize,
-    /// Bytes that arrived and are neither: of a request that is not complete.
+    /// Received bytes of an incomplete request.
     part: usize,
-    /// Bytes of a reply that is no echo that were not sent yet.
+    /// Unsent bytes of a reply that is no echo.
     left: usize,
-    /// Where something else was written than a reply.
+    /// Buffers that no longer hold the reply.
     overwritten: Overwritten,
     /// Requests that wait for a reply that is no echo.
     waiting: VecDeque<u64>,
-    /// What it has shown, of which so many bytes are still to come, and where it stands until then.
+    /// The first bytes that it sent, the number of missing bytes of its ticket, and its place until then.
     shown: Shown,
     to_show: usize,
     place: Option<Place>,
-    /// What it has said, if that is no ticket.
-    said: Vec<u8>,
+    /// The bytes that it sent, if they are no ticket.
+    unadmitted: Vec<u8>,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
     spoil: Option<Plant>,
 }
@@ -49,7 +49,7 @@ pub struct ServerFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerState {
     Open,
-    /// The client sends no more; what is complete is still answered.
+    /// The client sends no more; complete requests are still answered.
     HalfShut,
     /// To be closed.
     Leaving,
@@ -59,10 +59,10 @@ enum ServerState {
 }
 
 impl ServerFlow {
-    /// A connection that was accepted, and what serves it; `None` where there is no place for it.
+    /// An accepted connection, and its worker; `None` if there is no place for it.
     pub(super) fn new(worker: ServerWorker, connection: BorrowedFd<'_>) -> Option<ServerFlow> {
-        let place = match &worker.shared.strangers {
-            Some(strangers) => Some(strangers.comes(connection)?),
+        let place = match &worker.shared.unadmitted {
+            Some(unadmitted) => Some(unadmitted.comes(connection)?),
             None => None,
         };
         let to_show = if place.is_some() { SHOWN } else { 0 };
@@ -80,12 +80,12 @@ impl ServerFlow {
             shown: [0; SHOWN],
             to_show,
             place,
-            said: Vec::new(),
+            unadmitted: Vec::new(),
             spoil: None,
         })
     }
 
-    /// Takes what a connection shows first. What is left over; nothing, if it does not enter.
+    /// Takes the first bytes of a connection, its ticket. Returns the remaining bytes; none if it is not admitted.
     #[cold]
     fn look<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (part, rest) = bytes.split_at(bytes.len().min(self.to_show));
@@ -96,25 +96,26 @@ impl ServerFlow {
         if self.to_show > 0 {
             return rest;
         }
-        let strangers = self.worker.shared.strangers.as_ref();
-        let is_client =
-            strangers.zip(self.place.as_ref()).is_some_and(|(strangers, place)| strangers.admits(place, &self.shown));
-        self.is_no_stranger();
+        let unadmitted = self.worker.shared.unadmitted.as_ref();
+        let is_client = unadmitted
+            .zip(self.place.as_ref())
+            .is_some_and(|(unadmitted, place)| unadmitted.admits(place, &self.shown));
+        self.finish_admission();
         if is_client && self.worker.opens() {
             return rest;
         }
         self.state = ServerState::Gone;
         if !is_client {
             // Open: it may be a caller of the agent.
-            self.said = [&self.shown, rest].concat();
+            self.unadmitted = [&self.shown, rest].concat();
         }
         &[]
     }
 
-    /// It has shown everything or leaves: another may have its place.
-    fn is_no_stranger(&mut self) {
-        if let (Some(strangers), Some(place)) = (&self.worker.shared.strangers, self.place.take()) {
-            strangers.leaves(&place);
+    /// It has sent its ticket or leaves: its place is free for another.
+    fn finish_admission(&mut self) {
+        if let (Some(unadmitted), Some(place)) = (&self.worker.shared.unadmitted, self.place.take()) {
+            unadmitted.leaves(&place);
         }
     }
 
@@ -123,11 +124,11 @@ impl ServerFlow {
         self.worker.give_work()
     }
 
-    /// What a connection has said that is none of ours, or may not be.
-    pub(super) fn astray(&self) -> Option<&[u8]> {
+    /// The first bytes of a connection that is not one of the trial's, or may not be.
+    pub(super) fn unclaimed(&self) -> Option<&[u8]> {
         match self.to_show {
-            0 if self.said.is_empty() => None,
-            0 => Some(&self.said),
+            0 if self.unadmitted.is_empty() => None,
+            0 => Some(&self.unadmitted),
             missing => Some(&self.shown[..SHOWN - missing]),
         }
     }
@@ -146,7 +147,7 @@ impl ServerFlow {
         }
     }
 
-    /// Takes the part of `bytes` that belongs to the present request. What is left over.
+    /// Takes the part of `bytes` that belongs to the current request. Returns the remaining bytes.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let terms = *self.worker.shared.terms();
         let (part, rest) = bytes.split_at(bytes.len().min(terms.request - self.have));
@@ -173,7 +174,7 @@ impl ServerFlow {
     #[cold]
     fn check(&mut self, part: &[u8]) {
         let at = self.have - part.len();
-        // The head is whole only once so many bytes are there: what comes before is the number itself.
+        // The head is whole only once this number of bytes is there: the bytes before are the number itself.
         let skip = HEAD.saturating_sub(at).min(part.len());
         let skip = if self.worker.shared.terms().is_numbered() { skip } else { 0 };
         let head = u64::from_le_bytes(self.head);
@@ -195,7 +196,7 @@ impl ServerFlow {
         self.ready > 0 || self.left > 0 || !self.waiting.is_empty() || self.spoils_an_echo()
     }
 
-    /// Whether a byte too much is to be sent behind an echo.
+    /// Whether a planted byte is to be sent after an echo.
     fn spoils_an_echo(&self) -> bool {
         self.worker.shared.terms().echo && matches!(self.spoil, Some(Plant::LongReply { .. }))
     }
@@ -209,13 +210,13 @@ impl ServerFlow {
                 self.state = if self.ready == 0 { ServerState::Leaving } else { ServerState::HalfShut };
             }
             Some(Plant::Corrupt { .. }) => bytes[0] ^= 1,
-            // A byte too many follows once the echo is sent.
+            // The planted byte follows once the echo is sent.
             _ => return,
         }
         self.spoil = None;
     }
 
-    /// Spoils a reply that was just written. Its length.
+    /// Spoils a reply that was just written. Returns its length.
     #[cold]
     fn spoil_reply(&mut self, reply: &mut [u8], len: usize) -> usize {
         self.overwritten.add(reply);
@@ -237,7 +238,7 @@ impl ServerFlow {
         }
     }
 
-    /// All that was ready is sent.
+    /// All ready bytes were sent.
     fn replied(&mut self) {
         if !self.has_reply() && (self.worker.shared.connect_per_call || self.state == ServerState::HalfShut) {
             self.state = ServerState::Leaving;
@@ -265,7 +266,7 @@ impl Flow for ServerFlow {
     }
 
     fn room(&self) -> usize {
-        // And the byte that a planted fault adds.
+        // And the planted byte.
         let reply = if self.worker.shared.terms().echo { 0 } else { self.worker.shared.terms().response };
         if self.worker.shared.plant().is_some() { reply + 1 } else { reply }
     }
@@ -329,7 +330,7 @@ impl Flow for ServerFlow {
 
     fn ended(&mut self, end: End, _now_ns: u64) {
         self.to_show = 0;
-        self.is_no_stranger();
+        self.finish_admission();
         self.state = match (self.state, end) {
             (ServerState::Open, End::Eof) => ServerState::HalfShut,
             _ => ServerState::Gone,
@@ -362,7 +363,7 @@ mod tests {
             ("engine", "blocking".into()),
             ("request", (REQUEST as u64).into()),
         ])
-        .said_of(Workload::Call);
+        .with_workload(Workload::Call);
         let mut setup = Setup::of(&levels).unwrap();
         change(&mut setup);
         Arc::new(ServerShared::new(&Arc::new(setup), Body::Thread, Arc::default()))
@@ -416,7 +417,7 @@ mod tests {
         let mut other = flow();
         other.received(&mut Ticket::fresh().unwrap().shown_by(0), 0);
         assert!(!other.worker.has_work() && other.want(0) == Want::Done);
-        assert_eq!(other.astray().map(<[u8]>::len), Some(SHOWN));
+        assert_eq!(other.unclaimed().map(<[u8]>::len), Some(SHOWN));
     }
 
     #[test]
@@ -427,7 +428,7 @@ mod tests {
         complete.received(&mut [1; 2 * REQUEST + 1], 0);
         drop(complete);
         assert_eq!((served.served(), served.begun(), served.take_fault().is_none()), (2, 3, true));
-        // A flow without the work that the trial asks for.
+        // A flow without the work that the trial requires.
         let served = of_walk();
         flow(&served, None).received(&mut [1; REQUEST], 0);
         let fault = served.take_fault().expect("a request was served without its work").to_string();

@@ -1,23 +1,22 @@
-//! What serves requests, apart from how they arrive: what all connections of a server share, and what each one owns.
+//! Serving requests, independent of their transport: the state shared by all connections of a server, and that of each one.
 //!
-//! [`ServerShared`] is only read in the loop that is measured; it is written when something is wrong or planted, and
-//! when a worker ends. Everything that a request changes is in a [`ServerWorker`], which one connection owns, or of
-//! datagrams one thread.
+//! The measured loop only reads [`ServerShared`]; it is written for faults, planted ones included, and when a worker ends.
+//! Everything that a request changes is in a [`ServerWorker`], which one connection owns, or with datagrams one thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::call::request_work::{RequestWork, WorkDone};
-use crate::call::strangers::Strangers;
 use crate::call::terms::Terms;
+use crate::call::unadmitted::Unadmitted;
 use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
 use crate::fault::Fault;
 use crate::plant::Plant;
 use crate::setup::Setup;
 
-/// What all connections of one server thread share, or of those threads that an engine with a thread a connection makes.
+/// State shared by all connections of one server thread, or of the threads that an engine with a thread per connection starts.
 #[derive(Debug)]
 pub struct ServerShared {
     terms: Terms,
@@ -31,14 +30,14 @@ pub struct ServerShared {
     /// The planted stop has happened; it happens once.
     stopped: AtomicBool,
     body: Body,
-    /// Set with a planted death: where threads share a server, all of them leave.
+    /// Set with a planted death: if threads share a server, all of them leave.
     abort: Arc<AtomicBool>,
     fault: Mutex<Option<Fault>>,
-    /// Connections that have yet to show a ticket before they are answered, where clients are on another host.
-    pub(super) strangers: Option<Strangers>,
+    /// Connections that must send a ticket before they are answered, if clients are on another host.
+    pub(super) unadmitted: Option<Unadmitted>,
 }
 
-/// What workers that ended have counted.
+/// Counts of workers that ended.
 #[derive(Debug, Default)]
 struct EndedWorkers {
     begun: AtomicU64,
@@ -62,7 +61,7 @@ impl ServerShared {
             body,
             abort,
             fault: Mutex::new(None),
-            strangers: Strangers::of(setup),
+            unadmitted: Unadmitted::of(setup),
         }
     }
 
@@ -86,13 +85,13 @@ impl ServerShared {
         self.ended.verified_bytes.load(Ordering::Relaxed)
     }
 
-    /// What was wrong with the requests, if anything, or with the work on them.
+    /// The fault in the requests, or in the work on them, if any.
     pub fn take_fault(&self) -> Option<Fault> {
         let found = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         found.or_else(|| self.misworked())
     }
 
-    /// Work that did not run exactly once a request, once all workers have ended.
+    /// The fault of work that did not run exactly once per request, once all workers have ended.
     fn misworked(&self) -> Option<Fault> {
         if !RequestWork::is_asked_for(&self.setup) {
             return None;
@@ -100,7 +99,7 @@ impl ServerShared {
         let [bytes, requests] =
             [&self.ended.worked_bytes, &self.ended.worked_requests].map(|count| count.load(Ordering::Relaxed));
         let served = self.served();
-        // A request that one read ends may be shorter, and of one that was begun a part was worked on.
+        // With --read-once a request may be shorter, and a part of an incomplete one was worked on.
         let least =
             if self.read_once || self.setup.transport().is_datagram() { 0 } else { served * self.terms.request as u64 };
         (requests != served || bytes < least).then(|| {
@@ -108,12 +107,12 @@ impl ServerShared {
         })
     }
 
-    /// What messages are made of.
+    /// The bytes of messages.
     pub(super) fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// What requests come over.
+    /// The transport of requests.
     #[cfg(test)]
     pub(super) fn setup(&self) -> &Setup {
         &self.setup
@@ -125,7 +124,7 @@ impl ServerShared {
         Plant::enabled(self.plant)
     }
 
-    /// Carries out a planted fault that is due, now that so many requests were served.
+    /// Performs a planted fault that is due, after `served` requests.
     #[cold]
     pub(super) fn planted(&self, plant: Plant, served: u64) -> Planted {
         let received = served * self.terms.request as u64;
@@ -161,19 +160,19 @@ impl ServerShared {
     }
 }
 
-/// What a planted fault asks of the server.
+/// The effect of a planted fault on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Planted {
-    /// Nothing, now.
+    /// None now.
     Nothing,
-    /// To serve no more, and keep what is open.
+    /// Serve no more, but keep connections open.
     Stuck,
-    /// To spoil the next reply.
+    /// Spoil the next reply.
     Spoil,
 }
 
-/// What one connection counts and works with, or of datagrams one thread. Its counts are in [`ServerShared`] once it is
-/// dropped.
+/// The counts and the work of one connection, or with datagrams of one thread. Dropping it adds its counts to
+/// [`ServerShared`].
 #[derive(Debug)]
 pub(super) struct ServerWorker {
     pub(super) shared: Arc<ServerShared>,
@@ -182,12 +181,12 @@ pub(super) struct ServerWorker {
     begun: u64,
     verified_bytes: u64,
     work: Option<RequestWork>,
-    /// Counted by the strangers as one that has shown its ticket.
+    /// Whether it counts as a connection that has sent its ticket.
     is_open: bool,
 }
 
 impl ServerWorker {
-    /// A worker that counts in `served`, which its thread alone may do.
+    /// A worker that counts in `served`, which only its thread may do.
     pub(super) fn new(
         shared: &Arc<ServerShared>,
         served: Arc<ThreadCounter<1>>,
@@ -201,9 +200,9 @@ impl ServerWorker {
         ServerWorker::new(shared, Arc::new(shared.served.counter()), RequestWork::of(&shared.setup))
     }
 
-    /// Its connection has shown the ticket: from now on it has work. `false`: too many connections are open.
+    /// Its connection has sent the ticket: from now on it has work. `false`: too many connections are open.
     pub(super) fn opens(&mut self) -> bool {
-        let Some(idle) = self.shared.strangers.as_ref().and_then(Strangers::opens) else { return false };
+        let Some(idle) = self.shared.unadmitted.as_ref().and_then(Unadmitted::opens) else { return false };
         self.is_open = true;
         self.work = idle.or_else(|| RequestWork::of(&self.shared.setup));
         true
@@ -269,8 +268,8 @@ impl EndedWorkers {
 impl Drop for ServerWorker {
     fn drop(&mut self) {
         let work = self.give_work();
-        if let (true, Some(strangers)) = (self.is_open, &self.shared.strangers) {
-            strangers.closes(work);
+        if let (true, Some(unadmitted)) = (self.is_open, &self.shared.unadmitted) {
+            unadmitted.closes(work);
         }
         self.shared.ended.begun.fetch_add(self.begun, Ordering::Relaxed);
         self.shared.ended.verified_bytes.fetch_add(self.verified_bytes, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The sockets of a call: listeners, accepted connections, and clients' connections with their options.
 //!
-//! Options go where they were asked for, because where a buffer is set decides whether it binds: the window
-//! scale is settled in the handshake (tcp(7)). Never moves a byte.
+//! Options are set on the requested socket, because that decides whether a buffer size binds: the window scale is fixed in the
+//! handshake (tcp(7)). Never moves a byte.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,20 +15,20 @@ use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
-use crate::astray;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
 use crate::transport::{bind_to, connect_in_time};
+use crate::unclaimed;
 
-/// More connections than this do not share one source address: a port is used towards one peer once.
+/// Most connections that share one source address: a port is used once towards one peer.
 const PER_ADDRESS: usize = 20_000;
 
-/// Source addresses that are taken in turn, each with ports of its own.
+/// Number of source addresses used in turn, each with ports of its own.
 const ADDRESSES: u32 = 1000;
 
-/// Opens the server's listeners: one, or one a thread with `SO_REUSEPORT`.
+/// Opens the server's listeners: one, or one per thread with `SO_REUSEPORT`.
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
@@ -41,20 +41,20 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     for _ in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &options)?;
-        astray::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
+        unclaimed::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
             .map_err(|error| no_family(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
-        // The next listener of the group takes the port that this one got.
+        // The next listener of the group gets the port of this one.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;
         listeners.push(socket.into());
     }
-    Ok((listeners, told(&address)?))
+    Ok((listeners, announced(&address)?))
 }
 
-/// Whether servers may let data in with the SYN, where that is requested: listeners accept `TCP_FASTOPEN` anyway.
+/// Whether servers may accept data with the SYN, if requested: listeners accept `TCP_FASTOPEN` anyway.
 ///
 /// # Errors
-/// [`Fault::Missing`] where the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
+/// [`Fault::Missing`] if the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
 fn can_open_fast(setup: &Setup) -> Result<(), Fault> {
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     let allowed = allowed.trim().parse::<u64>().unwrap_or(0);
@@ -67,14 +67,14 @@ fn can_open_fast(setup: &Setup) -> Result<(), Fault> {
     )))
 }
 
-/// Makes a client's connections.
+/// Opens a client's connections.
 #[derive(Debug)]
 pub struct Connector {
     address: SockAddr,
     transport: Transport,
-    foreign: bool,
+    external: bool,
     options: Vec<SocketOption>,
-    /// The only address that a server on another host hears.
+    /// The only address that a server on another host admits.
     from: Option<SocketAddr>,
     rotates: bool,
     turn: AtomicU32,
@@ -90,26 +90,26 @@ impl Connector {
     /// The connector towards a server.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if the address is none of the transport.
+    /// [`Fault::Impossible`] if the address does not fit the transport.
     pub fn new(address: &Address, setup: &Setup) -> Result<Connector, Fault> {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
         let address = sock_addr(address)?;
         let mut options = wanted(&setup.spec, (Setter::Client, Moment::Own), setup.transport());
         if setup.transport().is_tcp() {
-            // Bounds what no flow can see: an attempt to connect, or a send, that nobody answers.
+            // Limits waits that no flow can see: a connection attempt, or a send, without an answer.
             options.push(option::USER_TIMEOUT.to(setup.timeout_ns().div_ceil(1_000_000)));
         }
         Ok(Connector {
             address,
             transport: setup.transport().clone(),
-            foreign: setup.is_external(),
+            external: setup.is_external(),
             options,
             from: setup.bound_to(),
             rotates: v4
                 && setup.far.is_none()
                 && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
             turn: AtomicU32::new(0),
-            // A server serves whoever comes in: which flow it is, it need not know. Datagrams are let in apart.
+            // A server need not know which flow connects. Datagrams are admitted elsewhere.
             shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
         })
     }
@@ -117,12 +117,12 @@ impl Connector {
     /// Opens one connection and waits for it, for a while.
     ///
     /// # Errors
-    /// [`Fault::Missing`] where descriptors run out or an option is refused.
+    /// [`Fault::Missing`] if there is no descriptor or an option is refused.
     pub fn join(&self) -> Result<OwnedFd, Fault> {
         let socket = self.socket().map_err(|error| self.fault(error))?;
         set_all(&socket, &self.options)?;
         self.bind(&socket)
-            .and_then(|()| connect_in_time(&socket, &self.address, self.foreign))
+            .and_then(|()| connect_in_time(&socket, &self.address, self.external))
             .and_then(|()| self.shown.map_or(Ok(()), |shown| (&socket).write_all(&shown)))
             .map_err(|error| self.fault(error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
@@ -132,7 +132,7 @@ impl Connector {
     /// Begins to open one connection.
     ///
     /// # Errors
-    /// What the kernel said, `EINPROGRESS` excepted.
+    /// The kernel's error, `EINPROGRESS` excepted.
     pub fn begin(&self) -> io::Result<OwnedFd> {
         let socket = self.socket()?;
         try_set_all(socket.as_fd(), &self.options).map_err(|error| error.source)?;
@@ -148,8 +148,8 @@ impl Connector {
         Socket::new(self.address.domain(), kind_of(&self.transport), None)
     }
 
-    /// Takes the next source address, all of which are this host's own on `lo`, or the name that a Unix socket
-    /// needs to be answered.
+    /// The next source address, all of which are this host's own on `lo`, or the name that a Unix socket needs to get
+    /// answers.
     fn bind(&self, socket: &Socket) -> io::Result<()> {
         if self.transport == Transport::UnixDatagram {
             return socket.bind(&abstract_name(&next_name("client")).map_err(io::Error::other)?);
@@ -177,7 +177,7 @@ impl Connector {
     }
 }
 
-/// An address as the kernel takes it.
+/// An address as the kernel's type.
 ///
 /// # Errors
 /// [`Fault::Impossible`] if a connection cannot be made to it.
@@ -190,7 +190,7 @@ pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
     }
 }
 
-/// An address of this host with a port, or a name, that is still to be chosen.
+/// An address of this host whose port or name is still to be chosen.
 pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
     match setup.transport() {
         Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
@@ -201,15 +201,15 @@ pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
     }
 }
 
-/// A name that nobody else has.
+/// A unique name.
 fn next_name(what: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("bytegauge-{what}-{}-{count}", std::process::id())
 }
 
-/// A bound address as the client is told it.
-pub(crate) fn told(address: &SockAddr) -> Result<Address, Fault> {
+/// A bound address as sent to the client.
+pub(crate) fn announced(address: &SockAddr) -> Result<Address, Fault> {
     if let Some(ip) = address.as_socket() {
         return Ok(Address::Ip(ip));
     }
@@ -227,7 +227,7 @@ pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, 
     Socket::new(domain, kind_of(transport), None).map_err(|error| no_family(transport, error))
 }
 
-/// A machine without IPv6 skips those cells; any other error is one.
+/// A machine without IPv6 skips those cells; any other error is reported.
 fn no_family(transport: &Transport, error: io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported

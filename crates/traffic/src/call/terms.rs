@@ -1,18 +1,17 @@
-//! What both ends know of a call's bytes: how long they are, and what they must be.
+//! The bytes of a call, as known to both ends: their number, and their values.
 //!
-//! A message of eight bytes or more begins with the call's number, so that a reply that belongs to another
-//! call is noticed for the price of one comparison. A datagram that is shorter begins with as much of the number
-//! as it holds, the low bytes: a reply must be told from one to an earlier call. In verify mode every byte follows
-//! from the number: those of an echo from the flow's own pattern, those of other requests and replies from one
-//! pattern each, because a server cannot tell its clients' flows apart.
+//! A message of eight bytes or more begins with the call's number, so that a reply to another call is detected by one
+//! comparison. A shorter datagram begins with as much of the number as fits, the low bytes, which distinguish a reply from
+//! those to earlier calls. In verify mode every byte follows from the number: those of an echo from the flow's own pattern,
+//! those of other requests and replies from one pattern each, because a server cannot distinguish its clients' flows.
 
 use crate::pattern::{Mismatch, Pattern};
 use crate::setup::Setup;
 
-/// Bytes of a call's number at the front of a message.
+/// Bytes of a call's number at the start of a message.
 pub(super) const HEAD: usize = size_of::<u64>();
 
-/// Bits of a call's number that count the calls of one flow; the flow stands above them.
+/// Bits of a call's number that count the calls of one flow; the bits above them are the flow's number.
 const COUNT_BITS: u32 = 40;
 
 /// The two patterns that belong to no flow.
@@ -28,7 +27,7 @@ pub struct Terms {
     pub response: usize,
     /// Whether a reply is the request itself.
     pub echo: bool,
-    /// Bytes of the call's number that messages begin with: all, none, or of short datagrams some.
+    /// Bytes of the call's number with which messages begin: all, none, or in short datagrams some.
     pub head: usize,
     /// Whether every byte is compared.
     pub verify: bool,
@@ -69,7 +68,7 @@ impl Terms {
         if self.is_numbered() { number } else { number & ((1 << (8 * self.head)) - 1) }
     }
 
-    /// What of its number a message carries; `None` if it is too short even for that.
+    /// The part of its number that a message carries; `None` if it is too short even for that.
     pub fn head_of(&self, message: &[u8]) -> Option<u64> {
         let mut head = [0; HEAD];
         head[..self.head].copy_from_slice(message.get(..self.head)?);
@@ -90,7 +89,7 @@ impl Terms {
         self.write_head(number, request);
     }
 
-    /// Writes the reply to a request that began with `head`, where it is no echo.
+    /// Writes the reply to a request that began with `head`, if it is no echo.
     pub fn write_reply(&self, head: u64, reply: &mut [u8]) {
         if self.verify {
             Pattern::new(self.seed, REPLIES).fill(0, reply);
@@ -138,7 +137,7 @@ impl Terms {
         }
     }
 
-    /// Where the bytes of a request come from.
+    /// The pattern of a request's bytes.
     fn pattern_of_request(&self, number: u64) -> (Pattern, u64) {
         if self.echo {
             let (flow, count) = (number >> COUNT_BITS, number & ((1 << COUNT_BITS) - 1));
@@ -166,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_passes_in_pieces_and_a_flipped_bit_does_not(
+        fn only_unchanged_bytes_pass(
             request in 1usize..100, response in 1usize..100, count in 0u64..9, flow in 0usize..4,
             cut in 0usize..100, flip in 0usize..800, datagram in any::<bool>(),
         ) {
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_to_another_call_is_noticed_without_verify_mode() {
+    fn reply_to_another_call_is_detected() {
         let terms = Terms { verify: false, ..terms(64, 64) };
         let mut bytes = vec![0; 64];
         terms.write_request(Terms::number(1, 5), &mut bytes);

@@ -1,10 +1,10 @@
-//! How a stream of datagrams begins and ends, by datagrams that hold none of its bytes.
+//! The begin and the end of a stream of datagrams, by control datagrams without bytes of the stream.
 //!
-//! It begins when the sink says that its reader runs: what a fast sender sent to a reader that had not got its CPU yet
-//! would be lost, and would be taken for the path's loss. It ends when the source says that there is no more, again and
-//! again until the sink has answered: either may be lost to a full buffer. What was sent before arrives before it.
+//! The stream begins when the sink reports that its reader runs: datagrams of a fast sender to a reader that has no CPU yet
+//! would be lost, and would count as losses of the path. It ends when the source announces its end, repeatedly
+//! until the sink has answered: either message may be lost to a full buffer. Earlier datagrams arrive before it.
 //!
-//! Between two hosts the source knocks until then, showing the trial's ticket: each of these words may be lost there, too.
+//! Between two hosts the source sends the trial's ticket repeatedly until then: each message may be lost there, too.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,13 +18,13 @@ use bytegauge_sys::socket::{self, Until};
 use crate::datagram::source::Run;
 use crate::ticket::{SHOWN, Shown};
 
-/// What the sink says when its reader runs; what it answers to a farewell is empty.
+/// The sink's message that its reader runs. Its answer to the announced end is empty.
 const BEGUN: &[u8] = &[1];
 
-/// How long the source waits for an answer before it says again that there is no more.
+/// How long the source waits for an answer before it announces its end again.
 const AGAIN_NS: u64 = 2_000_000;
 
-/// How often the source looks whether it is still wanted while it waits for the sink to begin, and knocks.
+/// How often the source checks whether to stop while it waits for the sink to begin, and sends its ticket.
 const LOOK_NS: u64 = 20_000_000;
 
 /// The same.
@@ -33,104 +33,104 @@ pub(crate) const KNOCKS_EVERY: Duration = Duration::from_nanos(LOOK_NS);
 /// Bytes of the longest message that a socket gives, joined or not.
 const JOINED_MAX: usize = 64 << 10;
 
-/// How long a source says farewell to another host: nobody may tell it that the sink has heard it and gone.
+/// How long a source announces its end to another host: the sink may have received it and closed, without an answer.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Shows the ticket; whoever hears it is at the door, or was let in already.
+/// Sends the ticket. The receiver is at the door, or has admitted the flow already.
 pub(super) fn knock(fd: BorrowedFd<'_>, shown: &Shown) {
-    // It is shown again soon; a sink that is gone shows at the first send.
+    // It is sent again soon; a closed sink shows at the first send.
     let _ = socket::send_now(fd, shown);
 }
 
-/// Says that the reader runs: to whoever goes on knocking, again, until something else comes.
+/// Reports that the reader runs, again after each ticket, until something else arrives.
 pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBool) {
-    // Nothing has been sent yet, so there is room; a source that is gone shows when nothing comes.
+    // Nothing has been sent yet, so there is room; a closed source shows when nothing arrives.
     let _ = socket::send_now(fd, BEGUN);
     let Some(shown) = shown else { return };
     // The kernel may have joined several of them.
-    let mut said = vec![0; JOINED_MAX];
+    let mut received = vec![0; JOINED_MAX];
     while !abort.load(Ordering::Relaxed) {
         if !matches!(socket::wait(fd, Until::Readable, LOOK_NS), Ok(Some(_))) {
             continue;
         }
-        // What was sent is left to the reader, and what is joined to it.
-        let are_knocks = |said: &[u8]| !said.is_empty() && said.chunks(SHOWN).all(|part| part == shown);
-        if !socket::peek(fd, &mut said).is_ok_and(|len| are_knocks(&said[..len])) {
+        // Data is left to the reader, together with tickets that are joined to it.
+        let are_knocks = |received: &[u8]| !received.is_empty() && received.chunks(SHOWN).all(|part| part == shown);
+        if !socket::peek(fd, &mut received).is_ok_and(|len| are_knocks(&received[..len])) {
             return;
         }
-        let _ = socket::receive(fd, &mut said);
+        let _ = socket::receive(fd, &mut received);
         let _ = socket::send_now(fd, BEGUN);
     }
 }
 
-/// Says that the reader runs until the source's first datagram has come: of one that does not knock nobody knows what it has heard.
+/// Reports that the reader runs until the source's first datagram arrives: a source without tickets does not confirm the report.
 pub(super) fn begin_until_heard(fd: BorrowedFd<'_>, abort: &AtomicBool) {
     while !abort.load(Ordering::Relaxed) {
-        // One that is gone shows when nothing comes.
+        // A closed source shows when nothing arrives.
         let _ = socket::send_now(fd, BEGUN);
         if matches!(socket::wait(fd, Until::Readable, LOOK_NS), Ok(Some(_))) {
             match socket::peek(fd, &mut [0; 1]) {
                 Ok(_) => return,
-                // Nobody was there a moment ago.
+                // The peer did not exist a moment ago.
                 Err(_) => std::thread::sleep(KNOCKS_EVERY),
             }
         }
     }
 }
 
-/// Waits until the reader runs. `false`: nobody wants what would be sent.
+/// Waits until the reader runs. `false` if the sink does not want the stream.
 pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
-    let Run { fd, abort, told, leash } = run;
-    let is_let = || leash.is_none_or(|leash| leash.lets(0, monotonic_ns()));
+    let Run { fd, abort, stop_requested, limit } = run;
+    let is_let = || limit.is_none_or(|limit| limit.allows(0, monotonic_ns()));
     while !abort.load(Ordering::Relaxed) && is_let() {
-        // Who got the CPU so late may have been answered all the same.
-        let is_told = told.load(Ordering::Relaxed);
-        shown.iter().filter(|_| !is_told).for_each(|shown| knock(fd, shown));
-        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_told { 0 } else { LOOK_NS }) {
+        // A thread that got the CPU late may have an answer all the same.
+        let is_stopped = stop_requested.load(Ordering::Relaxed);
+        shown.iter().filter(|_| !is_stopped).for_each(|shown| knock(fd, shown));
+        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_stopped { 0 } else { LOOK_NS }) {
             match sys_io::read(fd, &mut [0; 2]) {
-                // That nobody was there says nothing of who reads: another host is sent no more than the next knock, in its time.
+                // A missing peer gives no information about the reader: another host only gets the next ticket, in its time.
                 Err(_) if is_far => std::thread::sleep(KNOCKS_EVERY),
-                // A reader that connected has knocked, and more than once.
-                Ok(said) if is_far && said != BEGUN.len() => continue,
-                // What was said is not the answer to a farewell; an error shows again at the first send.
+                // A reader that connected has sent its ticket, more than once.
+                Ok(received) if is_far && received != BEGUN.len() => continue,
+                // Earlier messages are not the answer to the announced end; an error shows again at the first send.
                 _ => return true,
             }
         }
-        if is_told {
+        if is_stopped {
             break;
         }
     }
     false
 }
 
-/// Says that there is no more, until the sink has heard it, is gone, or the watchdog ends this.
-pub(super) fn say(fd: BorrowedFd<'_>, is_far: bool, abort: &AtomicBool) {
+/// Announces the end until the sink has received it, is closed, or the watchdog ends this.
+pub(super) fn announce(fd: BorrowedFd<'_>, is_far: bool, abort: &AtomicBool) {
     let began = Instant::now();
     while !(abort.load(Ordering::Relaxed) || is_far && began.elapsed() > FAREWELL) {
-        // A full queue will have room. But a sink may have answered and gone since the last look: then a Unix socket
-        // throws the answer away with this error (`unix_dgram_disconnected`, net/unix/af_unix.c), and says no more.
+        // A full queue will have room. But a sink may have answered and closed since the last check: then a Unix socket
+        // discards the answer with this error (`unix_dgram_disconnected`, net/unix/af_unix.c), and reports nothing more.
         if socket::send_now(fd, &[]).is_err_and(|error| is_gone(&error)) {
             return;
         }
         if let Ok(Some(_)) = socket::wait(fd, Until::Readable, AGAIN_NS) {
             match sys_io::read(fd, &mut [0; 1]) {
-                // Who was let in and went on knocking has heard more than once that the reader runs.
+                // An admitted source that went on sending tickets has received more than one report that the reader runs.
                 Ok(1) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // An answer, or the error that a datagram to nobody has brought back.
+                // An answer, or the error of a datagram to a closed socket.
                 _ => return,
             }
         }
     }
 }
 
-/// Answers that it was heard.
+/// Answers that the end was received.
 pub(super) fn answer(fd: BorrowedFd<'_>) {
-    // Whoever does not hear it says again that there is no more, to a socket that is closed by then, and learns it so.
+    // A source that does not receive it announces its end again, to a socket that is closed by then, and learns it so.
     let _ = socket::send_now(fd, &[]);
 }
 
-/// Whether a failed send says that nobody has the other socket any more.
+/// Whether a failed send means that the other socket is closed.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected)
@@ -145,10 +145,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::leash::{Bound, Leash};
     use crate::ticket::Ticket;
+    use crate::transfer_limit::{Bound, TransferLimit};
 
-    /// Far longer than any machine stands still: whoever waits so long waits for ever.
+    /// Far longer than any stall of a machine: a wait of this length never ends.
     const FOR_EVER: Duration = Duration::from_secs(60);
 
     /// Does something that has to end before the watchdog ends it.
@@ -163,7 +163,7 @@ mod tests {
             what(abort);
             let _ = done.send(());
         });
-        assert!(!abort.load(Ordering::Relaxed), "it went on until the watchdog ended it");
+        assert!(!abort.load(Ordering::Relaxed), "the watchdog had to end it");
     }
 
     /// Two sockets that are connected to each other.
@@ -175,18 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_answered_and_went_between_two_looks_was_heard() {
+    fn a_closed_sink_has_answered_before() {
         let (source, sink) = UnixDatagram::pair().unwrap();
         answer(sink.as_fd());
         drop(sink);
-        ends(|abort| say(source.as_fd(), false, abort));
+        ends(|abort| announce(source.as_fd(), false, abort));
     }
 
     #[test]
-    fn who_knocks_again_hears_again_that_the_reader_runs_and_what_was_sent_is_left_to_it() {
+    fn repeated_tickets_get_repeated_reports() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(3);
-        // Of the first answers all may have been lost.
+        // All of the first reports may have been lost.
         (0..3).for_each(|_| knock(source.as_fd(), &shown));
         source.send(b"the first one").unwrap();
         ends(|abort| begin(sink.as_fd(), Some(&shown), abort));
@@ -194,12 +194,12 @@ mod tests {
         assert_eq!(sink.recv(&mut heard).unwrap(), 13);
         assert_eq!(&heard[..13], b"the first one");
         source.set_nonblocking(true).unwrap();
-        let said: Vec<usize> = std::iter::from_fn(|| source.recv(&mut heard).ok()).collect();
-        assert_eq!(said, [BEGUN.len(); 4]);
+        let received: Vec<usize> = std::iter::from_fn(|| source.recv(&mut heard).ok()).collect();
+        assert_eq!(received, [BEGUN.len(); 4]);
     }
 
     #[test]
-    fn what_was_said_before_is_not_taken_for_the_answer_to_a_farewell() {
+    fn earlier_messages_do_not_answer_the_end() {
         let (source, sink) = joined();
         (0..3).for_each(|_| begin(sink.as_fd(), None, &AtomicBool::new(false)));
         let heard = AtomicBool::new(false);
@@ -209,49 +209,49 @@ mod tests {
                 heard.store(true, Ordering::SeqCst);
                 answer(sink.as_fd());
             });
-            ends(|abort| say(source.as_fd(), false, abort));
+            ends(|abort| announce(source.as_fd(), false, abort));
             assert!(heard.load(Ordering::SeqCst));
         });
     }
 
     #[test]
-    fn a_farewell_to_another_host_ends_although_nobody_answers() {
+    fn an_unanswered_end_stops_after_a_time() {
         let (source, _sink) = joined();
-        ends(|abort| say(source.as_fd(), true, abort));
+        ends(|abort| announce(source.as_fd(), true, abort));
     }
 
     #[test]
-    fn a_source_knocks_until_it_is_let_in() {
+    fn a_source_sends_tickets_until_admitted() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut said = [0; SHOWN];
+                let mut received = [0; SHOWN];
                 // The first two are lost.
                 for _ in 0..3 {
-                    assert_eq!((sink.recv(&mut said).unwrap(), said), (SHOWN, shown));
+                    assert_eq!((sink.recv(&mut received).unwrap(), received), (SHOWN, shown));
                 }
                 sink.send(BEGUN).unwrap();
             });
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: None };
+                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
                 assert!(await_reader(run, Some(&shown), true));
             });
         });
     }
 
     #[test]
-    fn a_sink_that_connected_says_that_it_reads_until_it_is_heard_and_its_knocks_are_not_taken_for_it() {
+    fn a_connected_sink_reports_until_received() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(4);
         (0..3).for_each(|_| knock(sink.as_fd(), &shown));
         std::thread::scope(|scope| {
             scope.spawn(|| ends(|abort| begin_until_heard(sink.as_fd(), abort)));
-            // Of what it says the first is lost.
-            let mut said = [0; SHOWN];
-            while source.recv(&mut said).unwrap() != BEGUN.len() {}
+            // The first report is lost.
+            let mut received = [0; SHOWN];
+            while source.recv(&mut received).unwrap() != BEGUN.len() {}
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: None };
+                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
                 assert!(await_reader(run, None, true));
             });
             source.send(b"the first one").unwrap();
@@ -261,70 +261,70 @@ mod tests {
     }
 
     #[test]
-    fn knocks_alone_say_nothing_of_who_reads() {
+    fn tickets_alone_are_no_report() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(4);
-        for says in [false, true] {
+        for answers in [false, true] {
             (0..3).for_each(|_| knock(sink.as_fd(), &shown));
-            if says {
+            if answers {
                 sink.send(BEGUN).unwrap();
             }
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(true), leash: None };
-                assert_eq!(await_reader(run, None, true), says);
+                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
+                assert_eq!(await_reader(run, None, true), answers);
             });
         }
     }
 
     #[test]
-    fn a_source_that_is_told_to_stop_knocks_no_more_and_hears_only_what_was_said_before() {
+    fn a_stopped_source_sends_no_more_tickets() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(0);
         sink.set_nonblocking(true).unwrap();
-        for says in [false, true] {
-            if says {
+        for answers in [false, true] {
+            if answers {
                 sink.send(BEGUN).unwrap();
             }
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(true), leash: None };
-                assert_eq!(await_reader(run, Some(&shown), true), says);
+                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
+                assert_eq!(await_reader(run, Some(&shown), true), answers);
             });
             assert!(sink.recv(&mut [0; SHOWN]).is_err());
         }
     }
 
     #[test]
-    fn a_host_where_nobody_listens_has_not_said_that_it_reads() {
+    fn a_host_without_listener_is_no_reader() {
         let (source, sink) = joined();
         drop(sink);
         let shown = Ticket::fresh().unwrap().shown_by(0);
-        // Loopback says at once that nobody is there.
+        // Loopback reports at once that there is no listener.
         assert!(source.send(&shown).is_ok());
         ends(|abort| {
-            let leash = Leash::new(Bound { bytes: u64::MAX, lasts_ns: 100_000_000 });
-            leash.begin(monotonic_ns());
-            let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
+            let limit = TransferLimit::new(Bound { bytes: u64::MAX, lasts_ns: 100_000_000 });
+            limit.begin(monotonic_ns());
+            let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
             assert!(!await_reader(run, Some(&shown), true));
         });
     }
 
     #[test]
-    fn a_source_that_nobody_lets_in_knocks_no_longer_than_its_host_allows() {
+    fn tickets_stop_at_the_time_limit() {
         let (source, _sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(0);
-        let leash = Leash::new(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
-        leash.begin(monotonic_ns());
+        let limit = TransferLimit::new(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
+        limit.begin(monotonic_ns());
         ends(|abort| {
-            let run = Run { fd: source.as_fd(), abort, told: &AtomicBool::new(false), leash: Some(&leash) };
+            let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
             assert!(!await_reader(run, Some(&shown), true));
         });
     }
 
     #[test]
-    fn knocks_that_the_kernel_joined_are_answered_and_what_is_joined_to_data_is_left() {
+    fn joined_tickets_are_answered() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(3);
-        // What a socket that joins gives of two knocks, and of a knock and data of its length.
+        // A joining socket returns two tickets in one message, and a ticket with data of its length.
         source.send(&[shown, shown].concat()).unwrap();
         source.send(&[shown, [7; SHOWN]].concat()).unwrap();
         ends(|abort| begin(sink.as_fd(), Some(&shown), abort));

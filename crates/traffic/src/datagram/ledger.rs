@@ -1,13 +1,13 @@
-//! Keeps the book of one flow's numbers: which came, which never did, which came late or twice.
+//! Records one flow's numbers: which arrived, which never did, which arrived late or twice.
 //!
-//! As long as all come in order nothing is stored. What is left out is remembered as a gap until it comes late; a
-//! number that is in no gap and below the highest came before. Memory is set aside once: where more gaps are open
-//! than fit, the oldest is closed for good and counts as lost.
+//! While all arrive in order nothing is stored. A missing number is stored as a gap until it arrives late; a
+//! number that is in no gap and below the highest arrived before. Memory is allocated once: if more gaps are open
+//! than fit, the oldest one is closed for good and counts as lost.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Gaps that are remembered.
+/// Most stored gaps.
 const GAPS_MAX: usize = 4096;
 
 /// The numbers of one flow.
@@ -38,28 +38,28 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// The number that should come.
+    /// The next expected number.
     #[inline]
     pub fn expected(&self) -> u64 {
         self.next
     }
 
-    /// Datagrams that came, the duplicates included.
+    /// Datagrams that arrived, including duplicates.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Numbers below the highest that have not come.
+    /// Numbers below the highest that have not arrived.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// Datagrams that came after one with a higher number.
+    /// Datagrams that arrived after one with a higher number.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Datagrams whose number had come before.
+    /// Datagrams whose number had arrived before.
     pub fn duplicated(&self) -> u64 {
         self.duplicated
     }
@@ -82,10 +82,10 @@ impl Ledger {
             if number > self.next {
                 self.leave_out(self.next..number);
             }
-            // Bytes that the path has changed may make any number.
+            // Bytes that the path has changed may form any number.
             self.next = number.saturating_add(1);
         } else if number < self.forgotten {
-            // Whether it came before is forgotten too; a late one is more likely.
+            // Whether it arrived before is forgotten too; a late one is more likely.
             self.reordered += 1;
             self.missing = self.missing.saturating_sub(1);
         } else {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_trouble_is_told_apart() {
+    fn each_kind_of_error_is_counted_separately() {
         check(&[0, 1, 2, 3], (0, 0, 0));
         check(&[0, 2, 3], (1, 0, 0));
         check(&[3, 4], (3, 0, 0));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: what came and what is missing make up all numbers below the highest.
+        /// For any input: arrived and missing numbers together are all numbers below the highest.
         #[test]
         fn nothing_is_invented(numbers in prop::collection::vec(0u64..60, 0..200)) {
             let mut ledger = Ledger::default();

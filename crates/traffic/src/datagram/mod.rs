@@ -1,8 +1,8 @@
 //! Datagrams: numbered by their sender, and counted by their number where they arrive.
 //!
-//! The engines for datagrams are here and not beside those for bytes: what they move has bounds, may be lost, and is
-//! never a part of something. A flow is a pair of sockets and a thread at each end, whatever the engine; what is
-//! dispatched is dispatched once, and the loops are monomorphic.
+//! The engines for datagrams are separate from those for bytes: a datagram has bounds, may be lost, and is never a part of
+//! another. A flow is a pair of sockets and a thread at each end, with every engine; it is
+//! dispatched once, and the loops are monomorphic.
 
 mod handshake;
 pub mod ledger;
@@ -35,7 +35,7 @@ pub(crate) struct Source {
     postbox: Postboxes,
     packer: Packer,
     sent: SentDatagrams,
-    /// What is shown at the door of another host, by whoever connected.
+    /// The ticket for another host, shown by the end that connected.
     shown: Option<Shown>,
     /// Whether the sink is on another host.
     is_far: bool,
@@ -64,17 +64,17 @@ impl Source {
         Ok(Source { postbox, packer: Packer::new(setup, flow), sent: SentDatagrams::default(), shown, is_far })
     }
 
-    /// Asks a sink on another host to be let in.
+    /// Asks a sink on another host to admit the flow.
     pub(crate) fn knock(&self, run: Run<'_>) {
         self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
-    /// Waits until the sink's reader runs. `false`: nobody wants what would be sent.
+    /// Waits until the sink's reader runs. `false` if the sink does not want the stream.
     pub(crate) fn await_reader(&self, run: Run<'_>) -> bool {
         handshake::await_reader(run, self.shown.as_ref(), self.is_far)
     }
 
-    /// Sends until told to stop.
+    /// Sends until stopped.
     pub(crate) fn run(&mut self, run: Run<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
         let Source { postbox, packer, sent, .. } = self;
         let stopped = match postbox {
@@ -90,12 +90,12 @@ impl Source {
         stopped
     }
 
-    /// Says that there is no more, until the sink has heard it.
+    /// Announces the end, until the sink has received it.
     pub(crate) fn part(&self, run: Run<'_>) {
-        handshake::say(run.fd, self.is_far, run.abort);
+        handshake::announce(run.fd, self.is_far, run.abort);
     }
 
-    /// What was sent.
+    /// Counts of sent datagrams.
     pub(crate) fn report(&self, meter: &Meter) -> DatagramReport {
         let window = meter.window();
         DatagramReport {
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// What the engine did, where it keeps count.
+    /// Counts of the engine, if it keeps any.
     pub(crate) fn engine(&self) -> Option<EngineReport> {
         match &self.postbox {
             Postboxes::Ring(ring) => Some(ring.report()),
@@ -121,7 +121,7 @@ impl Source {
 pub(crate) struct Sink<E> {
     mailbox: Mailboxes,
     desk: Desk<E>,
-    /// What is shown at the door of another host, where it is this end that connected.
+    /// The ticket for another host, if this end connected.
     shown: Option<Shown>,
 }
 
@@ -153,12 +153,12 @@ impl<E: Effort> Sink<E> {
         Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort), shown })
     }
 
-    /// Asks a source on another host to be let in.
+    /// Asks a source on another host to admit the flow.
     pub(crate) fn knock(&self, run: Run<'_>) {
         self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
-    /// Tells the source that the reader runs.
+    /// Reports to the source that the reader runs.
     pub(crate) fn begin(&self, run: Run<'_>) {
         match self.shown {
             Some(_) => handshake::begin_until_heard(run.fd, run.abort),
@@ -182,7 +182,7 @@ impl<E: Effort> Sink<E> {
         stopped
     }
 
-    /// Takes what is still on its way, and answers the source's farewell.
+    /// Receives datagrams that are still under way, and answers the source's announced end.
     ///
     /// # Errors
     /// [`Fault::Io`] if receiving fails.
@@ -199,7 +199,7 @@ impl<E: Effort> Sink<E> {
         drained
     }
 
-    /// What came.
+    /// Counts of received datagrams.
     pub(crate) fn report(&self, meter: &Meter, run: Run<'_>) -> DatagramReport {
         let (window, desk) = (meter.window(), &self.desk);
         DatagramReport {
@@ -217,7 +217,7 @@ impl<E: Effort> Sink<E> {
         }
     }
 
-    /// What the engine did, where it keeps count.
+    /// Counts of the engine, if it keeps any.
     pub(crate) fn engine(&self) -> Option<EngineReport> {
         match &self.mailbox {
             Mailboxes::Outstanding(ring) => Some(ring.report()),
@@ -236,12 +236,12 @@ impl<E: Effort> Sink<E> {
         self.desk.verified_bytes()
     }
 
-    /// The planted end that was reached, if any.
+    /// The planted end, if it was reached.
     pub(crate) fn planted_end(&self) -> Option<Plant> {
         self.desk.planted_end()
     }
 
-    /// What was wrong with the bytes, if anything.
+    /// The error in the bytes, if any.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.desk.fault()
     }

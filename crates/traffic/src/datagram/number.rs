@@ -1,8 +1,8 @@
-//! The number at the front of every datagram: which one of its flow it is, from 0.
+//! The number at the front of every datagram: its index in its flow, from 0.
 //!
 //! Eight bytes, the lowest first, so that a datagram that is shorter holds the low bytes of its number, and one that
-//! was cut off shows them. What is missing is filled in from the number that was expected: right as long as the
-//! two are less than half of what the bytes can count apart, 127 datagrams with one byte.
+//! was truncated shows them. The missing bytes are those of the expected number: right as long as the two differ by less
+//! than half of the range of the bytes, 127 datagrams with one byte.
 
 /// Bytes of a whole number.
 pub const NUMBER_LEN: usize = 8;
@@ -51,7 +51,7 @@ pub fn write(datagram: &mut [u8], number: u64) {
     }
 }
 
-/// Reads the number of a datagram where `expected` is the one that should come. `None` of no bytes.
+/// Reads the number of a datagram where `expected` is the next one. `None` for an empty one.
 #[inline]
 pub fn read(datagram: &[u8], expected: u64) -> Option<u64> {
     match datagram.first_chunk() {
@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(len in 1usize..20, number in 1000u64..u64::MAX / 2, apart in -100i64..100) {
+        fn numbers_round_trip(len in 1usize..20, number in 1000u64..u64::MAX / 2, apart in -100i64..100) {
             let mut datagram = vec![7; len];
             write(&mut datagram, number);
             prop_assert_eq!(read(&datagram, number.wrapping_add_signed(apart)), Some(number));
@@ -96,7 +96,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_cut_off_still_tells(kept in 1usize..8, number in 1000u64..u64::MAX / 2) {
+        fn truncated_numbers_are_restored(kept in 1usize..8, number in 1000u64..u64::MAX / 2) {
             let mut datagram = vec![7; 100];
             write(&mut datagram, number);
             prop_assert_eq!(read(&datagram[..kept], number), Some(number));

@@ -1,4 +1,4 @@
-//! Datagrams by io_uring: receives of messages, many in flight or one that goes on, and sends of messages, many a
+//! Datagrams by io_uring: receives of messages, many in flight or one multishot receive, and sends of messages, many per
 //! system call.
 
 use std::io;
@@ -15,10 +15,10 @@ use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::stream::Effort;
 
-/// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
+/// The longest wait: a signal between the check of the flags and the wait is lost.
 const WAIT_MAX_NS: u64 = 50_000_000;
 
-/// What the engines of rings have in common.
+/// The common part of the engines of rings.
 struct DatagramRing {
     ring: Ring,
     report: EngineReport,
@@ -46,7 +46,7 @@ impl DatagramRing {
     }
 }
 
-/// Whatever is not this engine's own: a completion of something that was called off.
+/// Whether a completion is not this engine's own: of a cancelled operation.
 fn is_nothing(errno: Errno) -> bool {
     errno == Errno::CANCELLED || errno == Errno::INTERRUPTED
 }
@@ -55,9 +55,9 @@ fn is_nothing(errno: Errno) -> bool {
 pub(super) struct DatagramSends {
     engine: DatagramRing,
     messages: Vec<MessageId>,
-    /// Those that hold nothing.
+    /// Messages without content.
     idle: Vec<usize>,
-    /// Those that hold datagrams which the kernel refused.
+    /// Messages with datagrams that the kernel refused.
     refused: Vec<usize>,
 }
 
@@ -74,10 +74,10 @@ impl DatagramSends {
         self.engine.report()
     }
 
-    /// Waits for what is in flight: it leaves before anything that is sent otherwise.
+    /// Waits for sends in flight: they leave before anything that is sent otherwise.
     pub(super) fn finish(&mut self, abort: &AtomicBool) {
         while self.engine.ring.in_flight() > 0 && !abort.load(Ordering::Relaxed) {
-            // Interrupted or late: what the flag says decides.
+            // Interrupted or late: the flag decides.
             let _ = self.engine.wait();
             while self.engine.ring.reap().is_some() {}
         }
@@ -102,7 +102,7 @@ impl Postbox for DatagramSends {
         while let Some(index) = self.idle.pop() {
             if let Some(bytes) = self.engine.ring.message(self.messages[index]) {
                 let end = packer.pack(bytes);
-                // What is in flight will be sent, or tried again: the ring keeps nothing back.
+                // Sends in flight will be completed, or tried again: the ring keeps nothing back.
                 packer.settle(end);
             }
             self.queue(fd, index, size);
@@ -132,7 +132,7 @@ impl Postbox for DatagramSends {
     }
 }
 
-/// Receives of messages, so many in flight.
+/// Receives of messages, with a number of them in flight.
 pub(super) struct Outstanding {
     engine: DatagramRing,
     messages: Vec<MessageId>,
@@ -163,7 +163,7 @@ impl Mailbox for Outstanding {
         let mut moved = PostResult { full: true, ..PostResult::default() };
         let mut goes = self.take_completions(fd, desk, &mut moved)?;
         if goes == Goes::Ended {
-            // Completions may come in another order than the datagrams: what was sent before the end may lie behind it.
+            // Completions may arrive in another order than the datagrams: earlier datagrams may follow the announced end.
             self.engine.ring.wait(0, None)?;
             if self.take_completions(fd, desk, &mut moved)? == Goes::Refused {
                 goes = Goes::Refused;
@@ -174,7 +174,7 @@ impl Mailbox for Outstanding {
 }
 
 impl Outstanding {
-    /// Takes what is there, to the last, and receives again.
+    /// Takes all completions that are there, and receives again.
     fn take_completions<E: Effort>(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -204,7 +204,7 @@ impl Outstanding {
     }
 }
 
-/// One receive that goes on, into the buffers of a pool.
+/// One multishot receive, into the buffers of a pool.
 pub(super) struct Multishot {
     engine: DatagramRing,
     pool: PoolId,

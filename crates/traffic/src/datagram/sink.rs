@@ -1,4 +1,4 @@
-//! The receiving end: enters the number of every datagram, does the plan's work with it, and counts what was cut off.
+//! The receiving end: records the number of every datagram, does the plan's work with it, and counts truncated ones.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,19 +21,19 @@ use crate::setup::Setup;
 use crate::stream::{Effort, SinkFlow};
 use crate::ticket::{SHOWN, Shown};
 
-/// Whether a reader goes on.
+/// Whether a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goes {
     On,
-    /// The sender said that there is no more.
+    /// The sender announced its end.
     Ended,
-    /// The reader refused what came.
+    /// The reader refused the bytes.
     Refused,
 }
 
 /// A way to take datagrams from the kernel.
 pub(super) trait Mailbox {
-    /// Takes what is there, waiting for the first.
+    /// Takes the datagrams that are there, waiting for the first.
     fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)>;
 }
 
@@ -41,7 +41,7 @@ pub(super) trait Mailbox {
 #[derive(Debug)]
 pub(super) struct Desk<E> {
     flow: usize,
-    /// What the source on another host shows until it has heard that the reader runs.
+    /// The ticket that the source on another host sends until it has received the report that the reader runs.
     shown: Option<Shown>,
     size: u64,
     reader: SinkFlow<E>,
@@ -55,13 +55,13 @@ pub(super) struct Desk<E> {
     pub(super) bytes: u64,
     verified_bytes: u64,
     layout: Layout,
-    /// The window is over: what comes is counted and checked but costs no work.
+    /// The window is over: further datagrams are counted and checked but cause no work.
     is_late: bool,
 }
 
 impl<E: Effort> Desk<E> {
     pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> Desk<E> {
-        // Bytes that may be lost have no offset in a stream: here they are compared by their datagram's number.
+        // Bytes that may be lost have no offset in a stream: they are compared by their datagram's number.
         let plant = setup.planted().filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };
         Desk {
@@ -99,7 +99,7 @@ impl<E: Effort> Desk<E> {
         self.reader.planted_end()
     }
 
-    /// What was wrong with the bytes, if anything.
+    /// The error in the bytes, if any.
     pub(super) fn fault(&self) -> Option<Fault> {
         let Mismatch { offset, expected, found } = self.mismatch?;
         Some(Fault::Corrupt { flow: self.flow, offset, expected, found })
@@ -112,14 +112,14 @@ impl<E: Effort> Desk<E> {
             return Goes::Ended;
         }
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
-        // A path may swap the last knock with what came after it, and the kernel may join it to what has its length, or more.
+        // A path may swap the last ticket with later data, and the kernel may join it to data of the same length, or longer.
         if self.shown.is_some() && (segment == SHOWN || bytes.len() % segment == SHOWN) {
             return self.take_without_knocks(bytes, arrived, moved);
         }
         self.enter(bytes, arrived, moved)
     }
 
-    /// Takes what stands between knocks, and after the last.
+    /// Takes the data between tickets, and after the last one.
     #[cold]
     fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
@@ -137,7 +137,7 @@ impl<E: Effort> Desk<E> {
         if left == 0 || goes != Goes::On { goes } else { self.enter(rest, Arrived { len: left, ..arrived }, moved) }
     }
 
-    /// Enters what came into the books.
+    /// Records the datagrams of a message.
     #[inline]
     fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
         let datagrams = arrived.datagrams() as u64;
@@ -176,7 +176,7 @@ impl<E: Effort> Desk<E> {
     #[inline]
     fn read(&mut self, datagram: &mut [u8], number: u64) -> bool {
         if let Some(pattern) = &self.verify {
-            // The number itself is not of the pattern.
+            // The number itself is not part of the pattern.
             let skip = NUMBER_LEN.min(datagram.len());
             let offset = number.wrapping_mul(self.size).wrapping_add(skip as u64);
             self.mismatch = self.mismatch.or(pattern.check(offset, &datagram[skip..]).err());
@@ -185,8 +185,8 @@ impl<E: Effort> Desk<E> {
         (self.is_late || self.reader.received(datagram, 0)) && self.mismatch.is_none()
     }
 
-    /// Counts what a short buffer cost. Returns how many datagrams came of which not a byte was kept: they follow on
-    /// the others.
+    /// Counts the loss by a short buffer. Returns the number of datagrams of which no byte was kept: they follow the
+    /// others.
     #[cold]
     fn cut_off(&mut self, kept: usize, segment: usize, arrived: &Arrived) -> u64 {
         let (whole, begun) = (kept / segment, kept.div_ceil(segment));
@@ -196,7 +196,7 @@ impl<E: Effort> Desk<E> {
     }
 }
 
-/// `recv(2)`: one datagram a call.
+/// `recv(2)`: one datagram per call.
 pub(super) struct Single(pub(super) AlignedBuffer);
 
 impl Mailbox for Single {
@@ -211,7 +211,7 @@ impl Mailbox for Single {
     }
 }
 
-/// `recvmsg(2)`: one message a call, which may be several datagrams that the kernel joined.
+/// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined.
 pub(super) struct OneReceiver(pub(super) Inbox);
 
 impl Mailbox for OneReceiver {
@@ -225,7 +225,7 @@ impl Mailbox for OneReceiver {
     }
 }
 
-/// `recvmmsg(2)`: many messages a call.
+/// `recvmmsg(2)`: many messages per call.
 pub(super) struct ManyReceiver(pub(super) Inbox);
 
 impl ManyReceiver {
@@ -273,26 +273,26 @@ pub(super) fn run<M: Mailbox, E: Effort>(
                     if run.abort.load(Ordering::Relaxed) {
                         return Ok(Stop::Aborted);
                     }
-                    // Whoever was woken looks at the clock.
+                    // A woken thread checks the clock.
                     break;
                 }
                 Err(source) => return Err(Fault::Io { doing: "receiving datagrams".into(), source }),
             }
         }
-        if !meter.lap(run.told) {
+        if !meter.lap(run.stop_requested) {
             return Ok(Stop::Time);
         }
     }
 }
 
-/// Takes what is still on its way, until the sender says that there is no more.
+/// Receives datagrams that are still under way, until the sender announces its end.
 pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, run: Run<'_>) -> Result<(), Fault> {
     desk.is_late = true;
     loop {
         match mailbox.receive(run.fd, desk) {
             Ok((moved, Goes::On)) => {
-                let is_let = run.leash.is_none_or(|leash| leash.lets(moved.bytes as u64, 0));
-                // A source that goes on for ever leaves nothing to be interrupted.
+                let is_let = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
+                // A source that never ends is never interrupted otherwise.
                 if !is_let || run.abort.load(Ordering::Relaxed) {
                     return Ok(());
                 }
@@ -303,7 +303,7 @@ pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, 
                     return Ok(());
                 }
             }
-            Err(source) => return Err(Fault::Io { doing: "draining what was on its way".into(), source }),
+            Err(source) => return Err(Fault::Io { doing: "receiving the remaining datagrams".into(), source }),
         }
     }
 }
@@ -318,21 +318,21 @@ mod tests {
     use crate::ticket::Ticket;
 
     #[test]
-    fn a_knock_that_the_path_swapped_with_data_is_none() {
+    fn a_reordered_ticket_is_no_data() {
         let (setup, ticket) = setup(36);
         let mut desk = Desk::new(&setup, 2, Discard);
         let mut moved = PostResult::default();
-        for said in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
-            let arrived = Arrived { len: said.len(), ..Arrived::default() };
-            assert_eq!(desk.take(&mut said.clone(), arrived, &mut moved), Goes::On);
+        for message in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
+            let arrived = Arrived { len: message.len(), ..Arrived::default() };
+            assert_eq!(desk.take(&mut message.clone(), arrived, &mut moved), Goes::On);
         }
-        // Another flow's is something that should not have come.
+        // The ticket of another flow should not have arrived.
         assert_eq!((desk.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
         assert!(desk.ledger().missing() > 1 << 32);
     }
 
     #[test]
-    fn a_knock_that_the_kernel_joined_to_data_is_none() {
+    fn a_joined_ticket_is_no_data() {
         let (setup, ticket) = setup(36);
         let knock = ticket.shown_by(2);
         let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {

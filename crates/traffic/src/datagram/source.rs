@@ -1,6 +1,6 @@
-//! The sending end: numbers its datagrams and hands them to the kernel, one, many, or many in one piece to be cut.
+//! The sending end: numbers its datagrams and hands them to the kernel: one, many, or many in one piece to be segmented.
 //!
-//! What the kernel refuses for want of room is sent again with the numbers that it has: nothing is lost by the sender.
+//! Datagrams that the kernel refuses for lack of room are sent again with their numbers: the sender loses none.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,34 +16,34 @@ use crate::datagram::handshake::is_gone;
 use crate::datagram::number::{self, Layout};
 use crate::engine::Stop;
 use crate::fault::Fault;
-use crate::leash::Leash;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
+use crate::transfer_limit::TransferLimit;
 
-/// Datagrams of a call of `mmsg` unless the plan says: more gain little, and keep the reader waiting.
+/// Default number of datagrams per call of `mmsg`: more gain little, and keep the reader waiting.
 const BATCH: usize = 64;
 
-/// What one call, or one turn of a ring, moved.
+/// The result of one call, or of one turn of a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PostResult {
     pub(super) bytes: usize,
     pub(super) datagrams: u64,
     pub(super) packets: u64,
-    /// Whether it moved as much as was asked for.
+    /// Whether it moved the whole request.
     pub(super) full: bool,
 }
 
 /// A way to hand datagrams to the kernel.
 pub(super) trait Postbox {
-    /// Packs what is not waiting already, and sends.
+    /// Packs datagrams unless some wait already, and sends.
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult>;
 }
 
-/// Writes what datagrams hold: their numbers, and what the plan asks for.
+/// Writes the content of datagrams: their numbers, and the plan's bytes.
 #[derive(Debug)]
 pub(super) struct Packer {
     size: usize,
@@ -54,9 +54,9 @@ pub(super) struct Packer {
     turn: u8,
     verify: Option<Pattern>,
     plant: Option<Plant>,
-    /// A number that was put off, by a planted fault.
+    /// A number that was delayed, by a planted fault.
     put_off: Option<u64>,
-    /// Whether nothing but numbers is written.
+    /// Whether only numbers are written.
     writes_numbers_alone: bool,
     layout: Layout,
     /// The time of the last packing, where the layout has one.
@@ -97,7 +97,7 @@ impl Packer {
     #[inline]
     pub(super) fn pack(&mut self, bytes: &mut [u8]) -> u64 {
         if self.writes_numbers_alone {
-            // Of a piece of 64 datagrams the general way below takes 5 % of a send.
+            // The general case below would take 5 % of the time of a send of 64 datagrams in one piece.
             for datagram in bytes.chunks_mut(self.size) {
                 number::write(datagram, self.next);
                 self.next += 1;
@@ -155,7 +155,7 @@ impl Packer {
         }
     }
 
-    /// The next number of a path that loses, swaps or repeats one in so many.
+    /// The next number on a path that loses, swaps or repeats every n-th one.
     #[cold]
     fn planted(&mut self, plant: Plant) -> u64 {
         if let Some(number) = self.put_off.take() {
@@ -178,11 +178,11 @@ impl Packer {
     }
 }
 
-/// `send(2)`: a datagram a call, or a piece that the kernel cuts into datagrams ([`cut_size`]).
+/// `send(2)`: a datagram per call, or a piece that the kernel segments into datagrams ([`cut_size`]).
 pub(super) struct OneSender {
     bytes: AlignedBuffer,
     segments: u64,
-    /// Whether what is in the buffer was not taken yet.
+    /// Whether the buffer's content was not taken yet.
     waits: bool,
     end: u64,
 }
@@ -200,7 +200,7 @@ fn size(setup: &Setup) -> usize {
     setup.write_size().unwrap_or(1).max(1)
 }
 
-/// Datagrams in one send: of the engine that has it cut as many as the plan says, or as fit.
+/// Datagrams in one send: the plan's number, or as many as fit, for the segmenting engine; else one.
 fn segments(setup: &Setup) -> usize {
     if setup.engine() != Engine::Gso {
         return 1;
@@ -209,7 +209,7 @@ fn segments(setup: &Setup) -> usize {
     setup.batch().unwrap_or((most / size(setup)).clamp(1, SEGMENTS_MAX))
 }
 
-/// The `UDP_SEGMENT` of a sender's socket, bytes; absent where nothing is cut: one datagram is no piece.
+/// The `UDP_SEGMENT` of a sender's socket, bytes; absent without segmentation: one datagram is no piece.
 pub(crate) fn cut_size(setup: &Setup) -> Option<u64> {
     (segments(setup) > 1).then(|| size(setup) as u64)
 }
@@ -228,10 +228,10 @@ impl Postbox for OneSender {
     }
 }
 
-/// `sendmmsg(2)`: many datagrams a call.
+/// `sendmmsg(2)`: many datagrams per call.
 pub(super) struct ManySender {
     outbox: Outbox,
-    /// By slot, what [`Packer::pack`] said.
+    /// By slot, the result of [`Packer::pack`].
     ends: Vec<u64>,
     /// The first slot that was not taken yet.
     first: usize,
@@ -269,42 +269,42 @@ impl Postbox for ManySender {
     }
 }
 
-/// Messages that a call of `mmsg` gives or takes at most.
+/// Most messages of a call of `mmsg`.
 pub(super) fn batch(setup: &Setup) -> usize {
     setup.batch().unwrap_or(BATCH)
 }
 
-/// Datagrams that an end keeps room for at most.
+/// Most datagrams that an end has room for.
 pub(crate) fn at_most(setup: &Setup) -> usize {
     batch(setup).max(setup.outstanding())
 }
 
-/// Messages that a ring sends at once. Those to a Unix socket may have to wait for room, and would then change places.
+/// Messages that a ring sends at once. Sends to a Unix socket may have to wait for room, and could then be reordered.
 pub(super) fn at_once(setup: &Setup) -> usize {
     if setup.transport().is_udp() { setup.outstanding() } else { 1 }
 }
 
-/// What a sender left.
+/// Counts of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentDatagrams {
     /// Datagrams, by their numbers.
     pub(crate) datagrams: u64,
     /// Packets that held them.
     pub(crate) packets: u64,
-    /// Calls that were refused for want of room.
+    /// Calls that were refused for lack of room.
     pub(crate) refused: u64,
 }
 
-/// What a loop runs on.
+/// The environment of a loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) abort: &'a AtomicBool,
-    pub(crate) told: &'a AtomicBool,
-    pub(crate) leash: Option<&'a Leash>,
+    pub(crate) stop_requested: &'a AtomicBool,
+    pub(crate) limit: Option<&'a TransferLimit>,
 }
 
-/// Sends until told to stop.
+/// Sends until stopped.
 pub(super) fn run<P: Postbox>(
     postbox: &mut P,
     packer: &mut Packer,
@@ -323,48 +323,48 @@ pub(super) fn run<P: Postbox>(
                     sent.packets += moved.packets;
                 }
                 Err(error) => {
-                    sent.refused += u64::from(is_want_of_room(&error));
+                    sent.refused += u64::from(lacks_room(&error));
                     if let Some(stop) = judge(&error, packer.size(), run.abort)? {
                         return Ok(stop);
                     }
                     if error.kind() == io::ErrorKind::Interrupted {
-                        // Whoever was woken, or waited in vain, looks at the clock and at what it was told.
+                        // A thread that was woken, or whose wait timed out, checks the clock and whether to stop.
                         break;
                     }
                 }
             }
             if paced {
-                pace.wait(meter.start_ns(), meter.total_bytes(), run.told);
+                pace.wait(meter.start_ns(), meter.total_bytes(), run.stop_requested);
                 // A paced call takes as long as its pause: look at the clock at once.
                 break;
             }
         }
         sent.datagrams = packer.sent();
-        if !meter.lap(run.told) {
+        if !meter.lap(run.stop_requested) {
             return Ok(Stop::Time);
         }
     }
 }
 
 /// The queue of a device, the memory of a socket or of the machine is full: it may be empty in a moment.
-fn is_want_of_room(error: &io::Error) -> bool {
+fn lacks_room(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || socket::is_exhausted(error)
 }
 
 /// Whether a failed send ends the loop.
 fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<Stop>, Fault> {
-    if error.kind() == io::ErrorKind::Interrupted || is_want_of_room(error) {
+    if error.kind() == io::ErrorKind::Interrupted || lacks_room(error) {
         return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
     }
     if is_gone(error) {
         return Ok(Some(Stop::Ended(crate::flow::End::Closed)));
     }
-    // The latter of a piece whose datagrams are over the MTU, which nobody knows before between two hosts (udp_send_skb,
-    // net/ipv4/udp.c).
+    // The latter is the error for a piece whose datagrams exceed the MTU, which is unknown in advance between two hosts
+    // (udp_send_skb, net/ipv4/udp.c).
     let is_too_long = bytegauge_sys::datagram::is_too_long(error) || error.kind() == io::ErrorKind::InvalidInput;
     Err(if is_too_long {
         Fault::Missing(format!(
-            "a datagram of {size} B is more than this socket sends ({error}): use a smaller --write-size, with --engine gso \
+            "a datagram of {size} B is too large for this socket ({error}): use a smaller --write-size, with --engine gso \
              one that fits the MTU with its headers, or over Unix sockets a larger --sndbuf"
         ))
     } else {
@@ -372,7 +372,7 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
     })
 }
 
-/// Whether a ring receives on and on.
+/// Whether a ring uses multishot receives.
 pub(super) fn goes_on(kind: UringKind) -> bool {
     kind == UringKind::Multishot
 }
@@ -414,18 +414,18 @@ mod tests {
     }
 
     #[test]
-    fn planted_troubles_are_those_that_are_counted() {
+    fn planted_faults_are_counted() {
         check(None, (0, 0, 0));
         check(Some(Plant::Lose { every: 10 }), (10, 0, 0));
         check(Some(Plant::Swap { every: 10 }), (0, 9, 0));
         check(Some(Plant::Repeat { every: 10 }), (0, 0, 9));
     }
 
-    /// Sends at once for a while, then waits in vain, and is told to stop meanwhile.
+    /// Sends at once for a while, then waits until a time-out, and is stopped meanwhile.
     struct Slow<'a> {
         sends: u64,
         waits: u64,
-        told: &'a AtomicBool,
+        stop_requested: &'a AtomicBool,
     }
 
     impl Postbox for Slow<'_> {
@@ -435,21 +435,22 @@ mod tests {
                 return Ok(PostResult { bytes: 8, datagrams: 1, packets: 1, full: true });
             }
             self.waits += 1;
-            self.told.store(true, Ordering::Relaxed);
+            self.stop_requested.store(true, Ordering::Relaxed);
             Err(io::ErrorKind::Interrupted.into())
         }
     }
 
     #[test]
-    fn who_waited_in_vain_hears_at_once_that_it_is_enough() {
-        let (told, abort) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut postbox = Slow { sends: 0, waits: 0, told: &told };
+    fn a_waiting_sender_stops_at_once() {
+        let (stop_requested, abort) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut postbox = Slow { sends: 0, waits: 0, stop_requested: &stop_requested };
         let plant = None;
         let mut packer = packer(plant);
-        let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_told: true };
+        let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
         let input = io::stdin();
-        let run = Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, told: &told, leash: None };
+        let run =
+            Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, stop_requested: &stop_requested, limit: None };
         let (pace, mut sent) = (Pace::of(None, 1, 0), SentDatagrams::default());
         let stopped = super::run(&mut postbox, &mut packer, run, pace, &mut meter, &mut sent);
         assert!(matches!(stopped, Ok(Stop::Time)));

@@ -27,46 +27,46 @@ use crate::fault::Fault;
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 use crate::path::FarPath;
 
-/// How long an end may take to say hello: a process has to start.
+/// How long an end may take for its first reply: a process has to start.
 const GREETING: Duration = Duration::from_secs(30);
 
 /// How long an idle end may take to leave.
 const LEAVE: Duration = Duration::from_millis(200);
 
-/// How long an end may take that has programs to end.
+/// How long an end may take to leave if it has programs to end.
 const LEAVE_WITH_PROGRAMS: Duration = Duration::from_secs(15);
 
 /// Why an end does not answer.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// It is gone.
+    /// It has died.
     #[error("the {end} died in the middle of a trial{how}")]
     Dead {
         /// Which end.
         end: EndRole,
-        /// How it died, where that is known: " (signal: 6 (SIGABRT))".
+        /// How it died, if known: " (signal: 6 (SIGABRT))".
         how: String,
     },
-    /// It is alive but says nothing.
+    /// It is alive but does not reply.
     #[error("the {0} did not answer in time")]
     Silent(EndRole),
-    /// It is of another version.
-    #[error("the {end} speaks version {theirs} of the ends' language, and this program {PROTOCOL}: use one version")]
-    Stranger {
+    /// It has another version.
+    #[error("the {end} has version {theirs} of the ends' protocol, and this program {PROTOCOL}: use one version")]
+    OtherVersion {
         /// Which end.
         end: EndRole,
-        /// The version that it speaks.
+        /// Its version.
         theirs: u32,
     },
-    /// It said something else before its name.
-    #[error("the {0} did not say hello: is it a bytegauge?")]
+    /// Its first reply was not `Hello`.
+    #[error("the {0} did not reply as an end of bytegauge: is it another program?")]
     Speechless(EndRole),
-    /// It is on another host, which cannot be spoken to.
+    /// It is on another host that cannot be reached.
     #[error("the {end} cannot be reached: {why}")]
     Far {
         /// Which end.
         end: EndRole,
-        /// Why, and what to do.
+        /// The reason and the next step.
         why: FarError,
     },
     /// It could not be started.
@@ -80,7 +80,7 @@ impl From<ChannelError> for Outcome {
     }
 }
 
-/// A way to command one end and hear its replies.
+/// A channel for commands to one end and its replies.
 #[derive(Debug)]
 pub struct Channel {
     role: EndRole,
@@ -96,26 +96,26 @@ enum Line {
     Far { link: Arc<Link>, end: u64 },
 }
 
-/// The ends of trials, by role: each is started when it is first asked for, and serves one trial after another.
+/// The ends of trials, by role: each is started when first requested, and serves one trial after another.
 #[derive(Debug)]
 pub struct Cast {
     ends: Ends,
     program: PathBuf,
     links: Vec<Arc<Link>>,
-    /// Who of the trial at hand is on another host.
+    /// The hosts of the current trial's ends.
     far: Option<FarPath>,
-    /// The emulated link between ends, once it was asked for.
+    /// The emulated link between ends, once requested.
     emulator: Option<Emulator>,
-    /// Whether the trial at hand goes over it.
+    /// Whether the current trial uses it.
     is_emulated: bool,
-    /// Trials that went over it.
+    /// Number of trials that used it.
     trials: u64,
-    /// By role and, of those on another host or at a side of the emulated link, the agent's address or theirs.
+    /// By role and, for those on another host or at a side of the emulated link, the address of the agent or the side.
     channels: BTreeMap<(EndRole, Option<SocketAddr>), Channel>,
 }
 
 impl Cast {
-    /// Nobody yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
+    /// No ends yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
     pub fn new(ends: Ends, program: &Path) -> Cast {
         Cast {
             ends,
@@ -134,11 +134,11 @@ impl Cast {
         Cast { links, ..self }
     }
 
-    /// What ends are asked for next: those of a trial between two hosts, or of one on this one, perhaps over an emulated link,
-    /// which is made when it is first asked for. Which packets that loses follows from the seed.
+    /// Sets the path of the next trial: between two hosts, or on this one, with an emulated link or without, which is created
+    /// when first needed. The seed determines which packets it loses.
     ///
     /// # Errors
-    /// [`Fault::Missing`] where no link can be emulated.
+    /// [`Fault::Missing`] if no link can be emulated.
     pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), Fault> {
         self.far = far;
         self.is_emulated = link.is_some();
@@ -147,21 +147,21 @@ impl Cast {
             Some(emulator) => emulator,
             None => Emulator::start(&self.program)?,
         };
-        // Of every trial other packets are lost.
+        // Each trial loses other packets.
         self.trials += 1;
         Ok(self.emulator.insert(emulator).set(&link, seed ^ self.trials.rotate_right(16))?)
     }
 
-    /// What the emulated link did in the trial at hand; `None` if it went over none.
+    /// The emulated link's counts for the current trial; `None` if it did not use one.
     ///
     /// # Errors
-    /// If whoever emulates it is gone.
+    /// If the emulator has died.
     pub fn link_use(&mut self) -> Result<Option<LinkUse>, Fault> {
         Ok(self.emulator.as_mut().filter(|_| self.is_emulated).map(Emulator::used).transpose()?)
     }
 
-    /// The end of a role. Clients that compete are always a process of their own, and so is a relay, which is charged for
-    /// whatever its process uses, and who runs a program: it waits for any child that it has.
+    /// The end of a role. Competing clients are always a process of their own, and so are a relay, which is charged for all
+    /// that its process uses, and an end that runs a program, which waits for any child.
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
@@ -187,7 +187,7 @@ impl Cast {
             None => Channel::process(role, &self.program, emulator)?.greeted()?,
         };
         if let Some(far) = self.far {
-            // Each end binds where the other host sees this one, and the other is told where this one sees it.
+            // Each end binds to its address as seen by the other host, and the other end gets it as seen from here.
             channel.host = match agent {
                 Some(agent) => Host::at(agent.ip()),
                 None => Host::at(link(far.faces())?.near()),
@@ -199,7 +199,7 @@ impl Cast {
         Ok(self.channels.entry(place).or_insert(channel))
     }
 
-    /// All ends that were started.
+    /// All started ends.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.values()
     }
@@ -223,21 +223,21 @@ impl Channel {
 
     fn process(role: EndRole, program: &Path, emulator: Option<&Emulator>) -> Result<Channel, ChannelError> {
         let not_started = |error| ChannelError::NotStarted(role, error);
-        // Over which it may pass on connections, too.
+        // It may pass on connections over it, too.
         let (input, theirs) = UnixStream::pair().map_err(not_started)?;
         let mut command = std::process::Command::new(program);
         command.args(["end", role.name()]).stdin(OwnedFd::from(theirs)).stdout(Stdio::piped());
-        // An interrupt at the terminal reaches us, and we let the trial end; and it competes for CPUs as programs of others do
-        // that it is compared with.
+        // An interrupt at the terminal reaches this process, which lets the trial finish; and the end competes for CPUs as the
+        // other programs with which it is compared.
         lead_session(&mut command);
-        // If we are killed, no process may stay behind and spin on a socket. An end that runs a program switches the signal
-        // off while it does (`sys::supervisor`): it notices the end of its input, and ends the program first.
+        // If this process is killed, no end may keep running. An end that runs a program disables the signal meanwhile
+        // (`sys::supervisor`): it notices the end of its input, and ends the program first.
         die_with_parent(&mut command);
         if let Some(emulator) = emulator {
             emulator.place(&mut command, role.side());
         }
         let mut child = command.spawn().map_err(not_started)?;
-        // With it goes our copy of the other side of its input: whoever waits there hears that the end is gone.
+        // Closes our copy of the other side of its input, so that a process waiting there sees that the end is gone.
         drop(command);
         let output = child.stdout.take();
         let (outbox, replies) = mpsc::channel();
@@ -267,14 +267,14 @@ impl Channel {
         })
     }
 
-    /// An end as a process whose replies somebody else hears, and takes the connections that it passes on.
+    /// An end as a process whose replies, and connections passed on, go elsewhere.
     pub(crate) fn heard_elsewhere(
         role: EndRole,
         program: &Path,
     ) -> Result<(Channel, mpsc::Receiver<Reply>, Option<UnixStream>), ChannelError> {
         let mut channel = Channel::process(role, program, None)?;
-        let (_, nobody) = mpsc::channel();
-        let replies = std::mem::replace(&mut channel.replies, nobody);
+        let (_, closed) = mpsc::channel();
+        let replies = std::mem::replace(&mut channel.replies, closed);
         let passed_on = match &channel.line {
             Line::Process { input: Some(input), .. } => input.try_clone().ok(),
             _ => None,
@@ -287,27 +287,27 @@ impl Channel {
         Ok(Channel { role, line: Line::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
     }
 
-    /// Waits for its first word.
+    /// Waits for its first reply.
     fn greeted(mut self) -> Result<Channel, ChannelError> {
         match self.reply(GREETING)? {
             Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
             Reply::Hello(Hello { protocol: theirs, .. }) => {
-                return Err(ChannelError::Stranger { end: self.role, theirs });
+                return Err(ChannelError::OtherVersion { end: self.role, theirs });
             }
             _ => return Err(ChannelError::Speechless(self.role)),
         }
         Ok(self)
     }
 
-    /// The host that the end is on.
+    /// The end's host.
     pub fn host(&self) -> Host {
         self.host
     }
 
-    /// Commands the end.
+    /// Sends a command to the end.
     ///
     /// # Errors
-    /// [`ChannelError::Dead`] if nobody takes the command.
+    /// [`ChannelError::Dead`] if the end has died.
     pub fn send(&mut self, command: Command) -> Result<(), ChannelError> {
         let sent = match &mut self.line {
             Line::Thread { commands: Some(commands), .. } => commands.send(command).is_ok(),
@@ -329,7 +329,7 @@ impl Channel {
                 Line::Far { link, .. } => reached_at(link.agent(), bound),
                 _ => Reply::Listening(Address::Ip(bound)),
             }),
-            // What is missing is missing there.
+            // A feature missing on the far host.
             Ok(Reply::Skipped(reason)) => Ok(Reply::Skipped(match &self.line {
                 Line::Far { link, .. } => format!("at {}: {reason}", link.agent()),
                 _ => reason,
@@ -340,7 +340,7 @@ impl Channel {
         }
     }
 
-    /// The end's process, where it is one.
+    /// The end's process, if it is one.
     pub fn process_id(&self) -> Option<u32> {
         match &self.line {
             Line::Process { child, .. } => Some(child.id()),
@@ -350,7 +350,7 @@ impl Channel {
 
     fn dead(&mut self) -> ChannelError {
         let how = match &mut self.line {
-            // The pipe closes as the process dies, a moment before it can be waited for: wait() is short.
+            // The pipe closes as the process dies, a moment before it can be waited for, so wait() is short.
             Line::Process { child, input, .. } => {
                 hang_up(input);
                 child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
@@ -366,7 +366,7 @@ impl Drop for Channel {
     fn drop(&mut self) {
         let _ = self.send(Command::Quit);
         match &mut self.line {
-            // A thread that hangs in the kernel is left behind; one that is idle leaves at once.
+            // A thread that hangs in the kernel is abandoned; an idle one leaves at once.
             Line::Thread { commands, thread } => {
                 commands.take();
                 if let Some(thread) = thread.take().filter(JoinHandle::is_finished) {
@@ -388,8 +388,8 @@ impl Drop for Channel {
     }
 }
 
-/// Where an end of an agent listens, as this host reaches it: at the agent's own address and nowhere else, whatever the agent
-/// says. An address of the other family would be one of another host, or of this one.
+/// The address of an agent's end as reached from this host: always at the agent's own address, whatever the end reports. An
+/// address of the other family would be one of another host, or of this one.
 fn reached_at(agent: SocketAddr, bound: SocketAddr) -> Reply {
     if agent.is_ipv6() == bound.is_ipv6() {
         return Reply::Listening(Address::Ip(SocketAddr::new(agent.ip(), bound.port())));
@@ -400,15 +400,15 @@ fn reached_at(agent: SocketAddr, bound: SocketAddr) -> Reply {
     ))
 }
 
-/// Ends an end's input, also where another process holds a copy of our side.
+/// Closes an end's input, even if another process has a copy of our side.
 fn hang_up(input: &mut Option<UnixStream>) {
     if let Some(input) = input.take() {
-        // What is closed already needs no closing.
+        // It may be closed already.
         let _ = input.shutdown(Shutdown::Both);
     }
 }
 
-/// Waits until a process has left by itself: a moment if it is idle, longer while it ends the programs that it runs.
+/// Waits until a process has left by itself: a moment if it is idle, longer while it ends its programs.
 fn leaves(child: &mut Child) -> bool {
     let began = Instant::now();
     let has_programs = |pid| descendants::tree(pid).is_ok_and(|tree| tree.len() > 1);
@@ -441,7 +441,7 @@ impl Peer for Local {
 mod tests {
     use super::*;
 
-    /// The channel to an end that begins with a word.
+    /// The channel to an end with this first reply.
     fn beginning_with(word: Reply) -> Result<Channel, ChannelError> {
         let (outbox, replies) = mpsc::channel();
         outbox.send(word).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_sends_callers_to_its_own_address_alone() {
+    fn ends_of_an_agent_have_its_address() {
         let reached = |agent: &str, bound: &str| reached_at(agent.parse().unwrap(), bound.parse().unwrap());
         let at = |address: &str| Reply::Listening(Address::Ip(address.parse().unwrap()));
         assert_eq!(reached("192.0.2.1:4711", "0.0.0.0:9"), at("192.0.2.1:9"));
@@ -464,13 +464,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_of_the_same_version_is_spoken_to() {
+    fn ends_of_another_version_are_refused() {
         let host = Host { v4: [192, 0, 2, 7].into(), ..Host::default() };
         let hello = |protocol| Reply::Hello(Hello { protocol, host });
         assert_eq!(beginning_with(hello(PROTOCOL)).unwrap().host(), host);
         let reason = |word| beginning_with(word).unwrap_err().to_string();
         let theirs = PROTOCOL + 1;
-        assert!(reason(hello(theirs)).starts_with(&format!("the server speaks version {theirs} ")));
-        assert!(reason(Reply::Ready).contains("did not say hello"));
+        assert!(reason(hello(theirs)).starts_with(&format!("the server has version {theirs} ")));
+        assert!(reason(Reply::Ready).contains("did not reply as an end"));
     }
 }

@@ -15,15 +15,15 @@ use crate::end::peer::Body;
 use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
-use crate::leash::Bound;
 use crate::meter::Meter;
 use crate::setup::Setup;
+use crate::transfer_limit::Bound;
 
-/// Clients that are connected, where their connections persist.
+/// Connected clients, if their connections persist.
 pub(super) struct ClientEnd {
     role: EndRole,
     setup: Arc<Setup>,
-    /// Absent where no network takes part.
+    /// Absent without a network.
     connector: Option<Arc<Connector>>,
     /// Held to the end: open, and silent.
     idle: Vec<OwnedFd>,
@@ -37,7 +37,7 @@ impl ClientEnd {
     pub(super) fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
         can_have_own_table(setup, setup.client_engine())?;
         let flows = setup.flows();
-        // A task of Tokio that waits for moments has a timer.
+        // A task of Tokio that waits for a time has a timer.
         let timers = if setup.client_engine() == Engine::Tokio && setup.waits() { flows } else { 0 };
         enough_files(flows + timers + setup.idle_flows(), 1, body)?;
         let alone = setup.client_engine() == Engine::Null;
@@ -90,10 +90,10 @@ impl Duty for ClientEnd {
 
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let until_told = self.setup.until_told;
-        let scheduled_ns = if until_told { 0 } else { warmup_ns + window_ns };
+        let until_stopped = self.setup.until_stopped;
+        let scheduled_ns = if until_stopped { 0 } else { warmup_ns + window_ns };
         Lasting {
-            until_told,
+            until_stopped,
             patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
             windowed: None,
         }
@@ -118,8 +118,8 @@ impl Duty for ClientEnd {
             report.verified_bytes = call.completed * self.setup.response() as u64;
         }
         let gone = match self.setup.transport().is_datagram() {
-            true => "nobody receives at the server's address any more",
-            false => "the server takes no connection any more",
+            true => "the server's address no longer receives",
+            false => "the server no longer accepts connections",
         };
         let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows() as u64;
         let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
@@ -143,12 +143,12 @@ pub(super) struct ClientHand {
     thread: usize,
 }
 
-/// What one thread of clients left.
+/// The result of one thread of clients.
 #[derive(Default)]
 pub(super) struct ClientPart {
     part: Part,
     record: Option<Record>,
-    /// Connections that are still open: the server is still to be looked at, and it closes nothing that is not closed here.
+    /// Open connections: samples of the server's sockets are still to be read, and a server closes only after its client.
     kept: Vec<OwnedFd>,
 }
 
@@ -173,15 +173,15 @@ impl Hand for ClientHand {
             timeout_ns: setup.timeout_ns(),
             open_ns: start_ns + setup.warmup_ns,
             close_ns: start_ns + setup.warmup_ns + setup.window_ns,
-            until_told: setup.until_told,
-            told: Arc::clone(&flags.told),
+            until_stopped: setup.until_stopped,
+            stop_requested: Arc::clone(&flags.stop_requested),
             gave_up,
             shown: setup.shown_by(0),
         });
         let completed = Arc::default();
         let mut party = waiting.begin(client, start_ns, &completed);
         meter.watch(completed);
-        // Clients leave by themselves, when what they have in flight is answered.
+        // Clients leave by themselves, when their outstanding calls are answered.
         let never = AtomicBool::new(false);
         let is_datagram = setup.transport().is_datagram();
         let driven = if is_datagram && setup.client_engine() == Engine::Null {
@@ -192,7 +192,7 @@ impl Hand for ClientHand {
             alone(&mut party, &setup, flags, &mut meter)
         } else {
             let buffer_size = engine::message_buffer(setup.client_engine(), setup.read_size());
-            let station = Station { listener: None, buffer_size, abort: &flags.abort, told: &never };
+            let station = Station { listener: None, buffer_size, abort: &flags.abort, stop_requested: &never };
             engine::drive(setup.client_engine(), &mut party, station, &mut meter)
         };
         meter.close_early();
@@ -210,7 +210,7 @@ impl Hand for ClientHand {
     }
 }
 
-/// The first flow on no network at all.
+/// The first flow, without a network.
 fn alone(party: &mut Clients, setup: &Setup, flags: &Flags, meter: &mut Meter) -> Result<(Stop, EngineReport), Fault> {
     let mut buffer = vec![0; setup.read_size().max(8)];
     let Some(mut flow) = party.next_flow(!setup.connect_per_call()) else {

@@ -1,5 +1,4 @@
-//! The end that runs a program of the user's: it does so alone, in a process of its own, whose only children are the
-//! program and what that started.
+//! The end that runs a user's program, in a process of its own, whose only children are the program and its descendants.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,7 +10,7 @@ use crate::message::{Command, Reply};
 use crate::setup::Setup;
 use crate::task;
 
-/// Runs the program when it is let go. `Ok(None)` when it was called off.
+/// Runs the program after `Go`. `Ok(None)` if the trial was called off.
 pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, Fault> {
     if body != Body::Process {
         return Err(Fault::Impossible("a program is run by a process of its own".into()));
@@ -19,7 +18,7 @@ pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<O
     if !peer.reply(Reply::Ready) || peer.command() != Some(Command::Go) {
         return Ok(None);
     }
-    // A word meanwhile, or none any more, means that nobody wants the result.
+    // A command meanwhile, or a closed channel, means that the result is not wanted.
     let report = task::run(setup, io::stdin().as_fd())?;
     Ok(Some(EndResult { report, ..EndResult::default() }))
 }

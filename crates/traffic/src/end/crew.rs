@@ -1,8 +1,7 @@
-//! The threads of one end: pinned, started together, watched, woken, waited for.
+//! The threads of one end: pinned, started together, watched, woken, joined.
 //!
-//! The watchdog is the thread that waits for them. It sleeps, and there is no ticker: a thread that was told to leave,
-//! or is late, is woken out of its wait by a signal, again and again until it has answered, since one signal may come a
-//! moment too early.
+//! The watchdog is the thread that waits for them. It sleeps without a timer tick: a thread that has to leave, or is late, is
+//! woken out of its wait by signals, repeatedly until it has reported, since one signal may come a moment too early.
 
 use std::io;
 use std::ops::Range;
@@ -20,51 +19,51 @@ use bytegauge_sys::{affinity, descriptor_table, shared_port, timer};
 
 use crate::end::gate::Gate;
 use crate::fault::Fault;
-use crate::leash::Leash;
+use crate::transfer_limit::TransferLimit;
 
-/// How long a thread that was told to stop may take before it is left behind.
+/// How long a thread may take to leave before it is abandoned.
 const ABORT: Duration = Duration::from_secs(1);
 
-/// How often a thread that should leave is woken.
+/// Interval between signals to a thread that should leave.
 const NUDGE: Duration = Duration::from_millis(5);
 
-/// What a thread's stack needs that carries one flow: there may be thousands of them.
+/// Stack of a thread with one flow: there may be thousands of them.
 pub(crate) const SMALL_STACK: usize = 256 << 10;
 
-/// What a thread's stack needs that runs an engine of its own.
+/// Stack of a thread with an engine of its own.
 pub(crate) const LARGE_STACK: usize = 2 << 20;
 
-/// Flags that the threads of a crew look at.
+/// Flags that the threads of a crew check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     /// Set by the watchdog: leave at once.
     pub(crate) abort: Arc<AtomicBool>,
-    /// Set when threads that go on until told are told.
-    pub(crate) told: Arc<AtomicBool>,
-    /// How far they may go together, where that is bounded.
-    pub(crate) leash: Option<Arc<Leash>>,
+    /// Set to stop threads without a schedule of their own.
+    pub(crate) stop_requested: Arc<AtomicBool>,
+    /// Their common limits, if any.
+    pub(crate) limit: Option<Arc<TransferLimit>>,
 }
 
-/// Who is wanted.
+/// The threads to start.
 #[derive(Debug)]
 pub(crate) struct Roster {
-    /// What they do, for the watchdog.
+    /// Their task, for the watchdog's message.
     pub(crate) what: String,
-    /// The threads' name, which a number follows: what runs in them.
+    /// The threads' name, followed by a number.
     pub(crate) name: &'static str,
-    /// Where each is pinned; `None` leaves it to the scheduler.
+    /// The CPU of each; `None`: not pinned.
     pub(crate) cpus: Vec<Option<usize>>,
-    /// The flag by which there would be fewer of them.
+    /// The flag that reduces their number.
     pub(crate) fewer: &'static str,
-    /// Bytes of each one's stack.
+    /// Stack size of each, bytes.
     pub(crate) stack: usize,
     /// Whether each has a descriptor table of its own.
     pub(crate) own_tables: bool,
-    /// Whether they, or threads that they start, wait for intended moments: then they are woken as exactly as the kernel can.
+    /// Whether they, or threads that they start, wait for given times: they are then woken as exactly as the kernel can.
     pub(crate) waits: bool,
 }
 
-/// Running threads, each of which ends in a `T`.
+/// Running threads, each with a result of type `T`.
 #[derive(Debug)]
 pub(crate) struct Crew<T> {
     flags: Flags,
@@ -72,18 +71,18 @@ pub(crate) struct Crew<T> {
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    /// Opens when all threads have been started that leave the shared descriptor table.
+    /// Opens when all threads that leave the shared descriptor table have been started.
     tables: Arc<Gate>,
-    /// Where threads with tables of their own hand over descriptors.
+    /// The channel over which threads with tables of their own hand over descriptors.
     given: Option<UnixStream>,
-    /// What they have handed over by now.
+    /// Descriptors handed over so far.
     taken: Vec<OwnedFd>,
     news: mpsc::Receiver<News<T>>,
 }
 
-/// What a thread tells the watchdog.
+/// A thread's message to the watchdog.
 enum News<T> {
-    /// It hands over more descriptors than fit between it and the watchdog.
+    /// It hands over more descriptors than fit into the channel.
     Gives,
     /// Its window has closed; it drains.
     Closed { thread: usize },
@@ -91,11 +90,11 @@ enum News<T> {
     Finished { thread: usize, part: T },
 }
 
-/// How a thread prepares itself: started, and waiting to leave the shared descriptor table; prepared; or not to be had.
+/// A thread's preparation: started, and waiting to leave the shared descriptor table; prepared; or failed.
 type Preparing = Result<Option<ThreadHandle>, Fault>;
 
-/// Says of a thread that dies that its window has closed: nobody else is to wait for it, and then be told by the watchdog that
-/// it stalled.
+/// Reports for a thread that dies that its window has closed: otherwise others would wait for it, and the watchdog would report
+/// that they stalled.
 struct Dies<T> {
     tell: mpsc::Sender<News<T>>,
     thread: usize,
@@ -104,70 +103,70 @@ struct Dies<T> {
 impl<T> Drop for Dies<T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Nobody listens any more if the watchdog has given up already.
+            // The channel is closed if the watchdog has given up already.
             let _ = self.tell.send(News::Closed { thread: self.thread });
         }
     }
 }
 
-/// Where a thread stands: what it looks at, and whom it tells.
+/// A thread's connection to the crew: the flags that it checks and the channels of its messages.
 pub(crate) struct Post<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
     ready: Option<(mpsc::Sender<Preparing>, ThreadHandle)>,
-    /// Where descriptors go that outlive the thread, if its table does not.
+    /// The channel for descriptors that outlive the thread, if its table does not.
     give: Option<Arc<UnixStream>>,
     tell: mpsc::Sender<News<T>>,
 }
 
-/// What came of a crew.
+/// The results of a crew.
 pub(crate) struct Left<T> {
-    /// Of the threads that answered, in the order in which they did.
+    /// Results of the threads that reported, in the order of their reports.
     pub(crate) parts: Vec<T>,
-    /// How many of them answered before the watchdog lost its patience.
+    /// The number of those that reported before the watchdog's time-out.
     pub(crate) in_time: usize,
-    /// A thread that did not answer in time, or died.
+    /// The fault of a thread that did not report in time, or died.
     pub(crate) fault: Option<Fault>,
-    /// What threads with tables of their own handed over.
+    /// Descriptors that threads with tables of their own handed over.
     pub(crate) given: Vec<OwnedFd>,
 }
 
 impl<T> Post<T> {
-    /// Says that everything is prepared, for a thread that works before the gate is open.
+    /// Reports that everything is prepared, for a thread that works before the gate is open.
     pub(crate) fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
-            // Nobody listens any more if another thread could not begin.
+            // The channel is closed if another thread could not begin.
             let _ = tell.send(Ok(Some(handle)));
         }
     }
 
-    /// Says that everything is prepared, and waits at the gate: when it opened, nanoseconds of the monotonic clock.
-    /// `None` if the trial was called off.
+    /// Reports that everything is prepared, and waits at the gate: the time of its opening, nanoseconds of the monotonic
+    /// clock. `None` if the trial was called off.
     pub(crate) fn begin(&mut self) -> Option<u64> {
         self.ready();
         self.gate.wait()
     }
 
-    /// The same, doing something at once and every so often until the gate opens.
+    /// The same, calling `what` at once and repeatedly until the gate opens.
     pub(crate) fn begin_doing(&mut self, every: Duration, what: impl FnMut()) -> Option<u64> {
         self.ready();
         self.gate.wait_doing(every, what)
     }
 
-    /// When the gate opened, as soon as it has; 0 before.
+    /// The time at which the gate opened; 0 before.
     pub(crate) fn opened_ns(&self) -> Arc<AtomicU64> {
         self.gate.opened_ns()
     }
 
-    /// Hands descriptors over to the thread that waits for this one. Those that come back need no handing over: both use
-    /// one table.
+    /// Hands descriptors over to the thread that waits for this one. Returned descriptors need not be handed over: both
+    /// threads use one table.
     pub(crate) fn hand_over(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
         let Some(give) = &self.give else { return kept };
         let deadline = Instant::now() + ABORT;
         for fd in kept {
             while let Err(error) = shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()) {
-                // The queue is full after some hundreds, until the watchdog empties it. One that has given up never does.
+                // The queue is full after some hundreds, until the watchdog empties it, which it no longer does after giving up.
                 let is_full = error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline;
                 if !is_full || self.tell.send(News::Gives).is_err() {
                     return Vec::new();
@@ -178,9 +177,9 @@ impl<T> Post<T> {
         Vec::new()
     }
 
-    /// Says that the window has closed, and that the rest is not measured.
+    /// Reports that the window has closed, and that the rest is not measured.
     pub(crate) fn closed(&self) {
-        // Nobody listens any more if the watchdog has given up already.
+        // The channel is closed if the watchdog has given up already.
         let _ = self.tell.send(News::Closed { thread: self.thread });
     }
 }
@@ -188,9 +187,9 @@ impl<T> Post<T> {
 impl<T: Send + 'static> Crew<T> {
     /// Starts the threads and waits until all of them are prepared.
     ///
-    /// With each job come the descriptors that it owns. Where threads have tables of their own, a thread keeps these and no
-    /// others, and they are closed here, so that a connection ends when its thread closes it. Threads leave the shared table once
-    /// all of them have been started: what a thread owns that could not be is closed with it.
+    /// Each job comes with the descriptors that it owns. With private tables, a thread keeps only these, and they are closed
+    /// here, so that a connection ends when its thread closes it. Threads leave the shared table once all of them have been
+    /// started; the descriptors of a thread that could not be started are closed with it.
     pub(crate) fn start<J>(
         roster: Roster,
         flags: Flags,
@@ -221,14 +220,14 @@ impl<T: Send + 'static> Crew<T> {
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
                 if waits {
-                    // Where a filter forbids it, waits are late by the default slack, which their recorded lateness shows.
+                    // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
                     let _ = timer::wake_precisely();
                 }
                 let prepared = pin(cpu)
                     .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
                     .and_then(|handle| {
                         if give.is_some() {
-                            // The watchdog has gone if nobody listens any more.
+                            // The channel is closed if the watchdog has gone.
                             let _ = report_ready.send(Ok(None));
                             let Some(_) = tables.wait() else { return Ok(None) };
                             own_table(&kept)?;
@@ -242,7 +241,7 @@ impl<T: Send + 'static> Crew<T> {
                         let part = job(Post { flags, gate, thread, ready, give, tell: tell.clone() });
                         let _ = tell.send(News::Finished { thread, part });
                     }
-                    // Nobody listens any more if another thread could not begin.
+                    // The channel is closed if another thread could not begin.
                     Err(fault) => {
                         let _ = report_ready.send(Err(fault));
                     }
@@ -257,7 +256,7 @@ impl<T: Send + 'static> Crew<T> {
                 }
             }
         }
-        // Only the threads' own ends are left: one that dies without a word is noticed.
+        // Only the threads have the sending sides now, so a thread that dies silently is noticed.
         drop((tell, report_ready));
         let (mut started, mut prepared) = (0, 0);
         while prepared < count {
@@ -282,7 +281,7 @@ impl<T: Send + 'static> Crew<T> {
         if let Some(give) = give {
             // Every thread has its copies by now. Threads may share one, such as a listener.
             owned.push(descriptor_table::number(give.as_fd()));
-            // Whichever thread drops it last would close it in one table alone: here it is closed below.
+            // The last thread to drop it would close it in one table only; here it is closed in the shared one.
             std::mem::forget(give);
             owned.sort_unstable();
             owned.dedup();
@@ -296,19 +295,19 @@ impl<T: Send + 'static> Crew<T> {
         self.gate.open();
     }
 
-    /// Sends those home who wait at the gate.
+    /// Releases the threads that wait at the gate, without a trial.
     pub(crate) fn call_off(&self) {
         self.gate.call_off();
     }
 
-    /// Tells threads that go on until told.
-    pub(crate) fn tell(&self) {
-        self.flags.told.store(true, Ordering::Relaxed);
+    /// Stops threads without a schedule of their own.
+    pub(crate) fn stop(&self) {
+        self.flags.stop_requested.store(true, Ordering::Relaxed);
         self.nudge();
     }
 
-    /// Waits for every thread, for at most `patience`; then ends those that are left. `closed` is called once, when
-    /// the windows of all threads have closed, or of those that have one: one that ends wants no more data either.
+    /// Waits for every thread, for at most `patience`; then ends the others. `closed` is called once, when the windows of all
+    /// threads have closed, or of those that have one: a thread that ends wants no more data either.
     pub(crate) fn finish(
         mut self,
         patience: Duration,
@@ -339,12 +338,12 @@ impl<T: Send + 'static> Crew<T> {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Sends everybody home before all have begun.
+    /// Ends all threads before all have begun.
     fn abandon(mut self, fault: Fault) -> Fault {
         self.gate.call_off();
         self.tables.call_off();
         self.flags.abort.store(true, Ordering::Relaxed);
-        self.tell();
+        self.stop();
         let deadline = Instant::now() + ABORT;
         while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             self.nudge();
@@ -380,7 +379,8 @@ impl<T: Send + 'static> Crew<T> {
         };
         while *missing > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            let leaves = [&self.flags.abort, &self.flags.told].iter().any(|flag| flag.load(Ordering::Relaxed));
+            let leaves =
+                [&self.flags.abort, &self.flags.stop_requested].iter().any(|flag| flag.load(Ordering::Relaxed));
             match self.news.recv_timeout(if leaves { left.min(NUDGE) } else { left }) {
                 Ok(News::Gives) => self.take_given(),
                 Ok(News::Closed { thread }) => close(thread),
@@ -400,10 +400,10 @@ impl<T: Send + 'static> Crew<T> {
         None
     }
 
-    /// Wakes threads that wait, so that they look around.
+    /// Wakes waiting threads, so that they check their flags.
     pub(crate) fn nudge(&self) {
         for handle in &self.handles {
-            // A thread that has ended, or a queue of signals that is full, is no reason to stop.
+            // A thread that has ended, or a full queue of signals, is ignored.
             let _ = interrupt(handle);
         }
     }

@@ -1,4 +1,4 @@
-//! One flow of datagrams at one end: prepared, let go at the gate, parted from, reported.
+//! One flow of datagrams at one end: prepared, started at the gate, ended, reported.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -23,7 +23,7 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
     let flags = post.flags.clone();
     let run = run(fd, &flags);
     let begun = match &prepared {
-        // Until the sink's door has let it in, which the source is told by nobody.
+        // Until the sink has admitted it, which the source learns only this way.
         Ok(source) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
         _ => post.begin(),
     };
@@ -35,25 +35,25 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
     let mut meter = meter(setup, setup.flows_of_all_ways(), agrees, (began_ns, &flags));
     let stopped = match is_heard {
         true => source.run(run, setup.pace(), &mut meter),
-        // What nobody is known to read is sent to nobody, and least of all to another host.
+        // Without a known reader nothing is sent, least of all to another host.
         false => Ok(Stop::Aborted),
     };
     meter.close_early();
     if agrees && !matches!(stopped, Ok(Stop::Ended(_) | Stop::Aborted)) {
-        // A sink that hears it does not wait in vain for what cannot be sent.
+        // The sink must not wait for datagrams that cannot be sent.
         source.part(run);
     }
     let datagrams = Some(source.report(&meter));
     let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
-        Ok(Stop::Ended(_)) => Some(Fault::PeerGone("nobody has the sink's socket any more".into())),
+        Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink's socket is closed".into())),
         Err(fault) => Some(fault),
     };
     Ok(Part { fault, ..Part::of(meter, vec![(index, row)], source.engine()) })
 }
 
-/// The same of a flow that is read.
+/// The same for a flow that is read.
 pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort: E) -> Result<Part, Fault> {
     let (index, number, fd) = flow(&mut hand)?;
     let (setup, fd) = (&*hand.setup, fd.as_fd());
@@ -95,7 +95,7 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
 }
 
-/// The thread's flow by its number among those that go its way, and among all, with its socket.
+/// The thread's flow by its number among those of its direction, and among all, with its socket.
 fn flow(hand: &mut StreamHand) -> Result<(usize, usize, OwnedFd), Fault> {
     let Some((index, Some(fd))) = hand.flows.pop() else {
         return Err(Fault::Impossible("datagrams need a socket".into()));
@@ -103,16 +103,16 @@ fn flow(hand: &mut StreamHand) -> Result<(usize, usize, OwnedFd), Fault> {
     Ok((index, if hand.back { hand.setup.flows() + index } else { index }, fd))
 }
 
-/// Whether this end has to be let in at another host's door: it is the one that connected.
+/// Whether this end must be admitted by another host: the end that connected must.
 fn knocks(hand: &StreamHand) -> bool {
     hand.setup.far.is_some() && (hand.side == Side::Source) != hand.back
 }
 
 fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {
-    Run { fd, abort: &flags.abort, told: &flags.told, leash: flags.leash.as_deref() }
+    Run { fd, abort: &flags.abort, stop_requested: &flags.stop_requested, limit: flags.limit.as_deref() }
 }
 
-/// What the kernel says of the socket.
+/// The kernel's facts about the socket.
 fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }

@@ -1,8 +1,8 @@
-//! How every end carries a trial, whatever it does: its threads wait at the gate for `Go`, and are waited for.
+//! How every end runs a trial, whatever its task: its threads wait at the gate for `Go`, and the end waits for them.
 //!
-//! What an end does is its [`Duty`]: to write or read a stream, to make calls or serve them, to run a ring. Whoever
-//! measures says `Closed` when the windows of all its threads have closed, and goes on with what is not measured; whoever
-//! does not goes on until it is told to stop, or until nobody is left to say it.
+//! The task of an end is its [`Duty`]: to write or read a stream, to make or serve calls, to run a ring. An end that measures
+//! replies `Closed` when the windows of all its threads have closed, and continues unmeasured; another one continues until it
+//! is stopped or its channel is closed.
 
 use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
@@ -17,78 +17,78 @@ use crate::call::Samples;
 use crate::end::crew::{Crew, Flags, Left, Post, Roster};
 use crate::end::peer::Peer;
 use crate::fault::Fault;
-use crate::leash::{Bound, Leash};
 use crate::live_bytes;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
 use crate::setup::Setup;
+use crate::transfer_limit::{Bound, TransferLimit};
 
-/// What an end does: everything is joined, nothing has begun.
+/// An end's task: everything is connected, nothing has begun.
 pub(super) trait Duty {
-    /// What each of its threads does.
+    /// The work of each of its threads.
     type Hand: Hand;
 
-    /// Whether its threads work before `Go`: they are woken by it, and report although they are called off.
+    /// Whether its threads work before `Go`: they are woken by it, and report even if the trial is called off.
     const WORKS_BEFORE: bool = false;
 
-    /// Who is needed.
+    /// The threads that it needs.
     fn roster(&self) -> Roster;
 
-    /// A thread's share. They are asked for in order, each once.
+    /// A thread's share. Requested in order, once each.
     fn hand(&mut self, thread: usize, flags: &Flags) -> Self::Hand;
 
     /// When it is over.
     fn lasting(&self) -> Lasting;
 
-    /// How far it may go, where its host's owner bounds it.
+    /// Its limits, if its host's owner sets any.
     fn bound(&self) -> Option<Bound> {
         None
     }
 
-    /// What all threads counted together.
+    /// The counts of all threads together.
     fn report(self, left: Left<<Self::Hand as Hand>::Part>) -> EndResult;
 }
 
 /// One thread's share of a duty.
 pub(super) trait Hand: Send + 'static {
-    /// What it counted.
+    /// Its counts.
     type Part: Send + 'static;
 
-    /// The descriptors that it owns, and those that it shares with the hands of other threads. It uses no others that were
-    /// opened before.
+    /// The descriptors that it owns, and those that it shares with other threads. It uses no others that were opened
+    /// before.
     fn descriptors(&self) -> Vec<RawFd> {
         Vec::new()
     }
 
-    /// Prepares memory, waits at the gate unless it works before, carries, and drains.
+    /// Prepares memory, waits at the gate unless it works before, runs, and drains.
     fn carry(self, post: Post<Self::Part>) -> Self::Part;
 }
 
 /// When an end is over.
 #[derive(Clone, Debug)]
 pub(super) struct Lasting {
-    /// It goes on until it is told, rather than by its schedule.
-    pub(super) until_told: bool,
-    /// How long it may take from `Go`, or from when it was told, before it counts as stalled, nanoseconds.
+    /// Whether it continues until it is stopped, rather than by its schedule.
+    pub(super) until_stopped: bool,
+    /// How long it may take from `Go`, or from the stop, before it counts as stalled, nanoseconds.
     pub(super) patience_ns: u64,
-    /// Where only some of its threads go by the schedule, those: the others go on until the end is told, after that.
+    /// If only some of its threads follow the schedule, those; the others continue until the end is stopped, after that.
     pub(super) windowed: Option<Range<usize>>,
 }
 
-/// What an end came to.
+/// The result of an end.
 #[derive(Debug, Default)]
 pub(super) struct EndResult {
     pub(super) report: EndReport,
     pub(super) fault: Option<Fault>,
-    /// What stays open until the next command: the other end is still to be looked at.
+    /// Descriptors that stay open until the next command, because the other end still samples its sockets.
     pub(super) kept: Vec<OwnedFd>,
 }
 
-/// Carries a duty from `Ready` to its report. `Ok(None)` when it was called off.
+/// Runs a duty from `Ready` to its report. `Ok(None)` if it was called off.
 pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<EndResult>, Fault> {
-    let leash = duty.bound().map(|bound| Arc::new(Leash::new(bound)));
-    let flags = Flags { leash: leash.clone(), ..Flags::default() };
+    let limit = duty.bound().map(|bound| Arc::new(TransferLimit::new(bound)));
+    let flags = Flags { limit: limit.clone(), ..Flags::default() };
     let lasting = duty.lasting();
     let crew = Crew::start(duty.roster(), flags.clone(), |thread| {
         let hand = duty.hand(thread, &flags);
@@ -96,7 +96,7 @@ pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option
     })?;
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
-        leash.iter().for_each(|leash| leash.begin(monotonic_ns()));
+        limit.iter().for_each(|limit| limit.begin(monotonic_ns()));
         crew.begin();
     } else {
         crew.call_off();
@@ -106,52 +106,52 @@ pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option
         }
     }
     if begins && D::WORKS_BEFORE {
-        // A thread that waits learns it when it is woken, and one signal may come a moment too early.
+        // A waiting thread is woken repeatedly, since one signal may come a moment too early.
         for _ in 0..3 {
             crew.nudge();
             std::thread::sleep(Duration::from_micros(200));
         }
     }
-    if lasting.until_told {
+    if lasting.until_stopped {
         if begins {
-            // `Stop`, or nobody is left to say it: both end it.
+            // `Stop`, or a closed channel: both end it.
             let _ = peer.command();
         }
-        crew.tell();
+        crew.stop();
     }
     let others_go_on = lasting.windowed.is_some();
     let left = crew.finish(Duration::from_nanos(lasting.patience_ns), lasting.windowed, || {
-        if !lasting.until_told {
-            // If nobody hears it, nobody waits for the report either.
+        if !lasting.until_stopped {
+            // If the channel is closed, the report is not awaited either.
             let _ = peer.reply(Reply::Closed);
         }
         if others_go_on {
-            // `Stop`, as above; who waits for the threads wakes them.
+            // `Stop`, as above; the loop that waits for the threads wakes them.
             let _ = peer.command();
-            flags.told.store(true, Ordering::Relaxed);
+            flags.stop_requested.store(true, Ordering::Relaxed);
         }
     });
     let mut ended = duty.report(left);
-    if leash.is_some_and(|leash| leash.is_used_up()) {
-        // Whatever else is wrong follows from it.
+    if limit.is_some_and(|limit| limit.is_used_up()) {
+        // Other faults follow from it.
         ended.fault = Some(Fault::UsedUp);
     }
     Ok(Some(ended))
 }
 
-/// What one thread counted.
+/// The counts of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// Rows of its flows, or its own, by number. The first of them has what the thread's window held.
+    /// Rows of its flows, or its own, by number. The first of them has the counts of the thread's window.
     pub(super) rows: Vec<(usize, FlowReport)>,
-    /// Time on a run queue within its window; absent where the kernel does not say.
+    /// Time on a run queue within its window; absent if the kernel does not report it.
     pub(super) queued_ns: Option<u64>,
     pub(super) engine: Option<EngineReport>,
     pub(super) fault: Option<Fault>,
 }
 
 impl Part {
-    /// Rows of which the meter's window stands with the first: flows that share a thread have no counters of their own.
+    /// Rows with the meter's window in the first: flows that share a thread have no counters of their own.
     pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> Part {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
@@ -175,8 +175,8 @@ impl Part {
         Part { rows, queued_ns: window.queued_ns, engine, fault: None }
     }
 
-    /// A thread of calls: one row for the thread with the first of the connections that were looked at, and the others'
-    /// after those of all threads.
+    /// A thread of calls: one row for the thread with its first sampled connection, and rows of the other samples after those
+    /// of all threads.
     pub(super) fn of_calls(thread: usize, meter: Meter, samples: Samples, engine: EngineReport) -> Part {
         let calls = meter.window().watched;
         let mut found = samples.into_reports().into_iter();
@@ -192,8 +192,7 @@ impl Part {
     }
 }
 
-/// What an end's threads counted, summed up. What was wrong in time explains what was late; of several faults the first
-/// counts.
+/// The sum of the counts of an end's threads. Earlier faults explain later ones; of several faults the first counts.
 pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
     let Left { parts, in_time, fault: late, .. } = left;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
@@ -211,7 +210,7 @@ pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
     (report, early.or(late).or(last))
 }
 
-/// A sink that loses count on purpose.
+/// A planted fault: a sink that counts wrongly.
 pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side) {
     if let (Some(Plant::Overcount { bytes }), Side::Sink) = (plant, side) {
         report.total_bytes += bytes;
@@ -219,14 +218,14 @@ pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side
     }
 }
 
-/// A meter for one thread of a trial, with room for bins where they are kept. Its time starts now; where there are
-/// other flows, it started for all of them at `began_ns`.
-pub(super) fn meter(setup: &Setup, flows: usize, until_told: bool, (began_ns, flags): (u64, &Flags)) -> Meter {
+/// A meter for one thread of a trial, with room for bins if requested. Its time starts now; with several flows, it started for
+/// all of them at `began_ns`.
+pub(super) fn meter(setup: &Setup, flows: usize, until_stopped: bool, (began_ns, flags): (u64, &Flags)) -> Meter {
     let Setup { warmup_ns, window_ns, series, .. } = *setup;
-    let schedule = Schedule { warmup_ns, window_ns, until_told };
+    let schedule = Schedule { warmup_ns, window_ns, until_stopped };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
-    meter.tie(flags.leash.clone());
-    if !until_told {
+    meter.tie(flags.limit.clone());
+    if !until_stopped {
         // The end that measures: its bytes count once.
         meter.show_live(live_bytes::place());
     }

@@ -1,4 +1,4 @@
-//! The gate at which an end's threads wait for `Go`: all start together, or all go home.
+//! The gate at which an end's threads wait for `Go`: all start together, or none does.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use bytegauge_sys::clock::monotonic_ns;
 enum GateState {
     Shut,
     Open { at_ns: u64 },
-    GoneHome,
+    CalledOff,
 }
 
 /// A gate for any number of threads.
@@ -26,12 +26,12 @@ impl Gate {
         Gate { state: Mutex::new(GateState::Shut), changed: Condvar::new(), opened_ns: Arc::default() }
     }
 
-    /// Waits. When the gate was opened, nanoseconds of the monotonic clock; `None` if the trial was called off.
+    /// Waits. Returns the time of opening, nanoseconds of the monotonic clock; `None` if the trial was called off.
     pub(super) fn wait(&self) -> Option<u64> {
         self.wait_doing(Duration::MAX, || {})
     }
 
-    /// The same, doing something at once and every so often until then.
+    /// The same, calling `what` at once and repeatedly until then.
     pub(super) fn wait_doing(&self, every: Duration, mut what: impl FnMut()) -> Option<u64> {
         loop {
             what();
@@ -40,12 +40,12 @@ impl Gate {
             match *waited.unwrap_or_else(PoisonError::into_inner).0 {
                 GateState::Shut => {}
                 GateState::Open { at_ns } => return Some(at_ns),
-                GateState::GoneHome => return None,
+                GateState::CalledOff => return None,
             }
         }
     }
 
-    /// When the gate was opened, for those who do not wait at it; 0 until then.
+    /// The time of opening, for threads that do not wait; 0 until then.
     pub(super) fn opened_ns(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.opened_ns)
     }
@@ -57,7 +57,7 @@ impl Gate {
     }
 
     pub(super) fn call_off(&self) {
-        self.set(GateState::GoneHome);
+        self.set(GateState::CalledOff);
     }
 
     fn set(&self, to: GateState) {

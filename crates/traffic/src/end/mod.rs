@@ -1,4 +1,4 @@
-//! Ends of a trial: the command loop, what each role does, the threads and their watchdog, and the channels to them.
+//! Ends of a trial: the command loop, the task of each role, the threads and their watchdog, and the channels to them.
 
 mod channel;
 mod client;
@@ -6,7 +6,7 @@ mod command;
 pub(crate) mod crew;
 mod datagram;
 mod duty;
-mod foreign;
+mod external;
 mod gate;
 mod peer;
 mod relay;

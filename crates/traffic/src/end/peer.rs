@@ -1,12 +1,12 @@
-//! Whom an end hears, and what it is made of.
+//! The channel of an end, as the end sees it, and whether it is a thread or a process.
 
 use crate::message::{Command, Reply};
 
-/// Where commands come from and replies go to.
+/// The source of commands and the receiver of replies.
 pub trait Peer {
-    /// The next command; `None` when nobody commands any more.
+    /// The next command; `None` if the channel is closed.
     fn command(&mut self) -> Option<Command>;
-    /// Answers. `false` when nobody listens any more.
+    /// Sends a reply. `false` if the channel is closed.
     fn reply(&mut self, reply: Reply) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! The end between the two sides of a path: it serves from the moment it listens, and is charged for all that its process
+//! The relay's end between the two sides of a path: it serves from the moment it listens, and is charged for all that its process
 //! uses within the window.
 
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::end::server::enough_files;
 use crate::fault::Fault;
-use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};
 use crate::setup::Setup;
+use crate::transfer_limit::Bound;
 
-/// A relay that listens.
+/// A listening relay.
 pub(super) struct RelayEnd {
     setup: Arc<Setup>,
     method: RelayMethod,
     shared: Arc<RelayShared>,
-    /// Of a relay that was sent to this host: what goes on here nobody else sees.
+    /// For a relay on an agent's host: only this process sees the load there.
     host: Option<HostProbe>,
 }
 
-/// The machine's counters, and what they said before the first byte.
+/// The machine's counters, and their values before the first byte.
 struct HostProbe {
     probe: MachineProbe,
     before: MachineSample,
@@ -46,7 +46,7 @@ impl HostProbe {
 }
 
 impl RelayEnd {
-    /// Listens. `Ok(None)` when nobody listens to its first word.
+    /// Listens. `Ok(None)` if the channel was closed before its first reply.
     pub(super) fn open(
         peer: &mut impl Peer,
         setup: &Arc<Setup>,
@@ -55,7 +55,7 @@ impl RelayEnd {
     ) -> Result<Option<RelayEnd>, Fault> {
         let impossible = |what: &str| Fault::Impossible(format!("a relay was opened without {what}"));
         let method = setup.relay_method().ok_or_else(|| impossible("a method"))?;
-        // Of a stream every connection ends when its writer has said all; of calls, clients keep theirs.
+        // In a stream every connection ends when its writer has sent all; in calls, clients keep theirs.
         let (further, expected) = match setup.workload() {
             Workload::Call => (setup.idle_flows() + setup.competing_flows(), None),
             _ => (0, Some(setup.flows())),
@@ -81,7 +81,7 @@ impl Duty for RelayEnd {
         Roster {
             what: format!("passing bytes on by {} over {}", self.method, self.setup.transport()),
             name: EndRole::Relay.name(),
-            // Threads that it starts inherit the place of this one.
+            // Threads that it starts inherit its CPU.
             cpus: vec![self.setup.cpu(EndRole::Relay, 0)],
             fewer: "--flows",
             stack: LARGE_STACK,
@@ -95,7 +95,7 @@ impl Duty for RelayEnd {
     }
 
     fn lasting(&self) -> Lasting {
-        Lasting { until_told: true, patience_ns: self.setup.grace_ns, windowed: None }
+        Lasting { until_stopped: true, patience_ns: self.setup.grace_ns, windowed: None }
     }
 
     fn bound(&self) -> Option<Bound> {
@@ -124,13 +124,13 @@ impl Hand for RelayHand {
 
     fn carry(self, mut post: Post<Part>) -> Part {
         let RelayHand { setup, shared } = self;
-        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
         meter.charge_process();
-        meter.tie(post.flags.leash.clone());
+        meter.tie(post.flags.limit.clone());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
-        let cues = relay::Cues { abort: &post.flags.abort, told: &post.flags.told };
+        let cues = relay::Cues { abort: &post.flags.abort, stop_requested: &post.flags.stop_requested };
         let carried = relay::carry(&shared, &setup, cues, &mut meter);
         meter.close_early();
         let (engine, fault) = match carried {

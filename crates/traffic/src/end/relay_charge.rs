@@ -1,5 +1,5 @@
-//! What a program that relays is charged for: by its process tree, whose clocks are exact, or by its control group, where that
-//! shows that processes came and went, which no tree holds any more.
+//! The CPU use charged to a program that relays: that of its process tree, whose clocks are exact, or of its control group if
+//! that shows that processes have come and gone, which are in no tree any more.
 
 use bytegauge_sys::clock::kernel_tick_ns;
 use bytegauge_sys::control_group::ControlGroup;
@@ -7,13 +7,13 @@ use bytegauge_sys::descendants::{self, TreeUse};
 
 use crate::fault::Fault;
 
-/// What was read before a window and after it, and the window's length, nanoseconds.
+/// The readings before and after a window, and the window's length, nanoseconds.
 pub(super) type Used<T> = ([T; 2], u64);
 
-/// What has been used until a moment.
+/// The resources used until a moment.
 pub(super) struct Reading {
     tree: TreeUse,
-    /// Absent where there is no group.
+    /// Absent without a group.
     group: Option<TreeUse>,
 }
 
@@ -23,16 +23,16 @@ pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, Fault> {
     Ok(Reading { tree, group: group.and_then(|group| group.used().ok()) })
 }
 
-/// What was used between two readings, and by what that is known.
+/// The use between two readings, and its source.
 pub(super) fn charged(between: Used<Reading>) -> (Used<TreeUse>, String) {
     let ([before, after], window_ns) = between;
     let (charged, by) = settled(&before, &after, window_ns, kernel_tick_ns());
     ((charged, window_ns), by.to_owned())
 }
 
-/// A group that is further ahead than the kernel's own delay has seen processes that the tree has not. Each thread that runs
-/// when a group is read is up to a tick behind: as many of them as it takes to have used so much within the window, however
-/// many CPUs there are.
+/// A group that is ahead of the tree by more than the kernel's own delay has seen processes that the tree has not. Each thread
+/// running at a group's reading is up to a tick behind; the number of such threads follows from the use within the window,
+/// however many CPUs there are.
 fn settled(before: &Reading, after: &Reading, window_ns: u64, tick_ns: u64) -> ([TreeUse; 2], &'static str) {
     let tree = || [before.tree, after.tree];
     let Some((earlier, later)) = before.group.zip(after.group) else { return (tree(), "its process tree") };
@@ -41,7 +41,7 @@ fn settled(before: &Reading, after: &Reading, window_ns: u64, tick_ns: u64) -> (
     let delay_ns = by_group.div_ceil(window_ns.max(1)) * tick_ns;
     match by_group > by_tree + delay_ns {
         true => ([earlier, later], "its control group, since processes came and went"),
-        false => (tree(), "its process tree, which its control group bears out"),
+        false => (tree(), "its process tree, which its control group confirms"),
     }
 }
 
@@ -55,27 +55,27 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_and_gone_is_charged() {
+    fn use_of_short_processes_is_charged() {
         let check = |before: Reading, after: Reading, expected: u64, how: &str| {
             let ([earlier, later], by) = settled(&before, &after, 100, 8);
             assert_eq!((later.since(&earlier).cpu_ns, by.starts_with(how)), (expected, true), "{by}");
         };
         check(reading(10, None), reading(60, None), 50, "its process tree");
-        // Within what the kernel may be late.
+        // Within the kernel's delay.
         check(reading(10, Some(100)), reading(60, Some(158)), 50, "its process tree, which");
         check(reading(10, Some(100)), reading(60, Some(120)), 50, "its process tree, which");
         check(reading(10, Some(100)), reading(60, Some(170)), 70, "its control group");
         check(reading(60, Some(100)), reading(0, Some(170)), 70, "its control group");
-        // Of several threads each may be late.
+        // Each of several threads may be late.
         check(reading(0, Some(0)), reading(250, Some(274)), 250, "its process tree, which");
         check(reading(0, Some(0)), reading(250, Some(275)), 275, "its control group");
-        // A group of which nothing is known any more.
+        // A group that can no longer be read.
         check(reading(10, Some(100)), reading(60, None), 50, "its process tree");
     }
 
-    /// However many CPUs the machine has: who has come and gone used as much as two ticks of one of them.
+    /// However many CPUs the machine has: short processes used as much as two ticks of one of them.
     #[test]
-    fn a_wide_machine_lets_nobody_off() {
+    fn use_is_charged_on_large_machines() {
         let used_ns = 2 * kernel_tick_ns();
         let (([earlier, later], _), by) = charged(([reading(0, Some(0)), reading(0, Some(used_ns))], 25 * used_ns));
         assert_eq!(later.since(&earlier).cpu_ns, used_ns, "{by}");

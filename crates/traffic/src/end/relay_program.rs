@@ -1,8 +1,7 @@
-//! The end whose relay is a program of somebody else's: it is started anew for every trial, listens before anybody
-//! connects, is charged for what it and all that it starts use within the window, and is gone afterwards with everything
-//! that it started.
+//! The end whose relay is an external program: it is started for every trial, listens before any end connects, is charged for
+//! its own use and that of its descendants within the window, and is ended afterwards with all of them.
 //!
-//! Counts no byte: what went in and what came out both ends know.
+//! Counts no bytes: both ends count the bytes on their sides.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -31,11 +30,11 @@ use crate::setup::Setup;
 use crate::task::program::{Event, Program, attend};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 
-/// The ports that are tried, below those that the kernel gives to whoever connects (`ip_local_port_range`), so that
-/// nobody takes one between our look at it and the program's.
+/// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
+/// the check and the program's start.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Carries a trial; one that is called off came to nothing. `Ok(None)` when nobody listens.
+/// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
 pub(super) fn carry(
     peer: &mut impl Peer,
     setup: &Setup,
@@ -75,17 +74,17 @@ fn run(
     if !peer.reply(Reply::Listening(Address::Ip(listen))) || !peer.reply(Reply::Ready) {
         return Ok(None);
     }
-    let (used, has_left) = beside(&mut running, || through(peer, setup, stdin.as_fd(), || reading(group)))?;
+    let (used, has_left) = while_running(&mut running, || through(peer, setup, stdin.as_fd(), || reading(group)))?;
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left = sweep(supervisor, SETTLE)?;
-    // Who calls it off asks what went wrong: nothing here.
+    // When the trial is called off, a failure to do so is reported: there was none here.
     let Some((used, by)) = used.map(charged) else { return Ok(Some(EndResult::default())) };
     let (left_behind, charged) = (left.processes, Some(by));
     let known = RelayProgramReport { version, left_behind, stopped_by_force, charged, ..RelayProgramReport::default() };
     Ok(Some(came_to(used, known)))
 }
 
-/// What a relay that counts no byte came to.
+/// The result of a relay that counts no bytes.
 pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> EndResult {
     let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
     let relay_program = Some(RelayProgramReport { processes, ..known });
@@ -93,13 +92,13 @@ pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayP
     EndResult { report, ..EndResult::default() }
 }
 
-/// A port that nobody has.
+/// A free port.
 fn listen(setup: &Setup) -> Result<SocketAddr, Fault> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let mut address = setup.host.any_port(setup.transport());
     let ports = u32::from(PORTS.end - PORTS.start);
     for _ in 0..ports {
-        // Others that run beside begin elsewhere.
+        // Other processes at the same time begin elsewhere.
         let step = std::process::id().wrapping_mul(97) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         address.set_port(PORTS.start + (step % ports) as u16);
         if TcpListener::bind(address).is_ok() {
@@ -109,20 +108,25 @@ fn listen(setup: &Setup) -> Result<SocketAddr, Fault> {
     Err(Fault::Missing(format!("no port of {} to {} is free for a relay", PORTS.start, PORTS.end)))
 }
 
-/// Waits until the program listens: nobody connects to find out, since it would connect to the other side at once.
-fn await_listening(running: &mut Program, port: u16, patience_ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
+/// Waits until the program listens, without connecting, since it would connect to the other side at once.
+fn await_listening(
+    running: &mut Program,
+    port: u16,
+    patience_ns: u64,
+    stop_requested: BorrowedFd<'_>,
+) -> Result<(), Fault> {
     let until = Instant::now() + Duration::from_nanos(patience_ns);
     loop {
         let (listens, pause) = ask(|| listening::at_port(port));
         if listens {
             return Ok(());
         }
-        match attend(&mut [running], told, Instant::now() + pause)? {
+        match attend(&mut [running], stop_requested, Instant::now() + pause)? {
             Event::Ended(..) => {
                 let (status, _) = running.leave()?;
                 return Err(left_early(running, "before it listened", status));
             }
-            Event::Told => return Err(Fault::Program("it was told to stop".into())),
+            Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
             Event::Nothing if Instant::now() < until => {}
             Event::Nothing => {
                 return Err(Fault::Program(format!(
@@ -139,23 +143,23 @@ fn left_early(running: &Program, when: &str, status: ExitStatus) -> Fault {
     Fault::Program(format!("the relay ended {when}: it {}", running.how(status)))
 }
 
-/// Carries something while the program runs, and reads what it prints meanwhile. One that serves a single connection may
-/// leave after it, contented: whether it has.
-fn beside<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) -> Result<(T, bool), Fault> {
-    let (told, tell) = io::pipe().map_err(Fault::io("making a pipe"))?;
+/// Runs `carry` while the program runs, and reads the program's output meanwhile. Returns whether it has left: a relay that
+/// serves a single connection may leave after it.
+fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) -> Result<(T, bool), Fault> {
+    let (stop_requested, request_stop) = io::pipe().map_err(Fault::io("making a pipe"))?;
     let (carried, left) = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             loop {
-                match attend(&mut [&mut *running], told.as_fd(), Instant::now() + Duration::from_secs(1)) {
+                match attend(&mut [&mut *running], stop_requested.as_fd(), Instant::now() + Duration::from_secs(1)) {
                     Ok(Event::Nothing) => {}
-                    Ok(Event::Told) => return Ok(false),
+                    Ok(Event::StopRequested) => return Ok(false),
                     Ok(Event::Ended(..)) => return Ok(true),
                     Err(fault) => return Err(fault),
                 }
             }
         });
         let carried = carry();
-        drop(tell);
+        drop(request_stop);
         (carried, watcher.join())
     });
     match left {
@@ -169,31 +173,31 @@ fn beside<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) ->
     }
 }
 
-/// From `Go` until it is told to stop: what was read when the window opened and closed. `None` if it was called off.
+/// From `Go` until the end is stopped: the readings at the opening and at the closing of the window. `None` if it was called off.
 pub(super) fn through<T>(
     peer: &mut impl Peer,
     setup: &Setup,
-    told: BorrowedFd<'_>,
+    stop_requested: BorrowedFd<'_>,
     read: impl Fn() -> Result<T, Fault>,
 ) -> Result<Option<Used<T>>, Fault> {
     if peer.command() != Some(Command::Go) {
         return Ok(None);
     }
-    wait(setup.warmup_ns, told)?;
+    wait(setup.warmup_ns, stop_requested)?;
     let (before, opened_ns) = (read()?, monotonic_ns());
-    wait(setup.window_ns, told)?;
+    wait(setup.window_ns, stop_requested)?;
     let (after, closed_ns) = (read()?, monotonic_ns());
-    // `Stop`, or nobody is left to say it: both end it.
+    // `Stop`, or a closed channel: both end it.
     let _ = peer.command();
     Ok(Some(([before, after], closed_ns.saturating_sub(opened_ns).max(1))))
 }
 
-/// Waits, unless a word comes.
-fn wait(ns: u64, told: BorrowedFd<'_>) -> Result<(), Fault> {
+/// Waits, unless a command arrives.
+fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), Fault> {
     let until = Instant::now() + Duration::from_nanos(ns);
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || children::wait_any(&[told], left).map_err(Fault::io("waiting"))? == [true] {
+        if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(Fault::io("waiting"))? == [true] {
             return Ok(());
         }
     }

@@ -1,6 +1,6 @@
-//! The end whose relay runs already: nothing is started, and nothing ended. It is looked for before a trial and after it, and
-//! whoever is its owner is charged for what it uses within the window, whomever it serves meanwhile. Where the owners are
-//! others afterwards, what they used is not known, and the trial fails.
+//! The end whose relay runs already: it starts and ends nothing. Before and after a trial it looks up the processes that own the
+//! relay's sockets, and charges their use within the window, even for other clients. If the owners differ afterwards, their
+//! use is unknown, and the trial fails.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use crate::message::Reply;
 use crate::relay::{charged, lacks_running};
 use crate::setup::Setup;
 
-/// Carries a trial; one that is called off came to nothing. `Ok(None)` when nobody listens.
+/// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
 pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, Fault> {
     if let Some(reason) = lacks_running(relay) {
         return Err(Fault::Program(reason));

@@ -35,7 +35,7 @@ impl Duty for RingEnd {
 
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.0;
-        Lasting { until_told: false, patience_ns: warmup_ns + window_ns + grace_ns, windowed: None }
+        Lasting { until_stopped: false, patience_ns: warmup_ns + window_ns + grace_ns, windowed: None }
     }
 
     fn report(self, left: Left<(EndReport, Option<Fault>)>) -> EndResult {

@@ -1,5 +1,5 @@
-//! The command loop of one end: opens paths, carries them, reports. The same loop serves a thread and a
-//! process; only the channel differs.
+//! The command loop of one end: opens paths, runs trials, reports. The same loop serves a thread and a process; only the
+//! channel differs.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::message::{Command, Hello, Reply};
 use crate::setup::Setup;
 use crate::spin;
 
-/// Serves commands until told to quit or left alone.
+/// Serves commands until `Quit` or until the channel is closed.
 pub fn serve(peer: &mut impl Peer, body: Body) {
     if !peer.reply(Reply::Hello(Hello::ours())) {
         return;
     }
     let mut kept = Vec::new();
     while let Some(command) = peer.command() {
-        // What the last trial left open is closed before anything else is done.
+        // Descriptors that the last trial left open are closed first.
         kept.clear();
         let ended = match command {
             Command::Open(role, setup, address) => open(peer, role, *setup, address.as_ref(), body),
@@ -70,7 +70,7 @@ impl<R: BufRead, W: Write> Peer for StdioPeer<R, W> {
         let mut line = String::new();
         match self.input.read_line(&mut line) {
             Ok(0) | Err(_) => None,
-            // A line that is no command comes from a stranger or another version: leave.
+            // An invalid line comes from another program or another version: leave.
             Ok(_) => serde_json::from_str(&line).ok(),
         }
     }
@@ -82,7 +82,7 @@ impl<R: BufRead, W: Write> Peer for StdioPeer<R, W> {
     }
 }
 
-/// Carries one trial from its first command to its report. `Ok(None)` when it was called off before `Go`.
+/// Runs one trial from its first command to its report. `Ok(None)` if it was called off before `Go`.
 fn open(
     peer: &mut impl Peer,
     role: EndRole,
@@ -95,8 +95,8 @@ fn open(
     if role == EndRole::Relay {
         return relay(peer, &setup, address, body);
     }
-    // What this machine lacks the plan was told, and it may be another one's. A server that listened first would have its clients
-    // call in vain.
+    // The plan was made for this machine's features or another's. If a server listened first, its clients would connect
+    // without being served.
     let engine = setup.engine_of(role).filter(|_| setup.far.is_some());
     if let Some(reason) = engine.and_then(engine::lacks) {
         return Err(Fault::Missing(reason));

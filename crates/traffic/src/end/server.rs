@@ -1,4 +1,4 @@
-//! The end that serves calls: from the moment it listens until it is told to stop.
+//! The end that serves calls: from the moment it listens until it is stopped.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -7,55 +7,55 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine, FdTable};
 use bytegauge_sys::{descriptor_table, limit};
 
-use crate::astray;
-use crate::call::datagram::{self, GuestList};
+use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
 use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
 use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
 use crate::end::peer::{Body, Peer};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
-use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
 use crate::ticket::SHOWN;
+use crate::transfer_limit::Bound;
 use crate::transport::options;
+use crate::unclaimed;
 
-/// Descriptors that an end needs beside its connections.
+/// Descriptors that an end needs in addition to its connections.
 const OTHER_FILES: u64 = 64;
 
-/// A server that listens.
+/// A listening server.
 pub(super) struct ServerEnd {
     setup: Arc<Setup>,
     body: Body,
-    /// Held by the threads alone once they run: a server that dies listens no more.
+    /// Held only by the threads once they run: a server that dies stops listening.
     listeners: Vec<Arc<OwnedFd>>,
     /// The options in force on the first listening socket, of those that connections do not inherit.
     of_listener: EffectiveOptions,
-    /// Of datagrams of another host's: who is answered.
-    guests: Option<Arc<GuestList>>,
+    /// The admitted senders of datagrams, if the clients are on another host.
+    admitted: Option<Arc<Admissions>>,
     /// One for each thread of the end.
     shared: Vec<Arc<ServerShared>>,
     abort: Arc<AtomicBool>,
 }
 
 impl ServerEnd {
-    /// Listens. `Ok(None)` when nobody listens to its first word.
+    /// Listens. `Ok(None)` if the channel was closed before its first reply.
     pub(super) fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
         can_have_own_table(setup, setup.server_engine())?;
-        let mut guests = None;
+        let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
-            guests = GuestList::of(setup);
-            if guests.is_some() && setup.read_size() < SHOWN {
+            admitted = Admissions::of(setup);
+            if admitted.is_some() && setup.read_size() < SHOWN {
                 return Err(Fault::Missing(format!(
-                    "what a client on another host shows has {SHOWN} B: use a --read-size of {SHOWN} or more"
+                    "the ticket of a client on another host has {SHOWN} B: use a --read-size of {SHOWN} or more"
                 )));
             }
-            // One socket, or one a thread, whoever calls.
+            // One socket, or one per thread, for all clients.
             datagram::bind(setup)?
         } else {
-            // A connection from another host is known twice until it has shown its ticket.
+            // A connection from another host has two descriptors until it has sent its ticket.
             let each = if setup.far.is_some() { 2 } else { 1 };
             enough_files(setup.flows() + setup.idle_flows() + setup.competing_flows(), each, body)?;
             listen(setup)?
@@ -70,7 +70,7 @@ impl ServerEnd {
             body,
             listeners: listeners.into_iter().map(Arc::new).collect(),
             of_listener: of_listener.unwrap_or_default(),
-            guests,
+            admitted,
             shared: Vec::new(),
             abort: Arc::default(),
         }))
@@ -102,9 +102,9 @@ impl Duty for ServerEnd {
         let hand = ServerHand {
             setup: Arc::clone(&self.setup),
             shared,
-            guests: self.guests.clone(),
+            admitted: self.admitted.clone(),
             thread,
-            // Of sockets that threads share the first of them tells.
+            // If threads share a socket, the first of them reports it.
             tells_of_it: thread < self.listeners.len(),
             listener: Arc::clone(&self.listeners[thread % self.listeners.len()]),
         };
@@ -115,7 +115,7 @@ impl Duty for ServerEnd {
     }
 
     fn lasting(&self) -> Lasting {
-        Lasting { until_told: true, patience_ns: self.setup.grace_ns, windowed: None }
+        Lasting { until_stopped: true, patience_ns: self.setup.grace_ns, windowed: None }
     }
 
     fn bound(&self) -> Option<Bound> {
@@ -153,13 +153,13 @@ impl Duty for ServerEnd {
 pub(super) struct ServerHand {
     setup: Arc<Setup>,
     shared: Arc<ServerShared>,
-    guests: Option<Arc<GuestList>>,
+    admitted: Option<Arc<Admissions>>,
     listener: Arc<OwnedFd>,
     tells_of_it: bool,
     thread: usize,
 }
 
-/// What one thread served.
+/// The results of one thread.
 pub(super) struct ServerPart {
     part: Part,
     /// Over datagrams.
@@ -174,18 +174,18 @@ impl Hand for ServerHand {
     }
 
     fn carry(self, mut post: Post<ServerPart>) -> ServerPart {
-        let ServerHand { setup, shared, guests, listener, tells_of_it, thread } = self;
-        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: true };
+        let ServerHand { setup, shared, admitted, listener, tells_of_it, thread } = self;
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
-        meter.tie(post.flags.leash.clone());
+        meter.tie(post.flags.limit.clone());
         meter.watch(shared.watched());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
-        let Flags { abort, told, .. } = &post.flags;
+        let Flags { abort, stop_requested, .. } = &post.flags;
         let (driven, refused, samples, seen) = if setup.transport().is_datagram() {
-            let flags = (&**told, &**abort);
+            let flags = (&**stop_requested, &**abort);
             let (served, mut seen) =
-                datagram::serve(&setup, (&shared, guests.as_ref()), listener.as_fd(), flags, &mut meter);
+                datagram::serve(&setup, (&shared, admitted.as_ref()), listener.as_fd(), flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {
@@ -199,12 +199,12 @@ impl Hand for ServerHand {
                 listener: Some(listener.as_fd()),
                 buffer_size: engine::message_buffer(setup.server_engine(), setup.read_size()),
                 abort,
-                told,
+                stop_requested,
             };
             let driven = engine::drive(setup.server_engine(), &mut party, station, &mut meter);
             meter.close_early();
             if setup.shares_port() {
-                astray::pass_on_rest(listener.as_fd());
+                unclaimed::pass_on_rest(listener.as_fd());
             }
             let (samples, refused) = party.into_parts();
             (driven, refused, samples, None)
@@ -217,8 +217,8 @@ impl Hand for ServerHand {
     }
 }
 
-/// Refuses tables of their own where threads share one: those that an engine starts for each connection, and the kernel's
-/// thread that takes submissions (`IORING_SETUP_SQPOLL`).
+/// Refuses private descriptor tables if threads share one: those that an engine starts for each connection, and the kernel's
+/// submission thread (`IORING_SETUP_SQPOLL`).
 pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), Fault> {
     if setup.fd_table() == FdTable::Private && engine.has_thread_a_flow() && !setup.transport().is_datagram() {
         return Err(Fault::Missing(format!(
@@ -229,7 +229,7 @@ pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), Fa
     own_table_without_sqpoll(setup.fd_table(), engine)
 }
 
-/// Refuses a table of its own for a thread that shares it with the kernel's thread, which begins with the thread's table.
+/// Refuses a private table for a thread that shares it with the kernel's submission thread, which begins with the thread's table.
 pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Result<(), Fault> {
     match engine {
         Engine::Uring(mode) if mode.sqpoll && fd_table == FdTable::Private => Err(Fault::Missing(format!(
@@ -240,13 +240,13 @@ pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Res
     }
 }
 
-/// An engine with a thread a flow makes its own threads.
+/// An engine with a thread per flow starts its own threads.
 pub(super) fn threads(engine: Engine, asked: usize) -> usize {
     if engine.has_thread_a_flow() { 1 } else { asked.max(1) }
 }
 
-/// Raises the limit of open files and sees that it will do for so many connections, of which each takes so many at this
-/// end: to run out in the middle would look like an error of the path.
+/// Raises the limit of open files and checks that it is enough for `connections` connections with `each` descriptors: running
+/// out in the middle would look like an error of the path.
 pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), Fault> {
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = connections as u64 * each * ends + OTHER_FILES;

@@ -1,7 +1,7 @@
-//! An end of a stream: a thread a flow, or one thread for all of them, as the engine has it.
+//! An end of a stream: a thread per flow, or one thread for all of them, depending on the engine.
 //!
-//! Where flows share a thread, its counters stand with the first; every flow has its own bytes, its end, and what the
-//! kernel says of it.
+//! If flows share a thread, the first one has its counters; every flow has its own bytes, its end, and the kernel's facts about
+//! it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -22,44 +22,44 @@ use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
 use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, meter, overcount, summed};
 use crate::end::peer::{Body, Peer};
 use crate::end::server::own_table_without_sqpoll;
-use crate::end::{datagram, foreign};
+use crate::end::{datagram, external};
 use crate::engine::{self, Slot, Station, Stop};
 use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::iperf3;
-use crate::leash::Bound;
 use crate::message::Reply;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum};
+use crate::transfer_limit::Bound;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
 
-/// Buffer of what is drained after the window: large, since it is not measured.
+/// Buffer for draining after the window: large, since draining is not measured.
 const DRAIN_SIZE: usize = 256 << 10;
 
-/// How long a drain waits before it looks whether it is still wanted.
+/// How long a drain waits before it checks whether to continue.
 const WAIT_NS: u64 = 50_000_000;
 
-/// One end of a stream, joined to the other.
+/// One end of a stream, connected to the other.
 pub(super) struct StreamEnd {
     setup: Arc<Setup>,
     role: EndRole,
     body: Body,
-    /// By flow, and where bytes go both ways by flow once more, for who does the other thing with it; absent where nothing
-    /// moves, or taken by a thread.
+    /// By flow, and with bytes in both directions by flow once more, for the other direction; absent in the null engine, or if
+    /// a thread has it.
     fds: Vec<Option<OwnedFd>>,
     /// The test that this is for an iperf3 server.
     iperf3: Option<iperf3::Session>,
-    /// Held until `Go`: a pipe keeps its name until the source, too, has opened it.
+    /// Held until `Go`: a pipe keeps its name until the source has opened it too.
     _listening: Option<Box<dyn Listening>>,
 }
 
 impl StreamEnd {
-    /// Joins the ends. `Ok(None)` when nobody listens to its first word.
+    /// Connects the ends. `Ok(None)` if the channel was closed before its first reply.
     pub(super) fn open(
         peer: &mut impl Peer,
         role: EndRole,
@@ -89,7 +89,7 @@ impl StreamEnd {
                 }
                 let accepted = listener.accept(setup)?;
                 if setup.shares_port() {
-                    // All who are expected are here: the agent has its port back.
+                    // All expected connections are here: the agent gets its port back.
                     listening = None;
                 }
                 accepted
@@ -119,7 +119,7 @@ impl StreamEnd {
         Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, _listening: listening }))
     }
 
-    /// Threads that do the same.
+    /// Threads with the same task.
     fn threads(&self) -> usize {
         if carries_many(&self.setup) { 1 } else { self.setup.flows() }
     }
@@ -130,7 +130,7 @@ fn lone(setup: &Setup) -> &'static dyn Joint {
     if setup.transport().two_ended() { &Alone } else { joint(setup.transport()) }
 }
 
-/// Whether one thread carries all flows.
+/// Whether one thread drives all flows.
 fn carries_many(setup: &Setup) -> bool {
     setup.engine() != Engine::Null && !setup.engine().has_thread_a_flow() && !setup.transport().is_datagram()
 }
@@ -164,12 +164,12 @@ impl Duty for StreamEnd {
     fn lasting(&self) -> Lasting {
         let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
         let (both, writes) = (self.setup.goes_both_ways(), self.role.side() == Side::Source);
-        // Of a server that is not ours nobody says when it is enough: the writer measures.
-        let until_told = writes && !both && !self.setup.is_external();
+        // An external server sends no report, so the writer measures.
+        let until_stopped = writes && !both && !self.setup.is_external();
         let readers = if writes { self.threads()..2 * self.threads() } else { 0..self.threads() };
         Lasting {
-            until_told,
-            patience_ns: if until_told { 0 } else { warmup_ns + window_ns } + grace_ns,
+            until_stopped,
+            patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
             windowed: both.then_some(readers),
         }
     }
@@ -194,12 +194,12 @@ pub(super) struct StreamHand {
     pub(super) side: Side,
     pub(super) body: Body,
     alone: bool,
-    /// Whether its bytes go to the end that connected, beside those that come from it.
+    /// Whether its bytes go to the end that connected, in the second direction.
     pub(super) back: bool,
     pub(super) flows: Vec<(usize, Option<OwnedFd>)>,
 }
 
-/// Flows that were carried.
+/// Flows after a run.
 struct MovedFlows<F, const PACED: bool> {
     meter: Meter,
     /// Whether the engine stopped because its time was up.
@@ -207,7 +207,7 @@ struct MovedFlows<F, const PACED: bool> {
     engine: Option<EngineReport>,
     fault: Option<Fault>,
     left: Vec<(Carried<F, PACED>, Option<OwnedFd>)>,
-    /// What the kernel said of each of them when its loop was over, in the same order.
+    /// The kernel's facts about each of them at the end of its loop, in the same order.
     rows: Vec<(usize, FlowReport)>,
 }
 
@@ -233,7 +233,7 @@ impl Hand for StreamHand {
             (Side::Sink, Work::NsPerByte(ns), None) => self.read(post, || SpinPerByte(ns)),
         };
         for (number, row) in part.rows.iter_mut().filter(|_| back) {
-            // Behind those that come.
+            // After the flows of the first direction.
             *number += setup.flows();
             row.back = true;
         }
@@ -249,9 +249,9 @@ impl StreamHand {
     fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
         let setup = Arc::clone(&self.setup);
         let (pace, size) = (self.setup.pace(), setup.write_size().unwrap_or(setup.read_size()));
-        let until_told = !setup.is_external();
+        let until_stopped = !setup.is_external();
         let flow = |index| SourceFlow::new(&setup, index, size);
-        let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_told) else { return Part::default() };
+        let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_stopped) else { return Part::default() };
         let MovedFlows { meter, engine, mut fault, left, mut rows, .. } = moved;
         for ((carried, _), (_, row)) in left.iter().zip(&mut rows) {
             row.total_bytes = carried.bytes;
@@ -290,37 +290,37 @@ impl StreamHand {
         Part { fault, ..Part::of(meter, rows, engine) }
     }
 
-    /// Waits at the gate and lets the engine carry; `None` if the trial was called off.
+    /// Waits at the gate and runs the engine; `None` if the trial was called off.
     fn drive<F: Flow + Send + 'static, const PACED: bool>(
         self,
         post: &mut Post<Part>,
         flow: impl Fn(usize) -> F,
         pace: Pace,
-        until_told: bool,
+        until_stopped: bool,
     ) -> Option<MovedFlows<F, PACED>> {
         let StreamHand { setup, side, alone, flows, .. } = self;
         let engine = setup.engine();
-        let unacknowledged = foreign::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
+        let unacknowledged = external::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let flags = post.flags.clone();
-        let Flags { abort, told, .. } = &flags;
+        let Flags { abort, stop_requested, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
         let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
             let fd = fd.map(AsFd::as_fd);
             if side == Side::Source && carried.ended.is_none() {
-                foreign::await_acknowledged(&setup, fd, abort);
+                external::await_acknowledged(&setup, fd, abort);
             }
             rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
             let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();
             if let (Side::Source, Some(fd), true) = (side, fd, ends_by_itself) {
-                // The sink drains each flow until it hears that nothing more comes: it must hear that while others still
-                // send what they hold, and while we still hold the socket.
+                // The sink drains each flow until its end of stream: it must arrive while other flows still send their
+                // remaining bytes, and while this end still holds the socket.
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
             }
         };
         let begin = |post: &mut Post<Part>| {
-            // Both ways are of one window.
+            // Both directions share one window.
             let flows = setup.flows_of_all_ways();
-            let mut meter = meter(&setup, flows, until_told, (post.begin()?, &flags));
+            let mut meter = meter(&setup, flows, until_stopped, (post.begin()?, &flags));
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)
         };
@@ -335,7 +335,7 @@ impl StreamHand {
                 buffer: &mut buffer,
                 pace,
                 abort,
-                told,
+                stop_requested,
                 rewind: matches!(setup.transport(), Transport::Source(_)),
             };
             let stopped = engine::run(engine, &mut carried.flow, slot, &mut meter);
@@ -352,7 +352,7 @@ impl StreamHand {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
             let mut meter = begin(post)?;
-            let station = Station { listener: None, buffer_size: setup.read_size(), abort, told };
+            let station = Station { listener: None, buffer_size: setup.read_size(), abort, stop_requested };
             let driven = engine::drive(engine, &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())
@@ -364,7 +364,7 @@ impl StreamHand {
         Some(MovedFlows { meter, in_time, engine, fault, left, rows })
     }
 
-    /// How much of a regular file the page cache holds: reading it measures memory, or a disk.
+    /// The fraction of a regular file in the page cache: reading it measures memory, or a disk.
     fn page_cache_share(&self) -> Option<f64> {
         let Transport::Source(path) = self.setup.transport() else { return None };
         let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
@@ -373,20 +373,20 @@ impl StreamHand {
     }
 }
 
-/// What an engine gave back, and its connection.
+/// A flow returned by an engine, and its connection.
 type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
 
-/// Takes what is still on its way, so that bytes out and bytes in can be compared: of all flows of a thread together, since who
-/// writes them may have to get rid of what it holds for one before it says of another that nothing more comes.
+/// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
+/// writer may have to send the rest of one flow before it ends another.
 fn drain<E: Effort>(left: &mut [Read<E>], flags: &Flags) -> Result<(), Fault> {
-    let failed = |source| Fault::Io { doing: "draining what was on its way".into(), source };
+    let failed = |source| Fault::Io { doing: "draining bytes in flight".into(), source };
     let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()
         .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
         .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
         .collect();
     let mut scratch = vec![0; DRAIN_SIZE];
-    // A thread that has one flow waits in its reads: there may be thousands of them, and descriptors are few.
+    // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
     let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
     for (token, (_, fd)) in drained.iter().enumerate() {
         ready.iter().try_for_each(|ready| ready.add(*fd, Ready::READ, token as u64)).map_err(failed)?;
@@ -403,13 +403,13 @@ fn drain<E: Effort>(left: &mut [Read<E>], flags: &Flags) -> Result<(), Fault> {
             let goes_on = match sys_io::read(*fd, &mut scratch) {
                 Ok(n) => {
                     carried.bytes += n as u64;
-                    if !flags.leash.as_ref().is_none_or(|leash| leash.lets(n as u64, 0)) {
+                    if !flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)) {
                         return Ok(());
                     }
                     n > 0 && carried.flow.received_late(&scratch[..n])
                 }
                 Err(error) if is_passing(&error) => {
-                    // Where engines have made it not block, somebody may still write to it.
+                    // If an engine has made it non-blocking, more bytes may still arrive.
                     if ready.is_none() && error.kind() == io::ErrorKind::WouldBlock {
                         let _ = socket::wait(*fd, Until::Readable, WAIT_NS);
                     }
@@ -430,7 +430,7 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
-/// Why a reader left before its time, if it did.
+/// Why a reader ended early, if it did.
 fn end_of<E: Effort>(
     carried: &Carried<SinkFlow<E>, false>,
     setup: &Setup,
@@ -461,23 +461,23 @@ pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool
     }
 }
 
-/// The kernel's own count of what a TCP connection received must be ours (a FIN counts as one byte).
+/// The kernel's count of bytes received by a TCP connection must equal ours (a FIN counts as one byte).
 fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<Fault> {
     if !setup.transport().is_tcp() {
         return None;
     }
     let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
-    // A ticket is shown by who connects.
+    // The end that connects sends a ticket.
     let received = received.saturating_sub(if back { 0 } else { setup.shown_len() });
     (received != ours && received != ours + 1)
-        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO says {received}")))
+        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO reports {received}")))
 }
 
-/// What an end does to its path, for the watchdog.
+/// A description of an end's work, for the watchdog.
 fn doing(setup: &Setup, side: Side) -> String {
     match (side, setup.is_external()) {
         (Side::Source, true) => format!(
-            "writing to a server over {} that takes nothing more (does it read? or does it wait until somebody reads what \
+            "writing to a server over {} that takes nothing more (does it read? or does it wait for a reader of the bytes that \
              it sends?)",
             setup.transport()
         ),
@@ -494,9 +494,9 @@ mod tests {
     use bytegauge_model::Spec;
 
     use super::*;
-    use crate::leash::Leash;
+    use crate::transfer_limit::TransferLimit;
 
-    /// More than the kernel holds for a reader that does not read.
+    /// More than the kernel buffers for a reader that does not read.
     const MORE: usize = 4 << 20;
 
     fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
@@ -507,9 +507,9 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_a_thread_are_drained_together_whichever_of_them_ends_first() {
+    fn flows_of_a_thread_are_drained_together() {
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
-        // Of the last one most is still to be written, and until it is gone nothing is said of the others.
+        // Most of the last one is still to be written, and the others end only after that.
         let writes = std::thread::spawn(move || {
             (&theirs[2]).write_all(&vec![0; MORE]).unwrap();
             (&theirs[0]).write_all(&[0; 10]).unwrap();
@@ -517,7 +517,7 @@ mod tests {
         let (mut left, flags) = (flows(ours), Flags::default());
         let abort = Arc::clone(&flags.abort);
         let (done, waits) = std::sync::mpsc::channel::<()>();
-        // Who drains one after another waits for ever.
+        // Draining one flow after another would wait for ever.
         let watches = std::thread::spawn(move || {
             let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
             abort.store(!is_over, Ordering::Relaxed);
@@ -531,15 +531,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drained_counts_against_the_bytes_that_are_allowed() {
+    fn drained_bytes_count_against_the_limit() {
         for count in [1, 2] {
             let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixStream::pair().unwrap()).unzip();
             (&theirs[0]).write_all(&[0; 1000]).unwrap();
-            let leash = Arc::new(Leash::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
-            let (mut left, flags) = (flows(ours), Flags { leash: Some(leash), ..Flags::default() });
-            // Nobody hangs up, and it ends.
+            let limit = Arc::new(TransferLimit::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
+            let (mut left, flags) = (flows(ours), Flags { limit: Some(limit), ..Flags::default() });
+            // The peers stay open, and it ends.
             drain(&mut left, &flags).unwrap();
-            assert!(flags.leash.unwrap().is_used_up());
+            assert!(flags.limit.unwrap().is_used_up());
             drop(theirs);
         }
     }

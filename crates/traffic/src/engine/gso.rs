@@ -1,16 +1,16 @@
-//! What the kernel must be able to do for the engine `gso`.
+//! The kernel features required by the engine `gso`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 
 use bytegauge_sys::option;
 
-/// What this machine lacks, if anything, with the next step.
+/// The missing feature, if any, with the next step.
 pub(super) fn lacks() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     let wanted = [
-        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, which came with Linux 4.18"),
-        (option::UDP_COALESCE.to(true), "UDP_GRO, which came with Linux 5.0"),
+        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, available since Linux 4.18"),
+        (option::UDP_COALESCE.to(true), "UDP_GRO, available since Linux 5.0"),
     ];
     let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
     lacking(tried)
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_cannot_cut_is_named_with_what_it_lacks() {
+    fn missing_kernel_feature_is_named() {
         assert_eq!(lacking([(Ok::<(), ()>(()), "A"), (Ok(()), "B")]), None);
         let expected = "engine gso: this kernel has no B: use --engine mmsg";
         assert_eq!(lacking([(Ok(()), "A"), (Err(()), "B")]).as_deref(), Some(expected));

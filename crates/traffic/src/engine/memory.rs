@@ -1,5 +1,5 @@
-//! The memory of one connection in engines without a ring: what is sent lies where its flow composed it, or where it was
-//! received.
+//! The memory of one connection in engines without a ring: bytes are sent from where their flow composed them or from where
+//! they were received.
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use bytegauge_sys::buffer::AlignedBuffer;
 
 use crate::flow::Flow;
 
-/// Bytes of memory that an engine's connections have at once, and the most that they have had.
+/// Current and largest memory of an engine's connections, bytes.
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
     now: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// The most bytes that connections had at once.
+    /// The largest memory at one time.
     pub(super) fn most(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
@@ -32,7 +32,7 @@ impl Footprint {
         self.most.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// A buffer of so many bytes goes.
+    /// A buffer of `bytes` bytes is freed.
     #[cold]
     #[inline(never)]
     fn release(footprint: Arc<Footprint>, bytes: usize) {
@@ -41,16 +41,16 @@ impl Footprint {
     }
 }
 
-/// What one buffer has of a footprint.
+/// The share of one buffer in a footprint.
 #[derive(Debug, Default)]
 struct Part {
-    /// Let go of in [`Footprint::release`] alone: a drop that is inlined would put locked instructions into measured loops.
+    /// Released only in [`Footprint::release`]: an inlined drop would put locked instructions into measured loops.
     of: ManuallyDrop<Option<Arc<Footprint>>>,
     bytes: usize,
 }
 
 impl Part {
-    /// The buffer has another length.
+    /// The buffer has a new length.
     fn set(&mut self, bytes: usize) {
         if bytes == self.bytes {
             return;
@@ -70,12 +70,12 @@ impl Drop for Part {
     }
 }
 
-/// Where a flow composes its messages. Made when it first does.
+/// The buffer in which a flow composes its messages. Allocated for the first one.
 pub(crate) struct Room {
     bytes: AlignedBuffer,
     part: Part,
     is_new: bool,
-    /// What is still to be sent of the present message.
+    /// The unsent part of the current message.
     message: Range<usize>,
 }
 
@@ -96,13 +96,13 @@ impl Room {
         self.bytes.len()
     }
 
-    /// A message was begun and is not sent whole.
+    /// Whether a message is partly sent.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         !self.message.is_empty()
     }
 
-    /// The next bytes to send: of the present message, or of the next one. Empty if the flow composes none.
+    /// The next bytes to send: of the current message, or of the next one. Empty if the flow composes none.
     #[inline]
     pub(crate) fn next<F: Flow>(&mut self, flow: &mut F) -> &[u8] {
         if self.message.is_empty() {
@@ -122,18 +122,18 @@ impl Room {
         self.message = 0..flow.compose(&mut self.bytes[..len], is_new);
     }
 
-    /// So many of the bytes were taken.
+    /// `n` bytes were sent.
     #[inline]
     pub(crate) fn sent(&mut self, n: usize) {
         self.message.start += n;
     }
 
-    /// The connection is another one.
+    /// The connection was replaced.
     pub(super) fn forget(&mut self) {
         self.message = 0..0;
     }
 
-    /// The flow is another one.
+    /// The flow was replaced.
     pub(super) fn hand_over(&mut self) {
         self.forget();
         self.is_new = true;
@@ -147,7 +147,7 @@ pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> 
     message.start..end
 }
 
-/// Bytes that were received and stay, in order, until their flow has sent them back.
+/// Received bytes, in order, until their flow has sent them back.
 #[derive(Default)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
@@ -158,7 +158,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// None yet; they count in a footprint.
+    /// Empty, counting in a footprint.
     pub(super) fn within(footprint: &Arc<Footprint>) -> Kept {
         Kept { footprint: Part { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 }, ..Kept::default() }
     }
@@ -168,13 +168,13 @@ impl Kept {
         self.bytes.len()
     }
 
-    /// Whether there are any.
+    /// Whether there are any bytes.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         !self.range.is_empty()
     }
 
-    /// Where the next receive of `most` bytes goes: behind those that stay.
+    /// Where the next receive of `most` bytes goes: after the kept bytes.
     #[inline]
     pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
         if self.range.is_empty() {
@@ -189,7 +189,7 @@ impl Kept {
     #[cold]
     fn make_room(&mut self, most: usize) {
         if self.range.is_empty() {
-            // Touched page by page, as data comes.
+            // Touched page by page, as data arrives.
             self.bytes = vec![0; most];
             return self.footprint.set(most);
         }
@@ -202,7 +202,7 @@ impl Kept {
         }
     }
 
-    /// So many bytes were received there, which the flow is to see. They stay if it echoes.
+    /// `n` bytes were received there for the flow; with `stay`, they are kept for an echo.
     #[inline]
     pub(super) fn received(&mut self, n: usize, stay: bool) -> &mut [u8] {
         let begin = self.range.end;
@@ -212,7 +212,7 @@ impl Kept {
         &mut self.bytes[begin..][..n]
     }
 
-    /// Takes a copy of bytes that were received elsewhere.
+    /// Copies bytes that were received elsewhere.
     #[cold]
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         self.copied += bytes.len() as u64;
@@ -220,19 +220,19 @@ impl Kept {
         self.range.end += bytes.len();
     }
 
-    /// The bytes that a flow sends back, counted from the first of those that stay.
+    /// The bytes that a flow sends back, counted from the first kept one.
     #[inline]
     pub(super) fn part(&self, part: &Range<usize>) -> &[u8] {
         &self.bytes[self.range.clone()][part.clone()]
     }
 
-    /// The first `n` bytes are not needed any more.
+    /// The first `n` bytes are no longer needed.
     #[inline]
     pub(super) fn drop_first(&mut self, n: usize) {
         self.range.start += n;
     }
 
-    /// The connection is another one.
+    /// The connection was replaced.
     pub(super) fn forget(&mut self) {
         self.range = 0..0;
     }

@@ -1,6 +1,6 @@
-//! Engines: who moves bytes at an end. One file an engine, one line in the table below.
+//! Engines: they move the bytes at an end. One file per engine, one line in the table below.
 //!
-//! An engine carries any [`Flow`] over any descriptor; it knows neither workload nor transport.
+//! An engine drives any [`Flow`] over any descriptor; it depends neither on the workload nor on the transport.
 
 mod blocking;
 mod driver;
@@ -29,47 +29,47 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::party::Party;
 
-/// How a flow's loop came to its end.
+/// How a flow's loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The flow's time was up, or it was told to stop.
+    /// The flow's time was up, or it was stopped.
     Time,
     /// The connection ended first.
     Ended(End),
     /// The flow refused what it received.
     Refused,
-    /// The watchdog asked for it.
+    /// The watchdog requested it.
     Aborted,
-    /// Every flow was given back before the time was up, and nobody can connect.
+    /// Every flow was returned before the time was up, and no connection can arrive.
     Done,
 }
 
-/// What an engine's thread runs on when it carries a party.
+/// The settings and flags of a thread of an engine that drives a party.
 #[derive(Clone, Copy, Debug)]
 pub struct Station<'a> {
-    /// The listening socket, where this end listens; non-blocking. Several threads may share one.
+    /// The listening socket, if this end listens; non-blocking. Several threads may share one.
     pub listener: Option<BorrowedFd<'a>>,
     /// Most bytes of one receive.
     pub buffer_size: usize,
-    /// Set by the watchdog: leave at once. Looked at after every interrupted or empty wait.
+    /// Set by the watchdog: leave at once. Checked after every interrupted or empty wait.
     pub abort: &'a AtomicBool,
-    /// Set when an end that goes on until told is told.
-    pub told: &'a AtomicBool,
+    /// Set to stop an end that has no schedule of its own.
+    pub stop_requested: &'a AtomicBool,
 }
 
-/// What a flow's loop runs on.
+/// The settings and flags of the loop of one flow.
 #[derive(Debug)]
 pub struct Slot<'a> {
     /// The connection; absent for the null engine.
     pub fd: Option<BorrowedFd<'a>>,
-    /// Where received bytes go: as long as one read asks for. What is sent has memory of its own.
+    /// The receive buffer: as long as one read. Sends have memory of their own.
     pub buffer: &'a mut [u8],
     /// When writes may start.
     pub pace: Pace,
-    /// Set by the watchdog, looked at when a call was interrupted.
+    /// Set by the watchdog, checked when a call was interrupted.
     pub abort: &'a AtomicBool,
-    /// Set when a flow that goes on until told is told, looked at once a lap.
-    pub told: &'a AtomicBool,
+    /// Set to stop a flow that has no schedule of its own, checked once per lap.
+    pub stop_requested: &'a AtomicBool,
     /// Whether a read that finds the end starts again at the beginning (a file as an endless source).
     pub rewind: bool,
 }
@@ -87,15 +87,15 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
     }
 }
 
-/// Carries one thread's share of an end until the time is up, the end is told, or every flow is done.
+/// Drives one thread's share of an end until the time is up, the end is stopped, or every flow is done.
 ///
-/// Takes all flows that the party begins with, does what each wants, and hands back every one of them. No wait
-/// outlasts the meter's next mark or the earliest moment that a flow named.
+/// Takes all flows that the party begins with, does what each wants, and returns every one of them. No wait is longer than
+/// to the meter's next mark or the earliest deadline of a flow.
 ///
 /// # Errors
-/// [`Fault::Missing`] if this machine lacks what the engine needs, [`Fault::Io`] if the engine's own calls
-/// failed, [`Fault::Impossible`] if it cannot carry such flows ([`can_pair`]). What fails on a connection is its flow's
-/// business ([`crate::flow::Flow::ended`]).
+/// [`Fault::Missing`] if this machine lacks a requirement of the engine, [`Fault::Io`] if the engine's own calls failed,
+/// [`Fault::Impossible`] if it cannot drive such flows ([`can_pair`]). Errors of a connection go to its flow
+/// ([`crate::flow::Flow::ended`]).
 pub fn drive<P: Party>(
     engine: Engine,
     party: &mut P,
@@ -113,15 +113,14 @@ pub fn drive<P: Party>(
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),
         Engine::Blocking => blocking::drive(party, station, meter),
         Engine::Tokio => tokio::drive(party, station, meter),
-        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it carries no party".into())),
+        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it drives no party".into())),
         Engine::Plain | Engine::Mmsg | Engine::Gso => {
             Err(Fault::Impossible(format!("engine {engine} carries datagrams, not connections")))
         }
     }
 }
 
-/// Most bytes of one receive of messages, where nobody asked for a number: `usual`, unless that would keep the engine
-/// from what it is for.
+/// Most bytes of one receive of messages by default: `usual`, unless the engine's mode needs a smaller one.
 pub fn message_buffer(engine: Engine, usual: usize) -> usize {
     match engine {
         Engine::Uring(mode) if mode.kind == UringKind::Bundle => usual.min(uring::BUNDLE_BUFFER_SIZE),
@@ -129,13 +128,13 @@ pub fn message_buffer(engine: Engine, usual: usize) -> usize {
     }
 }
 
-/// Whether an engine carries flows in pairs, of which one may have the other one asked again: those whose flows share
-/// a thread and a driver.
+/// Whether an engine drives flows in pairs, of which one may have the other called again: engines whose flows share a thread
+/// and a driver.
 pub fn can_pair(engine: Engine) -> bool {
     matches!(engine, Engine::Epoll(_) | Engine::Uring(_))
 }
 
-/// What this machine lacks for an engine, if anything, with the next step: asked before a plan is made.
+/// The requirement of an engine that this machine lacks, if any, with the next step; checked before a plan is made.
 pub fn lacks(engine: Engine) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::lacks(mode),
@@ -144,22 +143,22 @@ pub fn lacks(engine: Engine) -> Option<String> {
     }
 }
 
-/// No wait is longer: a signal that comes between the look at the flags and the wait is lost.
+/// Longest wait: a signal between the check of the flags and the wait is lost.
 pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
-/// How long an end that has run out of descriptors leaves its listener alone, unless a connection closes first.
+/// How long an end without free descriptors ignores its listener, unless a connection closes first.
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
-/// Connections that a batch accepts before those that are open have their turn.
+/// Most connections that a batch accepts before open ones have their turn.
 const ACCEPTS_MAX: u64 = 1024;
 
-/// Whether an error of accept(2) says no more than that there is no connection to take now.
+/// Whether an error of accept(2) only means that there is no connection to accept now.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
 }
 
-/// The fault of a flow that wants to send and has nothing to send.
+/// The fault of a flow that wants to send but composes nothing.
 #[cold]
 fn nothing_to_send() -> Fault {
     Fault::Impossible("a flow wants to send nothing".into())

@@ -1,9 +1,9 @@
-//! The null engine: the blocking loop with calls that do nothing. What remains is the harness's own cost.
+//! The null engine: the blocking loop with calls that do nothing, which measures the harness's own cost.
 //!
-//! Engines count in one of two ways, and both are plain loads, additions and stores: of a [`Meter`], or of a
-//! [`Share`](crate::tally::Share) of its tally where threads of the engine's own count. A share's way does all that a
-//! meter's does, and looks at the window's phase before. The null loop counts by a share, so that the floor is that of the
-//! slower way, and holds for every engine that stands in the same table.
+//! Engines count in one of two ways, both of plain loads, additions and stores: in a [`Meter`], or in a
+//! [`Share`](crate::tally::Share) of its tally if threads of the engine's own count. A share does what a meter does, after
+//! checking the phase of the window. The null loop counts in a share, so the floor is that of the slower way, and holds for
+//! every engine in the same table.
 
 use std::hint::black_box;
 
@@ -43,15 +43,22 @@ mod tests {
 
     #[test]
     fn the_floor_counts_by_a_share() {
-        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_told: false };
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
         let mut meter = Meter::start(&schedule, 0);
         let (mut flow, flag) = (Reader(0), AtomicBool::new(false));
-        let slot = Slot { fd: None, buffer: &mut [0; 16], pace: Pace::Free, abort: &flag, told: &flag, rewind: false };
+        let slot = Slot {
+            fd: None,
+            buffer: &mut [0; 16],
+            pace: Pace::Free,
+            abort: &flag,
+            stop_requested: &flag,
+            rewind: false,
+        };
         assert_eq!(run(&mut flow, slot, &mut meter).unwrap(), Stop::Time);
         let (sums, window) = (meter.tally().sums(), meter.window());
         assert_eq!((sums.calls, sums.bytes), (flow.0, 16 * flow.0));
         assert!(window.calls > 0 && window.calls <= flow.0, "{window:?}");
-        // The meter charges its own thread once, and knows how long it waited for its CPU where the kernel says so.
+        // The meter charges its own thread once, and has its time on a run queue if the kernel reports it.
         assert!(!meter.tally().has_threads());
     }
 }

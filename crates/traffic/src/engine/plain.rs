@@ -1,7 +1,7 @@
-//! What engines without a ring do to a descriptor: send(2) and recv(2) for sockets, write(2) and read(2) for the rest.
+//! System calls of engines without a ring: send(2) and recv(2) for sockets, write(2) and read(2) for other descriptors.
 //!
-//! All engines that make calls of their own make these, so that no two of them differ by the flavour of a call:
-//! read(2) and write(2) take a detour through the file layer, which is 2 to 4 % of a small call on loopback.
+//! All engines that make system calls use these, so that none differs by the kind of call: read(2) and write(2) on a socket go
+//! through the file layer, which costs 2 to 4 % of a small call on loopback.
 
 use std::io;
 use std::net::Shutdown;
@@ -11,22 +11,22 @@ use bytegauge_sys::option;
 use bytegauge_sys::{io as sys_io, socket};
 use socket2::SockRef;
 
-/// Which calls a descriptor takes.
+/// The calls of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Calls {
-    /// send(2) and recv(2): nearly every descriptor is a socket, and one that is not says so at the first call.
+    /// send(2) and recv(2): nearly every descriptor is a socket, and another one fails at the first call.
     OfSockets,
     /// write(2) and read(2), of pipes and files.
     OfFiles,
 }
 
 impl Calls {
-    /// Those of a descriptor, asked of the kernel.
+    /// The calls of a descriptor, by its type in the kernel.
     pub(super) fn of(fd: BorrowedFd<'_>) -> Calls {
         if SockRef::from(&fd).r#type().is_ok() { Calls::OfSockets } else { Calls::OfFiles }
     }
 
-    /// Sends, as the descriptor blocks or not.
+    /// Sends, blocking or not as the descriptor.
     #[inline]
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         if *self == Calls::OfSockets {
@@ -38,7 +38,7 @@ impl Calls {
         sys_io::write(fd, bytes)
     }
 
-    /// Receives, as the descriptor blocks or not.
+    /// Receives, blocking or not as the descriptor.
     #[inline]
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         if *self == Calls::OfSockets {
@@ -56,8 +56,9 @@ pub(super) fn finish(fd: BorrowedFd<'_>) -> io::Result<()> {
     sys_io::shutdown(fd, Shutdown::Write)
 }
 
-/// Makes the next close of a connection tell its peer of a failure ([`Want::Reset`](crate::flow::Want::Reset)): to
-/// linger for 0 seconds resets a TCP connection (socket(7)). What knows no resets, as a pipe does, is just closed.
+/// Makes the next close of a connection report a failure to its peer ([`Want::Reset`](crate::flow::Want::Reset)): with a
+/// linger time of 0 seconds, closing resets a TCP connection (socket(7)). A descriptor without resets, such as a pipe, is just
+/// closed.
 pub(super) fn reset_when_closed(fd: BorrowedFd<'_>) {
     let _ = option::set(fd, &option::LINGER.to(0));
 }

@@ -1,7 +1,7 @@
-//! The earliest of many deadlines, one a slot: a binary heap that knows where each slot stands.
+//! The earliest of many deadlines, one per slot: a binary heap that knows the position of each slot.
 //!
-//! Deadlines mostly move later (every reply puts off the time-out of its call), so a later one leaves the heap
-//! alone: the entry is put right when it comes to the top. Allocates only when more slots come than ever before.
+//! Deadlines mostly move later (every reply delays the time-out of its call). A later deadline leaves the heap unchanged: the
+//! entry is corrected when it comes to the top. Allocates only if there are more slots than ever before.
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
@@ -12,9 +12,9 @@ const NOWHERE: u32 = u32::MAX;
 /// Deadlines by slot index, nanoseconds of the monotonic clock.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Time and slot; a time is never later than the slot's true deadline.
+    /// Time and slot; a time is never later than the slot's actual deadline.
     heap: Vec<(u64, u32)>,
-    /// By slot: where in the heap, and the true deadline.
+    /// By slot: the position in the heap, and the actual deadline.
     slots: Vec<(u32, u64)>,
 }
 
@@ -42,13 +42,13 @@ impl Timers {
         }
     }
 
-    /// Forgets the deadline of a slot.
+    /// Removes the deadline of a slot.
     #[inline]
     pub(crate) fn clear(&mut self, slot: u32) {
         self.slots[slot as usize].1 = NEVER;
     }
 
-    /// Whether no slot has a deadline, nor had one that was not forgotten yet.
+    /// Whether no slot has a deadline, or an entry of a removed one.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
@@ -71,7 +71,7 @@ impl Timers {
         NEVER
     }
 
-    /// Takes one slot whose deadline has come.
+    /// Takes one slot whose deadline has passed.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let at_ns = self.earliest_ns();
         (at_ns <= now_ns && at_ns != NEVER).then(|| {

@@ -1,18 +1,18 @@
-//! What the ends of a session count, at its agent: trials, bytes and CPU time.
+//! Counts trials, bytes and CPU time of a session's ends, at its agent.
 //!
-//! Bytes are what ends say in their reports. Of one that says nothing any more (it died, or was let go) they are what it may
-//! have moved at most. A caller that lets ends die moves no more than others, and loses no more than such an end can move.
+//! Bytes are those in the ends' reports. An end without a report (it died or was given up) is charged the most that it can
+//! have moved. A caller whose ends die therefore moves no more than others, and is charged no more than such an end can move.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::leash::Bound;
+use crate::transfer_limit::Bound;
 
-/// What an end is taken to have moved in a second that never said how much it did, bytes: more than a machine can.
+/// Bytes per second charged for an end without a report: more than a machine can move.
 const MOST_PER_SECOND: u64 = 32 << 30;
 
-/// What the words of a session count.
+/// The counts of a session.
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) trials: AtomicU64,
@@ -21,26 +21,26 @@ pub(super) struct Counted {
     moved: Mutex<(Spent, Option<Moves>)>,
 }
 
-/// Bytes that count against what a session may move.
+/// Bytes that count against a session's limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) bytes: u64,
-    /// Of them, what ends are taken to have moved that never said how much it was.
+    /// Those of them charged for ends without a report.
     pub(super) charged: u64,
 }
 
-/// An end that was opened, of which nothing was said yet.
+/// An open end that has not reported.
 #[derive(Clone, Copy, Debug)]
 struct Moves {
-    /// Since when bytes may move.
+    /// When it began to move bytes.
     since: Option<Instant>,
     bound: Bound,
-    /// When the end is over whatever happens, as soon as that is known.
+    /// When the end ends by itself at the latest, once known.
     until: Option<Instant>,
 }
 
 impl Moves {
-    /// What may have moved by now, bytes.
+    /// The most that it can have moved by now, bytes.
     fn most(&self, now: Instant) -> u64 {
         let until = self.until.map_or(now, |until| until.min(now));
         let micros = self.since.map_or(0, |since| until.saturating_duration_since(since).as_micros());
@@ -50,15 +50,15 @@ impl Moves {
 }
 
 impl Counted {
-    /// What the session has moved so far.
+    /// The bytes of the session so far.
     pub(super) fn spent(&self) -> Spent {
         self.moved().0
     }
 
-    /// An end is opened. A server `serves` from now on, the others begin when they are told to go.
+    /// An end is opened. A server (`serves`) moves bytes from now on, other ends from `Go`.
     pub(super) fn opens(&self, bound: Bound, serves: bool) {
         let moves = &mut self.moved().1;
-        // Who is opened once more has not moved less.
+        // Opening an end again does not reduce its bytes.
         let since = moves.and_then(|moves| moves.since).or_else(|| serves.then(Instant::now));
         *moves = Some(Moves { since, bound, until: None });
     }
@@ -68,7 +68,7 @@ impl Counted {
         self.moved().1.is_some()
     }
 
-    /// The end was told to go: from now on its time runs.
+    /// The end received `Go`: its time runs from now on.
     pub(super) fn goes(&self) {
         if let Some(moves) = &mut self.moved().1 {
             let now = Instant::now();
@@ -77,13 +77,13 @@ impl Counted {
         }
     }
 
-    /// An end said how many bytes it moved; or it cannot say so any more, or leaves it unsaid.
-    pub(super) fn settles(&self, said: Option<u64>) {
+    /// An end reported its bytes, or will not report any.
+    pub(super) fn settles(&self, bytes: Option<u64>) {
         let (spent, moves) = &mut *self.moved();
         let unsaid = || moves.map_or(0, |moves| moves.most(Instant::now()));
-        let add = said.unwrap_or_else(unsaid);
+        let add = bytes.unwrap_or_else(unsaid);
         spent.bytes = spent.bytes.saturating_add(add);
-        spent.charged = spent.charged.saturating_add(if said.is_none() { add } else { 0 });
+        spent.charged = spent.charged.saturating_add(if bytes.is_none() { add } else { 0 });
         *moves = None;
     }
 
@@ -108,7 +108,7 @@ mod tests {
         };
         check(u64::MAX, None, 3 * SECOND, 3 * MOST_PER_SECOND);
         check(u64::MAX, Some(5 * SECOND), 3 * SECOND, 3 * MOST_PER_SECOND);
-        // However late it is noticed: it ends by itself.
+        // However late this is noticed: the end stops by itself.
         check(u64::MAX, Some(5 * SECOND), 3600 * SECOND, 5 * MOST_PER_SECOND);
         check(1000, Some(5 * SECOND), 3 * SECOND, 1000);
         check(u64::MAX, None, Duration::ZERO, 0);
@@ -119,7 +119,7 @@ mod tests {
         let (counted, bound) = (Counted::default(), Bound { bytes: 1000, lasts_ns: u64::MAX });
         counted.opens(bound, false);
         counted.settles(None);
-        assert_eq!(counted.spent(), Spent::default(), "it was not told to go");
+        assert_eq!(counted.spent(), Spent::default(), "it did not receive Go");
         counted.opens(bound, false);
         counted.goes();
         counted.settles(Some(70));
@@ -130,7 +130,7 @@ mod tests {
             if !serves {
                 counted.goes();
             }
-            // Long enough for more than it is bound to.
+            // Longer than its limit.
             std::thread::sleep(Duration::from_millis(1));
             counted.opens(bound, false);
             counted.settles(None);

@@ -1,4 +1,4 @@
-//! What an end asks of its host: connections, threads, memory and load, as an agent charges them.
+//! The connections, threads, memory and load that an end needs, as an agent counts them.
 
 use bytegauge_model::{EndRole, Workload};
 
@@ -7,16 +7,16 @@ use crate::datagram;
 use crate::far::limits::not_made_for;
 use crate::setup::Setup;
 
-/// What an end asks for.
+/// The needs of an end.
 pub(super) struct EndDemand {
     /// Connections.
     pub(super) flows: usize,
-    /// Bytes per second, if that is limited.
+    /// Bytes per second, if limited.
     pub(super) rate: Option<u64>,
-    /// Bytes that each connection keeps room for.
+    /// Buffer bytes per connection.
     pub(super) largest: u64,
     pub(super) threads: usize,
-    /// Bytes that the end needs however many connections there are.
+    /// Buffer bytes independent of the number of connections.
     pub(super) besides: u64,
 }
 

@@ -1,12 +1,13 @@
-//! Where ends at an agent may connect to: the caller's own address, and what the agent's owner named. An agent is no open proxy.
+//! Addresses that an agent's ends may connect to: the caller's own, and those that the agent's owner allows. An agent is no
+//! open proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Ports below are for privileged servers (`net.ipv4.ip_unprivileged_port_start`), of which no end of a session is one.
+/// Lower ports are for privileged servers (`net.ipv4.ip_unprivileged_port_start`), which ends of a session are not.
 const PRIVILEGED: u16 = 1024;
 
-/// An address that an agent's owner lets ends connect to, and the port, if only one of its ports.
+/// An address that an agent's owner allows ends to connect to, with one port or all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
     address: IpAddr,
@@ -27,11 +28,11 @@ impl FromStr for Forward {
     }
 }
 
-/// The place that an end connects to for a caller. The one rule for every connection that an agent opens, whatever the role:
-/// a port from 1024 on of the caller's own address, or what the agent's owner named.
+/// The address that an end connects to for a caller. This is the one rule for all connections of an agent, in any role: a
+/// port from 1024 on of the caller's own address, or an address that the agent's owner allows.
 ///
 /// # Errors
-/// What is allowed instead, for the caller's user.
+/// The allowed addresses, as a text for the caller's user.
 pub(super) fn admitted(named: SocketAddr, caller: IpAddr, allowed: &[Forward]) -> Result<SocketAddr, String> {
     let place = SocketAddr::new(named.ip().to_canonical(), named.port());
     let is_callers = place.ip() == caller && place.port() >= PRIVILEGED;
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_connect_to_the_caller_or_to_named_places() {
+    fn ends_connect_to_caller_or_allowed_places() {
         let caller: IpAddr = [192, 0, 2, 9].into();
         let allowed: Vec<Forward> =
             ["198.51.100.7", "203.0.113.5:80", "[2001:db8::7]:4711"].map(|text| text.parse().unwrap()).to_vec();
@@ -63,7 +64,7 @@ mod tests {
                 (Err(reason), false) => {
                     assert!(reason.contains("--relay-to") && reason.contains("192.0.2.9"), "{reason}");
                 }
-                (said, _) => panic!("{place}: {said:?}"),
+                (actual, _) => panic!("{place}: {actual:?}"),
             }
         };
         check("192.0.2.9:40000", true);

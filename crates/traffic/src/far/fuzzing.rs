@@ -1,5 +1,5 @@
-//! Entry points of the fuzzer (`fuzz/`): what a holder of the key can say, without a socket and without a process. Compiled for
-//! tests and the fuzzer alone.
+//! Entry points of the fuzzer (`fuzz/`): messages of a key holder, without sockets and processes. Compiled only for tests and
+//! the fuzzer.
 
 use std::net::IpAddr;
 
@@ -7,30 +7,30 @@ use crate::address::Address;
 use crate::far::counted::Spent;
 use crate::far::limits::{Between, Limits};
 use crate::far::post::{KEPT_MAX, OutgoingPost};
-use crate::far::words::{PROGRAM_MAX, Said, TEXT_MAX, ToAgent, ToHome, program};
+use crate::far::words::{NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
 use crate::message::{Command, Reply};
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
 const PEER: [u8; 4] = [192, 0, 2, 9];
 
-/// Decodes a message as either side would, and checks what passes.
+/// Decodes a message as either side does, and checks a message that passes.
 ///
 /// # Panics
-/// If an agent admits a command that exceeds its limits, or a caller takes an answer that exceeds its caps.
+/// If an agent admits a command beyond its limits, or a caller accepts a reply beyond its caps.
 pub fn words(input: &[u8]) {
-    match serde_json::from_slice::<Said<ToAgent>>(input) {
-        Ok(Said(_, _, ToAgent::Ask(ask))) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
-        Ok(Said(_, _, ToAgent::Tell(_, command))) => told(*command),
-        Ok(Said(_, _, ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used)) | Err(_) => {}
+    match serde_json::from_slice::<NumberedMessage<ToAgent>>(input) {
+        Ok(NumberedMessage(_, _, ToAgent::Ask(ask))) => assert!(program(&ask.program).len() <= PROGRAM_MAX),
+        Ok(NumberedMessage(_, _, ToAgent::Tell(_, command))) => check_command(*command),
+        Ok(NumberedMessage(_, _, ToAgent::Start(_) | ToAgent::End(_) | ToAgent::Used)) | Err(_) => {}
     }
-    if let Ok(Said(_, _, word)) = serde_json::from_slice::<Said<ToHome>>(input)
+    if let Ok(NumberedMessage(_, _, word)) = serde_json::from_slice::<NumberedMessage<ToHome>>(input)
         && let Ok(word) = word.within_caps()
     {
-        answered(&word);
+        check_reply(&word);
     }
 }
 
-fn told(command: Command) {
+fn check_command(command: Command) {
     let limits = Limits::default();
     let between = Between { here: HERE.into(), peer: PEER.into(), port: 4711 };
     let Ok(Command::Open(_, setup, address)) = limits.admitted(command, between, Spent::default()) else { return };
@@ -48,7 +48,7 @@ fn told(command: Command) {
     assert!(hosts.into_iter().all(|host| host.ip() == IpAddr::from(PEER)), "{far:?}");
 }
 
-fn answered(word: &ToHome) {
+fn check_reply(word: &ToHome) {
     match word {
         ToHome::Welcome(welcome) => {
             assert!(welcome.program.len() <= PROGRAM_MAX);
@@ -64,11 +64,11 @@ fn answered(word: &ToHome) {
     }
 }
 
-/// Numbers of a peer that keeps to no rule. The input is a list of steps of three bytes: whether a word is said or comes, the
-/// number of one that comes, and the last one that its side claims to have heard; 255 is the largest number that there is.
+/// Message numbers of a peer that follows no rule. The input is a list of steps of three bytes: send or receive, the number of
+/// a received message, and the last number that the peer claims to have received; 255 stands for the largest number.
 ///
 /// # Panics
-/// If more is kept than may be, or a word is kept that was heard.
+/// If too many messages are kept, or an acknowledged message is kept.
 pub fn numbers(input: &[u8]) {
     let mut post: OutgoingPost<u8> = OutgoingPost::without_line();
     let number = |byte: u8| if byte == u8::MAX { u64::MAX } else { byte.into() };
@@ -76,7 +76,7 @@ pub fn numbers(input: &[u8]) {
         let before = post.heard();
         if step[0] % 2 == 0 {
             let is_full = post.kept().len() == KEPT_MAX;
-            assert_eq!(post.say(step[1], |_| 0).is_err(), is_full);
+            assert_eq!(post.send(step[1], |_| 0).is_err(), is_full);
         } else if let Ok(is_new) = post.hear(number(step[1]), number(step[2])) {
             assert_eq!(post.heard(), before + u64::from(is_new));
             assert!(post.kept().iter().all(|kept| *kept > number(step[2])));
@@ -112,7 +112,7 @@ mod tests {
             let input = std::fs::read(&file).unwrap();
             words(&input);
             (0..input.len()).for_each(|end| words(&input[..end]));
-            let decodes = serde_json::from_slice::<Said<ToAgent>>(&input).is_ok();
+            let decodes = serde_json::from_slice::<NumberedMessage<ToAgent>>(&input).is_ok();
             let opens = file.file_name().unwrap().to_string_lossy().starts_with("open-");
             assert!(decodes || !opens, "{} does not decode", file.display());
             admitted += usize::from(decodes);

@@ -1,7 +1,7 @@
-//! Limits of an agent: refuses what it was not made for, and what exceeds its caps.
+//! Limits of an agent: refuses unsupported tasks and tasks that exceed its caps.
 //!
-//! Of what passes, what the caller has no say in is set here: where the end binds, which addresses it talks to (`forward`),
-//! which CPUs.
+//! In admitted commands it sets what the caller does not decide: where the end binds, which addresses it connects to
+//! (`forward`), which CPUs it uses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -12,43 +12,43 @@ use crate::address::{Address, Host};
 use crate::far::counted::Spent;
 use crate::far::demand::EndDemand;
 use crate::far::forward::{self, Forward};
-use crate::leash::Bound;
 use crate::message::Command;
 use crate::meter::Schedule;
 use crate::path::FarPath;
 use crate::relay;
 use crate::setup::Setup;
 use crate::ticket::Ticket;
+use crate::transfer_limit::Bound;
 use crate::transport::socket_buffers;
 
-/// How late an end may be at an agent before it counts as stalled, nanoseconds.
+/// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;
 
-/// Threads of one end.
+/// Most threads of one end.
 const THREADS_MAX: usize = 256;
 
-/// Kernel and stack memory that a flow is assumed to need in addition to its socket buffers, bytes.
+/// Kernel and stack memory assumed per flow, in addition to its socket buffers, bytes.
 const FLOW_BYTES: u64 = 512 << 10;
 
-/// What a bin of a series takes, bytes.
+/// Size of a bin of a series, bytes.
 const BIN_BYTES: u64 = 16;
 
-/// What an agent allows at most.
+/// Limits of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
     /// Connections of a trial, idle ones included.
     pub flows: usize,
-    /// Time of a session.
+    /// Longest session.
     pub duration: Duration,
-    /// Bytes of a session, at the ends that run here.
+    /// Bytes of a session at the ends that run here.
     pub bytes: u64,
-    /// Memory that an end may ask for, bytes.
+    /// Memory of an end, bytes.
     pub memory: u64,
-    /// Load that may be offered, bytes per second; `None`: as much as goes.
+    /// Offered load, bytes per second; `None`: unlimited.
     pub rate: Option<u64>,
-    /// Places that ends may connect to in addition to ports from 1024 on of the callers' own addresses.
+    /// Addresses that ends may connect to in addition to ports from 1024 on of the callers' own addresses.
     pub relay_to: Vec<Forward>,
 }
 
@@ -66,22 +66,22 @@ impl Default for Limits {
     }
 }
 
-/// The two addresses of a line, as an agent sees it.
+/// The two addresses of a line at an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between {
-    /// Its own.
+    /// The agent's.
     pub(super) here: IpAddr,
     /// The caller's.
     pub(super) peer: IpAddr,
-    /// Where ends listen; 0: any port.
+    /// The port at which ends listen; 0: any.
     pub(super) port: u16,
 }
 
 impl Limits {
-    /// The command as an end here may receive it, in a session that has already moved `spent`.
+    /// Admits a command for an end here, in a session that has already moved `spent`.
     ///
     /// # Errors
-    /// What is refused, and what to do, for the caller's user.
+    /// The reason for a refusal and the next step, as a text for the caller's user.
     pub(super) fn admitted(&self, command: Command, between: Between, spent: Spent) -> Result<Command, String> {
         let Command::Open(role, mut setup, address) = command else { return Ok(command) };
         if spent.bytes >= self.bytes {
@@ -102,7 +102,7 @@ impl Limits {
         }
         setup.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
-            // Who stands between is no concern of either end's.
+            // An end does not use the relay's settings.
             setup.spec.relay = None;
         }
         let caller = SocketAddr::new(between.peer, 0);
@@ -110,13 +110,13 @@ impl Limits {
             Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
         setup.cpus.clear();
         setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
-        // The caller gives an end up after one grace, and says so; without that the end stops by itself.
+        // The caller gives up an end after one grace and reports it; if it does not, the end stops by itself.
         let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
         setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
         let address = match (role, address) {
             (EndRole::Sink | EndRole::Server, None) => None,
             (EndRole::Source | EndRole::Client | EndRole::Relay, Some(Address::Ip(named))) => {
-                // A relay may go on to a third host; other ends go to the caller, whatever it calls its own address.
+                // A relay may connect to a third host; other ends connect to the caller, whatever address it gives.
                 let host = if role == EndRole::Relay { named.ip() } else { between.peer };
                 let place = SocketAddr::new(host, named.port());
                 Some(Address::Ip(forward::admitted(place, between.peer, &self.relay_to)?))
@@ -126,14 +126,13 @@ impl Limits {
         Ok(Command::Open(role, setup, address))
     }
 
-    /// Why nothing more may move in a session.
+    /// The reason why a session may move no more bytes.
     pub(super) fn used_up(&self, spent: Spent) -> String {
         let charged = match spent.charged {
             0 => String::new(),
-            bytes => format!(
-                ", {} of them by ends that died there, or were given up, and may have moved as much without saying so",
-                Bytes(bytes)
-            ),
+            bytes => {
+                format!(", {} of them charged for ends that died or were given up there without a report", Bytes(bytes))
+            }
         };
         format!(
             "the agent allows {} a session and they are used up{charged}: use a smaller --time, or start it with a larger \
@@ -149,8 +148,8 @@ impl Limits {
         if !(transport.is_udp() || transport.is_tcp()) {
             return Err(not_made_for(&format!("the transport {transport}")));
         }
-        if setup.until_told {
-            return Err(not_made_for("clients that go on until they are told"));
+        if setup.until_stopped {
+            return Err(not_made_for("clients that run until they are stopped"));
         }
         if setup.spec.connect().is_some() || setup.plant.is_some() || setup.slowdown_ns.is_some() {
             return Err(not_made_for("a third party to a path"));
@@ -175,7 +174,7 @@ impl Limits {
                 Nanos(trial_ns)
             ));
         }
-        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_told: false };
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: false };
         let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
         let own = largest.saturating_add(bins);
         let sockets_of_each = FLOW_BYTES.saturating_add(socket_buffers(setup, role));
@@ -183,7 +182,7 @@ impl Limits {
             false => own.saturating_add(sockets_of_each),
             true => relay::memory(setup).saturating_add(sockets_of_each.saturating_mul(2)),
         };
-        // The threads of a datagram server share one socket, or have one each, for any number of clients.
+        // The threads of a datagram server share one socket or have one each, whatever the number of clients.
         let sockets = match role == EndRole::Server && transport.is_datagram() {
             true => threads,
             false => flows,
@@ -208,7 +207,7 @@ impl Limits {
     }
 }
 
-/// Whether an end is to be a relay: one of ours that needs no privilege, on a path of TCP whose relay is here.
+/// Whether an end is to be a relay: one of our methods without privileges, on a TCP path whose relay is here.
 fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
     match setup.relay() {
         None if role == EndRole::Relay => Err(not_made_for("a relay without a method")),
@@ -226,13 +225,13 @@ fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
     }
 }
 
-/// How long a trial may take, nanoseconds.
+/// The longest time of a trial, nanoseconds.
 pub(super) fn length_ns(setup: &Setup) -> u64 {
     let longer_ns = if setup.workload() == Workload::Call { setup.timeout_ns() } else { 0 };
     setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(longer_ns)
 }
 
-/// A time as it is printed.
+/// A time as printed.
 pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
 }
@@ -269,7 +268,7 @@ mod tests {
     }
 
     fn calls_over_udp() -> Setup {
-        let levels = Spec::from([("transport", "udp".into()), ("request", 512.into())]).said_of(Workload::Call);
+        let levels = Spec::from([("transport", "udp".into()), ("request", 512.into())]).with_workload(Workload::Call);
         between_hosts(Setup::of(&levels).unwrap())
     }
 
@@ -285,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_binds_here_and_talks_to_the_caller_alone() {
+    fn ends_bind_here_and_connect_to_the_caller() {
         let mut asked = setup();
         asked.host = Host::at([203, 0, 113, 5].into());
         asked.cpus.insert(EndRole::Sink, vec![0]);
         let Command::Open(_, heard, None) = open(EndRole::Sink, asked.clone(), None).unwrap() else { panic!() };
         assert_eq!(heard.host, Host { v4: HERE.into(), port: 7, ..Host::default() });
         assert!(heard.cpus.is_empty());
-        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "who comes with datagrams");
+        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "datagram callers");
         asked.far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
         let elsewhere = Address::Ip(([203, 0, 113, 5], 4000).into());
         let Command::Open(_, _, address) = open(EndRole::Source, asked, Some(elsewhere)).unwrap() else { panic!() };
@@ -307,7 +306,7 @@ mod tests {
         );
     }
 
-    /// A stream with a relay that is to stand here.
+    /// A stream with a relay on this host.
     fn relayed(relay: &str) -> Setup {
         let mut setup = setup();
         setup.spec.set("relay", relay.into());
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_connects_to_the_caller_or_to_what_the_owner_named() {
+    fn relays_connect_to_the_caller_or_allowed_addresses() {
         let relay = |limits: &Limits, place: ([u8; 4], u16)| {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 7 };
             let asked = Command::Open(EndRole::Relay, Box::new(relayed("splice")), Some(Address::Ip(place.into())));
@@ -353,7 +352,7 @@ mod tests {
             let limits = Limits { relay_to: vec!["192.0.2.9:80".parse().unwrap()], ..Limits::default() };
             assert!(to(&limits, 80).is_ok() && to(&limits, 81).is_err(), "{role}");
         };
-        let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]).said_of(Workload::Call);
+        let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into())]).with_workload(Workload::Call);
         let calls = between_hosts(Setup::of(&levels).unwrap());
         check(EndRole::Source, setup());
         check(EndRole::Source, stream("udp", "mmsg"));
@@ -420,10 +419,10 @@ mod tests {
         let check = |limits: Limits, change: fn(&mut Setup), named: &str| {
             let between = Between { here: HERE.into(), peer: PEER.into(), port: 0 };
             let mut asked = setup();
-            let told = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
-            assert!(limits.admitted(told(&asked), between, Spent::default()).is_ok() || limits.rate.is_some());
+            let open = |setup: &Setup| Command::Open(EndRole::Sink, Box::new(setup.clone()), None);
+            assert!(limits.admitted(open(&asked), between, Spent::default()).is_ok() || limits.rate.is_some());
             change(&mut asked);
-            let refused = limits.admitted(told(&asked), between, Spent::default()).unwrap_err();
+            let refused = limits.admitted(open(&asked), between, Spent::default()).unwrap_err();
             assert!(refused.contains(named), "{refused}");
         };
         let all = Limits::default;
@@ -433,7 +432,7 @@ mod tests {
         check(all(), |setup| setup.spec.read_size = Some(u64::MAX), "--max-memory");
         check(all(), |setup| setup.spec.working_set = Some(u64::MAX), "--max-memory");
         check(Limits { rate: Some(1000), ..all() }, |_| {}, "--max-rate");
-        // The caps of datagrams are the same; of them an end keeps room for as many as it takes at once.
+        // The caps of datagrams are the same; an end has buffers for as many as it receives at once.
         let datagrams = |changes: &[(&str, Level)]| {
             let mut asked = stream("udp", "mmsg");
             changes.iter().for_each(|(name, level)| asked.spec.set(name, level.clone()));
@@ -462,7 +461,7 @@ mod tests {
             (|setup| setup.spec.outstanding = Some(u64::MAX), "--max-memory"),
             (|setup| setup.spec.request = Some(u64::MAX), "--max-memory"),
             (|setup| setup.spec.flows = Some(2049), "--max-flows"),
-            (|setup| setup.until_told = true, "until they are told"),
+            (|setup| setup.until_stopped = true, "until they are stopped"),
         ] {
             let refused = calls(change).unwrap_err();
             assert!(refused.contains(named), "{refused}");
@@ -480,18 +479,18 @@ mod tests {
     fn work_of_every_connection_that_may_open_counts() {
         let server = |threads: u64, connect_per_call: bool, memory: u64| {
             let levels = Spec::from([("transport", "tcp".into()), ("request", 512.into()), ("engine", "epoll".into())])
-                .said_of(Workload::Call);
+                .with_workload(Workload::Call);
             let mut asked = between_hosts(Setup::of(&levels).unwrap());
             let spec = &mut asked.spec;
             (spec.flows, spec.idle_flows, spec.server_threads) = (Some(10), Some(5), Some(threads));
             (spec.working_set, spec.connect_per_call) = (Some(1 << 20), Some(connect_per_call));
             Limits { memory, ..Limits::default() }.allows(EndRole::Server, &asked)
         };
-        // Clients, those whose last connection closes, and a margin.
+        // Clients, closing connections, and a margin.
         for (threads, connect_per_call, work) in [(1, false, 79), (3, false, 3 * 79), (1, true, 89)] {
             let refused = server(threads, connect_per_call, work << 20).unwrap_err();
             assert!(refused.contains("--max-memory"), "{refused}");
-            // Sockets and silent connections are a fraction of it.
+            // Sockets and silent connections need a fraction of this.
             assert_eq!(server(threads, connect_per_call, (work << 20) + (64 << 20)), Ok(()));
         }
     }
@@ -517,16 +516,16 @@ mod tests {
         };
         let Ok(Command::Open(_, heard, _)) = after(400, 400) else { panic!() };
         assert_eq!(heard.bound, Some(Bound { bytes: 600, lasts_ns: 11 + 2 * GRACE_MAX_NS }));
-        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "who comes with datagrams");
+        assert_eq!(heard.far.unwrap().faces().unwrap().ip(), IpAddr::from(PEER), "datagram callers");
         let refused = |charged| after(1000, charged).unwrap_err();
         assert!(refused(0).contains("used up: use") && refused(0).contains("--max-bytes"));
-        assert!(refused(600).contains("600 B of them by ends that died there"), "{}", refused(600));
+        assert!(refused(600).contains("600 B of them charged for ends that died"), "{}", refused(600));
     }
 
     #[test]
     fn kernel_socket_memory_counts() {
         let check = |asked: &Setup, role: EndRole, side: Side| {
-            // What one is given, by the kernel itself.
+            // The buffers that the kernel itself allots.
             let socket = crate::transport::prepared(asked, side).unwrap();
             let given =
                 [option::SEND_BUFFER, option::RECEIVE_BUFFER].map(|known| match option::read(socket.as_fd(), known) {

@@ -1,7 +1,7 @@
-//! The link to an agent: one session there, and ends that are started in it.
+//! The link to an agent: one session there, and the ends started in it.
 //!
-//! A line that breaks is taken up again within a moment, and nothing is lost: the session goes on. A link whose session is
-//! over is made anew when an end is asked for the next time: what was measured before is in the store.
+//! A line that breaks is re-established within a moment and loses nothing: the session continues. If the session is over, the
+//! next request for an end begins a new one; results so far are in the store.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -17,19 +17,19 @@ use thiserror::Error;
 
 use crate::far::post::OutgoingPost;
 use crate::far::watch::watch;
-use crate::far::words::{Ask, REPLIES_MAX, REPLY_MAX, Said, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
+use crate::far::words::{Ask, NumberedMessage, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::message::{Command, Reply};
 
-/// How long an agent may take to answer, to every step.
+/// Longest time of an agent to answer each step.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a broken line rests between two attempts to take it up again.
+/// Pause between two attempts to re-establish a broken line.
 const REST: Duration = Duration::from_millis(50);
 
-/// How often a line that breaks before the agent welcomes is tried once more, each time after twice the rest.
+/// Attempts for a line that breaks before the agent's welcome, each after twice the pause.
 const RESETS: u32 = 6;
 
-/// How long a session that was given up may still hold the agent's place.
+/// How long a closed session may still occupy the agent's place.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// Why an agent cannot be used.
@@ -40,25 +40,25 @@ pub enum FarError {
         "no agent answers at {0} ({1}): start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`"
     )]
     Silent(SocketAddr, std::io::Error),
-    /// The line could not be made.
+    /// The line failed.
     #[error("the agent at {0}: {1}")]
     Line(SocketAddr, LineError),
-    /// It does not want to.
+    /// The agent refuses.
     #[error("the agent at {0} refuses: {1}")]
     Refused(SocketAddr, String),
-    /// A session that knows of no agent.
+    /// The session has no agent.
     #[error("the far host is unknown: give --key-file (and --host again)")]
     NoLink,
 }
 
-/// Who an agent says that it is.
+/// An agent's description of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FarFacts {
     /// The version of its program.
     pub program: String,
     /// Its machine, as sessions record one.
     pub machine: Value,
-    /// Methods of a relay that it does not have, and why.
+    /// Relay methods that it lacks, with the reason.
     pub missing_relays: BTreeMap<String, String>,
 }
 
@@ -75,11 +75,11 @@ pub struct Link {
 struct LinkState {
     live: Option<Live>,
     ends: u64,
-    /// Who the agent said that it is when it was asked last.
+    /// The agent's last description of itself.
     facts: Option<Arc<FarFacts>>,
 }
 
-/// A session that stands.
+/// A running session.
 #[derive(Debug)]
 struct Live {
     shared: Arc<LinkShared>,
@@ -87,24 +87,24 @@ struct Live {
     listener: Option<JoinHandle<()>>,
 }
 
-/// What who speaks in a session and who hears share.
+/// State shared by the sending and the receiving side of a session.
 #[derive(Debug)]
 struct LinkShared {
     agent: SocketAddr,
     key: Key,
-    /// How the session goes on over another line.
+    /// The request that continues the session over another line.
     ask: Ask,
     post: Mutex<OutgoingPost<ToAgent>>,
     heard: Mutex<Heard>,
 }
 
-/// The reader of an end's replies, and why there is none any more.
+/// The channel for an end's replies, and why the session ended.
 #[derive(Debug, Default)]
 struct Heard {
     by: Option<(u64, mpsc::SyncSender<Reply>)>,
     used: Option<mpsc::Sender<u64>>,
     lost: Option<String>,
-    /// Until when this side waits for the agent, if it has left.
+    /// How long this side waits for the agent, once it leaves.
     leaving: Option<Instant>,
     /// Whether the session itself is over.
     over: bool,
@@ -114,23 +114,23 @@ impl Heard {
     /// Passes a reply of an end on, unless the end was given up.
     ///
     /// # Errors
-    /// The end has sent more replies than a trial can have, all of them unread.
+    /// If more replies are unread than a trial can have.
     fn takes(&self, end: u64, reply: Reply) -> Result<(), String> {
         let Some((_, outbox)) = self.by.as_ref().filter(|(number, _)| *number == end) else { return Ok(()) };
         match outbox.try_send(reply) {
-            // Its reader has gone.
+            // Its receiver was dropped.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
             Err(TrySendError::Full(_)) => Err(format!("its end sent {REPLIES_MAX} unexpected replies")),
         }
     }
 }
 
-/// A line that was just made.
+/// A line just established.
 struct Met {
     sender: Sender,
     receiver: Receiver,
     near: IpAddr,
-    /// What the agent has heard by now.
+    /// The last message that the agent has received.
     heard: u64,
     welcome: Welcome,
 }
@@ -153,41 +153,41 @@ impl Link {
         self.agent
     }
 
-    /// The address of this host that the agent's host sees; loopback while the link is broken.
+    /// The address of this host as seen by the agent's host; loopback while the link is broken.
     pub fn near(&self) -> IpAddr {
         let loopback = if self.agent.is_ipv6() { [0u16, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
         self.state().live.as_ref().map_or(loopback, |live| live.near)
     }
 
-    /// Who the agent said that it is, when the link was made.
+    /// The agent's description of itself when the link was established.
     pub fn facts(&self) -> Option<Arc<FarFacts>> {
         self.state().facts.clone()
     }
 
-    /// Whether the session stands and the agent answers in it. A broken line is taken up again first, if it can be.
+    /// Whether the session runs and the agent answers in it. A broken line is re-established first, if possible.
     pub fn answers(&self) -> bool {
         self.used_ns().is_some()
     }
 
-    /// Gives up the session and begins another one, which may take `patience`.
+    /// Closes the session and begins another one, within `patience`.
     ///
     /// # Errors
     /// [`FarError`]: no agent answers, the keys or the versions differ, the agent is busy.
     pub fn reopen(&self, patience: Duration) -> Result<(), FarError> {
         let mut state = self.state();
-        // The old one is closed before the new one asks for its place.
+        // Close the old session first, to free its place.
         state.live = None;
         self.connect(&mut state, patience)
     }
 
-    /// Starts an end there: its number, and where its replies come from.
+    /// Starts an end there: its number, and the channel of its replies.
     ///
     /// # Errors
-    /// [`FarError`] if the line broke and cannot be made again.
+    /// [`FarError`] if the line broke and cannot be re-established.
     pub(crate) fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), FarError> {
         let mut state = self.state();
         if state.live.as_ref().is_none_or(|live| live.heard().over) {
-            // The old one is closed before the new one asks for its place.
+            // Close the old session first, to free its place.
             state.live = None;
             self.connect(&mut state, PATIENCE)?;
         }
@@ -199,13 +199,13 @@ impl Link {
                 let mut heard = live.heard();
                 (heard.by, heard.lost) = (Some((end, outbox)), None);
             }
-            let said = live.say(ToAgent::Start(end));
-            said.map_err(|error| FarError::Line(self.agent, error))?;
+            let sent = live.send(ToAgent::Start(end));
+            sent.map_err(|error| FarError::Line(self.agent, error))?;
         }
         Ok((end, replies))
     }
 
-    /// CPU time that the session's ends there have used so far, nanoseconds; `None` if the agent does not say.
+    /// CPU time that the session's ends there have used so far, nanoseconds; `None` if the agent does not answer.
     pub fn used_ns(&self) -> Option<u64> {
         let (outbox, used) = mpsc::channel();
         {
@@ -215,14 +215,14 @@ impl Link {
                 return None;
             }
             live.heard().used = Some(outbox);
-            live.say(ToAgent::Used).ok()?;
+            live.send(ToAgent::Used).ok()?;
         }
         used.recv_timeout(PATIENCE).ok()
     }
 
-    /// Tells an end something. `false` if the line is over.
+    /// Sends a command to an end. `false` if the line is over.
     pub(crate) fn tell(&self, end: u64, command: Command) -> bool {
-        self.say(ToAgent::Tell(end, Box::new(command)))
+        self.send(ToAgent::Tell(end, Box::new(command)))
     }
 
     /// Lets an end leave.
@@ -231,19 +231,19 @@ impl Link {
             let mut heard = live.heard();
             heard.by = heard.by.take().filter(|(number, _)| *number != end);
         }
-        // An end that is gone does not need it.
-        let _ = self.say(ToAgent::End(end));
+        // Not needed by an end that is gone.
+        let _ = self.send(ToAgent::End(end));
     }
 
-    /// Why an end is no longer heard.
+    /// Why an end's replies stopped.
     pub fn lost(&self) -> String {
         let state = self.state();
         let lost = state.live.as_ref().and_then(|live| live.heard().lost.clone());
         lost.unwrap_or_else(|| "the connection to its agent broke".into())
     }
 
-    fn say(&self, word: ToAgent) -> bool {
-        self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.say(word).is_ok())
+    fn send(&self, word: ToAgent) -> bool {
+        self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.send(word).is_ok())
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
@@ -260,7 +260,7 @@ impl Link {
         let deadline = Instant::now() + patience;
         let mut met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
         for reset in 0..RESETS {
-            // An end may have left the agent's port in the very moment when we came, or too many came at once.
+            // The agent's port may briefly be occupied by an end, or its queue be full.
             if !matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
                 break;
             }
@@ -284,18 +284,19 @@ impl Link {
     }
 }
 
-/// Makes a line, until a deadline, asks for a session (or to go on with one), and takes the agent's welcome.
+/// Establishes a line before a deadline, asks to begin or continue a session, and takes the agent's welcome.
 fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Instant) -> Result<Met, FarError> {
     let silent = |error| FarError::Silent(agent, error);
     let line = |error| FarError::Line(agent, error);
-    // None at all is no time to wait for.
+    // A timeout of 0 would mean none.
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
     let near = stream.local_addr().map_err(silent)?.ip();
     watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
     let (mut sender, mut receiver) = connect(stream, key, VERSION, deadline).map_err(line)?;
-    sender.send(&Said(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
-    let Said(_, heard, word) = receiver.receive::<Said<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
+    sender.send(&NumberedMessage(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
+    let NumberedMessage(_, heard, word) =
+        receiver.receive::<NumberedMessage<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
     match word.within_caps().map_err(line)? {
         ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
         ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
@@ -308,13 +309,13 @@ impl Live {
         lock(&self.shared.heard)
     }
 
-    fn say(&self, word: ToAgent) -> Result<(), LineError> {
-        // A command that is too long is none: the agent hears nothing, and the end is given up.
-        lock(&self.shared.post).say(word, |_| ToAgent::End(0))
+    fn send(&self, word: ToAgent) -> Result<(), LineError> {
+        // A command that is too long is dropped: the agent receives nothing, and the end is given up.
+        lock(&self.shared.post).send(word, |_| ToAgent::End(0))
     }
 }
 
-/// Lets the agent end the session first, so that the next one finds its place free.
+/// Lets the agent end the session first, so that its place is free for the next one.
 impl Drop for Live {
     fn drop(&mut self) {
         let deadline = Instant::now() + LEAVING;
@@ -333,11 +334,11 @@ impl Drop for Live {
 }
 
 impl LinkShared {
-    /// Hears the agent until the session is over.
+    /// Receives from the agent until the session is over.
     fn listen(&self, mut receiver: Receiver) {
         let why = loop {
-            let word = match receiver.receive::<Said<ToHome>>(REPLY_MAX, None) {
-                Ok(Said(number, heard, word)) => {
+            let word = match receiver.receive::<NumberedMessage<ToHome>>(REPLY_MAX, None) {
+                Ok(NumberedMessage(number, heard, word)) => {
                     let is_new = lock(&self.post).hear(number, heard);
                     match is_new.and_then(|is_new| Ok(is_new.then_some(word.within_caps()?))) {
                         Ok(Some(word)) => word,
@@ -345,7 +346,7 @@ impl LinkShared {
                         Err(error) => break error.to_string(),
                     }
                 }
-                // The agent has ended the session, as it was asked to.
+                // The agent ended the session, as requested.
                 Err(LineError::Broken(error))
                     if error.kind() == ErrorKind::UnexpectedEof && self.leaving().is_some() =>
                 {
@@ -388,13 +389,13 @@ impl LinkShared {
         (heard.by, heard.used, heard.over) = (None, None, true);
     }
 
-    /// Until when the agent is waited for, by who leaves.
+    /// How long to wait for the agent, if this side is leaving.
     fn leaving(&self) -> Option<Instant> {
         lock(&self.heard).leaving
     }
 
-    /// Goes on with the session over another line, which is tried for as long as the agent keeps the session. Who leaves says so on
-    /// it: otherwise the agent would wait for them, and turn the next caller away.
+    /// Continues the session over another line, trying for as long as the agent keeps the session. A side that is leaving
+    /// reports it there: otherwise the agent would wait for it and refuse the next caller.
     fn taken_up(&self) -> Option<Receiver> {
         let kept_until = {
             let mut post = lock(&self.post);
@@ -410,7 +411,7 @@ impl LinkShared {
             match meet(self.agent, &self.key, (&self.ask, heard), until) {
                 Ok(Met { sender, receiver, heard, .. }) => {
                     let mut post = lock(&self.post);
-                    // Who leaves breaks off what stands then, and nothing that comes later.
+                    // Leaving closes this line only, never a later one.
                     if Instant::now() >= until {
                         return None;
                     }
@@ -421,7 +422,7 @@ impl LinkShared {
                     }
                     return Some(receiver);
                 }
-                // It does not know the session any more, or it is gone.
+                // The agent ended the session or stopped.
                 Err(FarError::Refused(..)) => return None,
                 Err(FarError::Silent(_, error)) if error.kind() == ErrorKind::ConnectionRefused => return None,
                 Err(_) => std::thread::sleep(REST),
@@ -439,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_that_nobody_reads_are_bounded() {
+    fn unread_replies_are_bounded() {
         let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
         let heard = Heard { by: Some((1, outbox)), ..Heard::default() };
         for _ in 0..REPLIES_MAX {

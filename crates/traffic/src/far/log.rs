@@ -1,8 +1,8 @@
-//! The agent's log. Of each class of lines the first ones of a minute are written in full, and the others as a count, so that
-//! connections without a proof cannot fill a disk or hide the lines of sessions.
+//! The agent's log. In each class, the first lines of a minute are written in full and the others counted, so that unproven
+//! connections cannot fill a disk or hide the lines of sessions.
 //!
-//! Lines about callers with the key are counted for each of their networks, so that one of them cannot hide the lines of another.
-//! There is one count for all networks beyond [`NETWORKS_MAX`].
+//! Lines about callers with the key are counted per network, so that a network cannot hide the lines of another. Networks
+//! beyond [`NETWORKS_MAX`] share one count.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::far::pending::network;
 
-/// How often lines that were left out are counted in the log.
+/// Interval at which omitted lines are counted in the log.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The classes of lines, in the order of [`CLASSES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// A connection that did not prove that it holds the key and is alive.
+    /// A connection that did not prove the key.
     Unproven,
     /// A caller with the key that got no session.
     Refused,
@@ -27,11 +27,11 @@ pub(super) enum Class {
 }
 
 struct ClassRow {
-    /// Lines of a minute that are written in full.
+    /// Lines per minute written in full.
     in_full: u32,
-    /// Networks that have a count of their own at most.
+    /// Most networks with a count of their own.
     networks: usize,
-    /// One line that was left out, and several.
+    /// One omitted line, and several.
     left_out: [&'static str; 2],
 }
 
@@ -53,7 +53,7 @@ const CLASSES: [ClassRow; 3] = [
     },
 ];
 
-/// Networks of callers with the key whose lines are counted apart, at most: an agent serves far fewer.
+/// Most networks whose lines are counted separately: an agent serves far fewer.
 const NETWORKS_MAX: usize = 16;
 
 /// The log.
@@ -62,7 +62,7 @@ pub(super) struct Log {
     minutes: Mutex<Minutes>,
 }
 
-/// The minutes that go on, by class and network; without one, that of all other networks.
+/// The current minutes by class and network; without a network, that of all others.
 type Minutes = BTreeMap<(Class, Option<IpAddr>), Minute>;
 
 /// A minute of a class, from its first line on.
@@ -71,7 +71,7 @@ struct Minute {
     began: Instant,
     in_full: u32,
     left_out: u64,
-    /// The peer of the last line that was left out.
+    /// The peer of the last omitted line.
     last: SocketAddr,
 }
 
@@ -81,7 +81,7 @@ impl Log {
         Log { write, minutes: Mutex::default() }
     }
 
-    /// Writes a line of the agent itself. The caller limits how often.
+    /// Writes a line about the agent itself. The caller limits how often.
     pub(super) fn own(&self, line: &str) {
         (self.write)(line);
     }
@@ -96,7 +96,7 @@ impl Log {
         self.change(|minutes| due(minutes, now));
     }
 
-    /// Writes all counts that are left, when the agent ends.
+    /// Writes all remaining counts, when the agent ends.
     pub(super) fn finish(&self, now: Instant) {
         self.change(|minutes| {
             let left = std::mem::take(minutes).into_iter();
@@ -105,7 +105,7 @@ impl Log {
     }
 
     fn change(&self, lines: impl FnOnce(&mut Minutes) -> Vec<String>) {
-        // Written under the lock, so that lines keep their order.
+        // Written under the lock to keep the order of lines.
         let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         lines(&mut minutes).iter().for_each(|line| (self.write)(line));
     }
@@ -116,7 +116,7 @@ impl Class {
         &CLASSES[self as usize]
     }
 
-    /// The network whose count a line of this class enters.
+    /// The network to whose count a line of this class belongs.
     fn counted_for(self, minutes: &Minutes, peer: SocketAddr) -> Option<IpAddr> {
         let network = network(peer.ip());
         let others = minutes.keys().filter(|(class, of)| *class == self && of.is_some_and(|of| of != network));
@@ -147,7 +147,7 @@ fn due(minutes: &mut Minutes, now: Instant) -> Vec<String> {
         }
         let (row, over) = (class.row(), *minute);
         lines.extend(over.count(row, now));
-        // After a minute that left lines out, none is written in full until a minute leaves out none.
+        // After a minute with omitted lines, none is written in full until a minute omits none.
         *minute = Minute { began: now, in_full: row.in_full, left_out: 0, ..over };
         over.left_out > 0
     });
@@ -173,7 +173,7 @@ impl Minute {
 mod tests {
     use super::*;
 
-    const WHY: &str = "was turned away: it does not begin as callers do";
+    const WHY: &str = "was refused: its first bytes are not those of a caller";
 
     fn peer(port: u16) -> SocketAddr {
         ([192, 0, 2, 7], port).into()
@@ -187,7 +187,7 @@ mod tests {
         let lines: Vec<String> = (1..=500).flat_map(|port| enter(0, port)).collect();
         assert_eq!(lines.len(), 8);
         assert_eq!(lines[7], format!("192.0.2.7:8 {WHY}"));
-        // The next minute of a flood is one line, and so is every other one.
+        // The next minute of a flood is one line, and so are all later ones.
         assert_eq!(
             enter(60, 501),
             ["492 more callers without the key were refused within 61 s, the last from 192.0.2.7:500"]
@@ -200,7 +200,7 @@ mod tests {
         assert!(due(&mut minutes, at(184)).is_empty());
         let last = "1 more caller without the key was refused within 61 s, the last from 192.0.2.7:503";
         assert_eq!(due(&mut minutes, at(185)), [last]);
-        // A minute that left out none ends that.
+        // A minute without omitted lines ends that.
         assert!(due(&mut minutes, at(245)).is_empty());
         assert_eq!(entered(&mut minutes, Class::Unproven, at(246), peer(504), WHY), [format!("192.0.2.7:504 {WHY}")]);
     }
@@ -226,13 +226,13 @@ mod tests {
             let flood: usize = (0..5000).map(|_| enter(0, class)).sum();
             assert_eq!(flood, class.row().in_full as usize);
             assert_eq!(enter(1, class), 1, "another caller's line");
-            // The lines of any number of networks are bounded all the same.
+            // The lines of all networks together are bounded too.
             let crowd: usize = (2..600).flat_map(|host| [host; 300]).map(|host| enter(host, class)).sum();
             assert!(crowd <= (NETWORKS_MAX + 1) * class.row().in_full as usize, "{crowd}");
         }
         // Without the key all networks share one count.
-        let strangers: usize = (0..600).map(|host| enter(host, Class::Unproven)).sum();
-        assert_eq!(strangers, 8);
+        let lines: usize = (0..600).map(|host| enter(host, Class::Unproven)).sum();
+        assert_eq!(lines, 8);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Ends on another host: the agent that runs them there, and the link to it from here.
 //!
-//! An end at an agent is an end like any other: a process that is told the same words ([`crate::message`]), which the agent
-//! passes on over an encrypted line ([`bytegauge_wire`]). The agent lets nothing through that it was not made for: no
-//! program of the user's, no file, no address but the caller's own.
+//! An end at an agent is a process like other ends and takes the same messages ([`crate::message`]), which the agent passes on
+//! over an encrypted line ([`bytegauge_wire`]). The agent refuses unsupported commands: user programs, files, and other
+//! addresses than the caller's own.
 
 mod agent;
 mod counted;
@@ -15,9 +15,9 @@ mod link;
 mod log;
 mod pending;
 mod post;
+mod registry;
 mod session;
 mod slots;
-mod standing;
 mod watch;
 mod words;
 

@@ -1,12 +1,12 @@
-//! Connections whose peer has not proved yet that it holds the key and is alive.
+//! Connections whose peer has not yet proved that it holds the key and is alive.
 //!
 //! All of them wait in the agent's one thread. Each costs a descriptor and at most a few KiB, and has [`PROVE_WITHIN`] in
-//! all. Nothing but a proof ([`bytegauge_wire::Responder`]) makes a connection a caller: until then every one of them is
-//! treated alike, whatever it has sent.
+//! total. Only a proof ([`bytegauge_wire::Responder`]) makes a connection a caller; until then all connections are treated
+//! alike, whatever they have sent.
 //!
-//! When there is no room for another one, a network that has more than its share loses its oldest, and the oldest of all goes
-//! where no network has. A host that opens many connections therefore crowds out its own first; and against a crowd of
-//! hosts it is time that counts, so that a network with a few callers is no worse off than one with a single stranger.
+//! If the room is full, a network with more than its share loses its oldest connection; if there is none, the oldest of all
+//! is refused. A host that opens many connections therefore loses its own first. Against a crowd of hosts only time counts,
+//! so that a network with a few callers fares no worse than one with a single unauthenticated peer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,26 +20,26 @@ use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Respo
 
 use crate::far::words::VERSION;
 
-/// How long a connection may take to prove itself and to ask for a session.
+/// Longest time of a connection to prove itself and to ask for a session.
 pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections that wait at most. At 3,000 new ones a second each still has more than a second.
+/// Most waiting connections. At 3,000 new ones per second each still has more than a second.
 const PENDING_MAX: usize = 4096;
 
-/// A network may have this part of the room before it loses its own first.
+/// The fraction of the room that a network may use before it loses its own first.
 const NETWORK_SHARE: usize = 16;
 
-/// The share of the process's descriptors that they may take: the ends of sessions need the others.
+/// The fraction of the process's descriptors for waiting connections; the ends of sessions need the others.
 const DESCRIPTOR_SHARE: u64 = 4;
 
-/// Bytes of a refused connection that are read and dropped. Closing with unread bytes would reset the connection, and take
-/// the answer with it (RFC 1122, 4.2.2.13).
+/// Bytes of a refused connection that are read and discarded. Closing with unread bytes would reset the connection before the
+/// answer arrives (RFC 1122, 4.2.2.13).
 const DROPPED_MAX: usize = 4 << 10;
 
 /// The token of the listener; connections have their numbers.
 const LISTENER: u64 = u64::MAX;
 
-/// The connections that wait.
+/// The waiting connections.
 pub(super) struct PendingConns {
     epoll: Epoll,
     key: Key,
@@ -52,7 +52,7 @@ struct Conns {
     next: u64,
     by_number: BTreeMap<u64, Pending>,
     by_network: HashMap<IpAddr, BTreeSet<u64>>,
-    /// Networks by how many connections they have.
+    /// Networks by number of connections.
     by_count: BTreeSet<(usize, IpAddr)>,
 }
 
@@ -76,11 +76,11 @@ pub(super) struct Caller {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) proven: Box<Proven>,
-    /// When it must have asked for a session.
+    /// Deadline of its request for a session.
     pub(super) until: Instant,
 }
 
-/// What is ready.
+/// A ready descriptor.
 pub(super) enum Wake {
     /// The listener has connections.
     Listener,
@@ -89,7 +89,7 @@ pub(super) enum Wake {
 }
 
 impl PendingConns {
-    /// None yet; wakes for connections of the listener. `open_files`: descriptors that this process may have.
+    /// None yet; also wakes for connections of the listener. `open_files`: descriptors available to this process.
     pub(super) fn new(listener: &TcpListener, key: Key, open_files: u64) -> io::Result<PendingConns> {
         let epoll = Epoll::new()?;
         epoll.add(listener.as_fd(), Ready::READ, LISTENER)?;
@@ -99,15 +99,15 @@ impl PendingConns {
 
     /// Waits until something is ready, and returns it.
     pub(super) fn wait(&self, events: &mut Events, timeout_ns: u64) -> Vec<Wake> {
-        // An interrupted wait is one without an event.
+        // An interrupted wait has no event.
         let count = self.epoll.wait(events, timeout_ns).unwrap_or(0);
         let wake = |(token, _)| if token == LISTENER { Wake::Listener } else { Wake::Pending(token) };
         (0..count).map(|index| wake(events.at(index))).collect()
     }
 
-    /// Takes a connection in, of which an end has read `said` already. The outcomes: its own, and that of one that it
-    /// crowded out.
-    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, said: &[u8]) -> Vec<PendingOutcome> {
+    /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
+    /// to make room.
+    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, received: &[u8]) -> Vec<PendingOutcome> {
         let mut conns = self.conns();
         let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out(self.room) } else { None };
         let number = conns.next;
@@ -117,7 +117,7 @@ impl PendingConns {
         let prepared = self.prepare(&pending.stream, number);
         conns.insert(number, pending);
         let own = match prepared {
-            Ok(()) => self.advance(&mut conns, number, said),
+            Ok(()) => self.advance(&mut conns, number, received),
             Err(error) => conns.refuse(number, &error.to_string()),
         };
         crowded_out.into_iter().chain(own).collect()
@@ -128,7 +128,7 @@ impl PendingConns {
         self.epoll.add(stream.as_fd(), Ready::READ.and(Ready::PEER_SHUT).and(Ready::EDGE), number)
     }
 
-    /// Goes on with a connection that is ready.
+    /// Continues with a ready connection.
     pub(super) fn serve(&self, number: u64) -> Option<PendingOutcome> {
         self.advance(&mut self.conns(), number, &[])
     }
@@ -141,15 +141,15 @@ impl PendingConns {
         late.into_iter().filter_map(|number| conns.refuse(number, &LineError::Late.to_string())).collect()
     }
 
-    /// Makes room for another descriptor. `None` if no connection waits.
+    /// Frees a descriptor. `None` if no connection waits.
     pub(super) fn crowd_out(&self) -> Option<PendingOutcome> {
         self.conns().crowd_out(self.room)
     }
 
-    fn advance(&self, conns: &mut Conns, number: u64, said: &[u8]) -> Option<PendingOutcome> {
-        // An event of a connection that has left meanwhile.
+    fn advance(&self, conns: &mut Conns, number: u64, received: &[u8]) -> Option<PendingOutcome> {
+        // An event of a connection already removed.
         let pending = conns.by_number.get_mut(&number)?;
-        match pending.advance(said) {
+        match pending.advance(received) {
             Ok(None) => None,
             Ok(Some(proven)) => {
                 let Pending { stream, peer, until, .. } = conns.remove(number)?;
@@ -169,13 +169,13 @@ impl PendingConns {
 }
 
 impl Pending {
-    /// Takes what was read already, and what the connection has.
-    fn advance(&mut self, mut said: &[u8]) -> Result<Option<Box<Proven>>, String> {
+    /// Processes bytes read before, then those of the connection.
+    fn advance(&mut self, mut received: &[u8]) -> Result<Option<Box<Proven>>, String> {
         let mut room = [0; FIRST_FRAME_MAX];
         loop {
             let wants = self.responder.wants().min(room.len());
             let bytes = &mut room[..wants];
-            let read = if said.is_empty() { self.stream.read(bytes) } else { said.read(bytes) };
+            let read = if received.is_empty() { self.stream.read(bytes) } else { received.read(bytes) };
             let step = match read {
                 Ok(0) => return Err(LineError::Broken(ErrorKind::UnexpectedEof.into()).to_string()),
                 Ok(read) => self.responder.take(&bytes[..read]),
@@ -185,7 +185,7 @@ impl Pending {
             };
             match step {
                 Ok(OpeningStep::Wants) => {}
-                // An answer fits into the empty buffer of a new connection.
+                // The answer fits into the empty send buffer of a new connection.
                 Ok(OpeningStep::Answer(answer)) => {
                     self.stream.write_all(&answer).map_err(|error| LineError::Broken(error).to_string())?;
                 }
@@ -200,7 +200,7 @@ impl Pending {
         }
     }
 
-    /// Sends a last answer so that it arrives. A peer that is gone needs none.
+    /// Sends a last answer so that it arrives, unless the peer is gone.
     fn part_with(&mut self, answer: &[u8]) {
         let _ = self.stream.write_all(answer).and_then(|()| self.stream.shutdown(Shutdown::Write));
         let mut dropped = [0; DROPPED_MAX];
@@ -210,7 +210,7 @@ impl Pending {
 
 fn reason(error: &LineError) -> String {
     match error {
-        LineError::OtherProtocol => "it does not begin as bytegauge's callers do".into(),
+        LineError::OtherProtocol => "its first bytes are not those of a bytegauge caller".into(),
         error => error.to_string(),
     }
 }
@@ -241,10 +241,10 @@ impl Conns {
 
     fn refuse(&mut self, number: u64, why: &str) -> Option<PendingOutcome> {
         let pending = self.remove(number)?;
-        Some(PendingOutcome::Refused(pending.peer, format!("was turned away: {why}")))
+        Some(PendingOutcome::Refused(pending.peer, format!("was refused: {why}")))
     }
 
-    /// Refuses the oldest connection of a network that has more than its share of the room, or the oldest of all.
+    /// Refuses the oldest connection of a network with more than its share of the room, or else the oldest of all.
     fn crowd_out(&mut self, room: usize) -> Option<PendingOutcome> {
         let largest = self.by_count.last().filter(|(count, _)| *count > room / NETWORK_SHARE);
         let of_largest = largest.and_then(|(_, network)| self.by_network.get(network)?.first().copied());
@@ -254,7 +254,7 @@ impl Conns {
     }
 }
 
-/// The addresses that one host can use: an IPv4 address, or the /64 network of an IPv6 address.
+/// The addresses of one host: an IPv4 address, or the /64 network of an IPv6 address.
 pub(super) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
@@ -291,7 +291,7 @@ mod tests {
             Bench { listener, key, pending }
         }
 
-        /// A connection that is taken in as if it came from this address: its other side, and the outcomes.
+        /// Adds a connection as if it came from this address: its other side, and the outcomes.
         fn add(&self, from: [u8; 4]) -> (TcpStream, Vec<PendingOutcome>) {
             let stream = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
             let (accepted, peer) = self.listener.accept().unwrap();
@@ -321,7 +321,7 @@ mod tests {
                 assert!(why.contains("too many"), "{why}");
                 *peer
             }
-            PendingOutcome::Proven(_) => panic!("nobody proved anything"),
+            PendingOutcome::Proven(_) => panic!("no connection proved anything"),
         };
         outcomes.iter().map(peer).collect()
     }
@@ -334,7 +334,7 @@ mod tests {
         assert!(first.iter().all(|(_, outcomes)| outcomes.is_empty()));
         let flood: Vec<_> = (0..3 * ROOM).map(|_| bench.add(many)).collect();
         let ports: Vec<u16> = flood.iter().map(|(stream, _)| stream.local_addr().unwrap().port()).collect();
-        // Once the room is full, each takes the place of the oldest of its own.
+        // Once the room is full, each replaces the oldest of its own network.
         let left = ROOM - SHARE;
         for (number, (_, outcomes)) in flood.iter().enumerate() {
             let expected: Vec<SocketAddr> =
@@ -344,17 +344,17 @@ mod tests {
     }
 
     #[test]
-    fn oldest_goes_where_no_network_has_too_many() {
+    fn oldest_is_refused_if_shares_are_kept() {
         let bench = Bench::new();
-        // Callers of one network, then a crowd of which each has a network of its own.
+        // Callers of one network, then connections of many networks.
         let callers: Vec<_> = (0..SHARE).map(|_| bench.add([192, 0, 2, 1])).collect();
-        let strangers: Vec<_> = (0..=ROOM).map(|host| bench.add([198, 51, 100, host as u8])).collect();
+        let unproven: Vec<_> = (0..=ROOM).map(|host| bench.add([198, 51, 100, host as u8])).collect();
         let port = |(stream, _): &(TcpStream, Vec<PendingOutcome>)| stream.local_addr().unwrap().port();
         let room = ROOM - SHARE;
-        assert!(strangers[..room].iter().all(|(_, outcomes)| outcomes.is_empty()));
-        // In the order in which they came, wherever from.
-        assert_eq!(refused(&strangers[room].1), [([192, 0, 2, 1], port(&callers[0])).into()]);
-        assert_eq!(refused(&strangers[room + SHARE].1), [([198, 51, 100, 0], port(&strangers[0])).into()]);
+        assert!(unproven[..room].iter().all(|(_, outcomes)| outcomes.is_empty()));
+        // Oldest first, whatever the network.
+        assert_eq!(refused(&unproven[room].1), [([192, 0, 2, 1], port(&callers[0])).into()]);
+        assert_eq!(refused(&unproven[room + SHARE].1), [([198, 51, 100, 0], port(&unproven[0])).into()]);
     }
 
     #[test]
@@ -386,11 +386,11 @@ mod tests {
         let PendingOutcome::Proven(caller) = bench.outcome() else { panic!("its first frame is a proof") };
         let (_, mut receiver) = caller.proven.line(caller.stream).unwrap();
         assert_eq!(receiver.receive::<String>(100, Some(until)).unwrap(), "alive");
-        assert!(bench.pending.crowd_out().is_none(), "it waits no more");
+        assert!(bench.pending.crowd_out().is_none(), "it no longer waits");
     }
 
     #[test]
-    fn time_of_a_slow_connection_ends() {
+    fn slow_connection_is_refused() {
         let bench = Bench::new();
         let (mut slow, _) = bench.add([192, 0, 2, 1]);
         slow.write_all(b"bgf").unwrap();

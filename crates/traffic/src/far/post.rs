@@ -1,7 +1,7 @@
-//! What one side of a session says, kept until the other one has heard it: a line that breaks loses nothing.
+//! The messages that one side of a session sends, kept until the other side has received them: a broken line loses nothing.
 //!
-//! Words are numbered, and each tells which was heard last from the other side. Over a line that is taken up again those are
-//! said once more that were not heard; those that come twice are heard once.
+//! Messages are numbered, and each acknowledges the last one received. Over a new line, unacknowledged messages are sent
+//! again; duplicates are ignored.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,68 +10,76 @@ use bytegauge_wire::{LineError, Sender};
 use serde::Serialize;
 
 use crate::far::watch::{before_sending, kept_until, last_heard};
-use crate::far::words::Said;
+use crate::far::words::NumberedMessage;
 
-/// Words that are kept at most: a side that asks and asks, and hears nothing, is given up. A trial has fewer than ten.
+/// Most messages kept: a session with more unacknowledged messages is given up. A trial has fewer than ten.
 pub(super) const KEPT_MAX: usize = 16;
 
-/// How long the last words of a session may take whose time is up.
+/// Longest time for the last messages of a session whose time is up.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// One side's words.
+/// One side's messages.
 #[derive(Debug)]
 pub(super) struct OutgoingPost<T> {
-    /// The line, while it stands.
+    /// The line, while it is up.
     sender: Option<Sender>,
-    /// The number of the last word.
-    said: u64,
+    /// The number of the last message sent.
+    last_sent: u64,
     kept: VecDeque<(u64, T)>,
-    /// The last number from the other side.
+    /// The last number received from the other side.
     heard: u64,
-    /// When the other side was last heard on the line that broke last.
+    /// When the other side was last heard from on the line that broke last.
     last_heard: Instant,
-    /// When the session's time is up, if it has an end.
+    /// When the session's time is up, if limited.
     until: Option<Instant>,
 }
 
 impl<T: Serialize> OutgoingPost<T> {
-    /// The post of a line on which nothing was said yet.
+    /// The state of a line before its first message.
     pub(super) fn new(sender: Sender) -> OutgoingPost<T> {
         OutgoingPost { sender: Some(sender), ..OutgoingPost::without_line() }
     }
 
-    /// The post of a session whose line is broken.
+    /// The state of a session whose line is broken.
     pub(super) fn without_line() -> OutgoingPost<T> {
-        OutgoingPost { sender: None, said: 0, kept: VecDeque::new(), heard: 0, last_heard: Instant::now(), until: None }
+        OutgoingPost {
+            sender: None,
+            last_sent: 0,
+            kept: VecDeque::new(),
+            heard: 0,
+            last_heard: Instant::now(),
+            until: None,
+        }
     }
 
-    /// The same of a session that ends then: the other side takes its words by then, or a moment later, or the line is given up.
+    /// The same of a session that ends at `until`: the other side receives its messages by then, or a moment later, or the
+    /// line is given up.
     #[must_use]
     pub(super) fn until(self, until: Instant) -> OutgoingPost<T> {
         OutgoingPost { until: Some(until), ..self }
     }
 
-    /// The numbers of the words that are kept.
+    /// The numbers of kept messages.
     #[cfg(any(test, fuzzing))]
     pub(super) fn kept(&self) -> Vec<u64> {
         self.kept.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Says a word: now, or when the line is taken up again. Where it is too long, what `instead` makes of the cap.
+    /// Sends a message, now or when there is a line again. `instead` replaces a message that is too long, given the cap.
     ///
     /// # Errors
-    /// When too many words are not acknowledged.
-    pub(super) fn say(&mut self, word: T, instead: impl FnOnce(usize) -> T) -> Result<(), LineError> {
+    /// If too many messages are unacknowledged.
+    pub(super) fn send(&mut self, word: T, instead: impl FnOnce(usize) -> T) -> Result<(), LineError> {
         if self.kept.len() >= KEPT_MAX {
             self.break_off();
             return Err(LineError::Late);
         }
-        self.said += 1;
-        let number = self.said;
-        match self.send(number, &word) {
+        self.last_sent += 1;
+        let number = self.last_sent;
+        match self.transmit(number, &word) {
             Err(LineError::TooLong { max }) => {
                 let word = instead(max);
-                let sent = self.send(number, &word);
+                let sent = self.transmit(number, &word);
                 self.kept.push_back((number, word));
                 self.sent(&sent);
             }
@@ -83,13 +91,13 @@ impl<T: Serialize> OutgoingPost<T> {
         Ok(())
     }
 
-    /// A word came, with the last number that its side has heard. Whether it is new.
+    /// Handles a received message and the acknowledgement in it. Returns whether the message is new.
     ///
     /// # Errors
-    /// When one between was lost, or one was heard that was never said: not over a line of ours.
+    /// If a message is missing, or one was acknowledged that was never sent: the peer breaks the protocol.
     pub(super) fn hear(&mut self, number: u64, heard: u64) -> Result<bool, LineError> {
-        if number > self.heard + 1 || heard > self.said {
-            return Err(LineError::Garbled("words that do not follow each other"));
+        if number > self.heard + 1 || heard > self.last_sent {
+            return Err(LineError::Garbled("messages out of sequence"));
         }
         self.kept.retain(|(kept, _)| *kept > heard);
         let is_new = number > self.heard;
@@ -97,17 +105,17 @@ impl<T: Serialize> OutgoingPost<T> {
         Ok(is_new)
     }
 
-    /// The last number that was heard.
+    /// The last number received.
     pub(super) fn heard(&self) -> u64 {
         self.heard
     }
 
-    /// Whether a line stands, as far as this side knows.
-    pub(super) fn stands(&self) -> bool {
+    /// Whether the line is up, as far as this side knows.
+    pub(super) fn is_up(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// The line broke, or is to: what is said is kept. A thread that waits for words of the other side is woken.
+    /// The line broke, or is being replaced: new messages are kept. A thread that waits to receive is woken.
     pub(super) fn break_off(&mut self) {
         if let Some(sender) = self.sender.take() {
             self.last_heard = last_heard(&sender);
@@ -115,39 +123,39 @@ impl<T: Serialize> OutgoingPost<T> {
         }
     }
 
-    /// Until when the session of a line that broke is kept.
+    /// How long the session of a broken line is kept.
     pub(super) fn kept_until(&self) -> Instant {
         kept_until(self.last_heard)
     }
 
-    /// Another line stands, on which the other side told how much it has heard: says the rest.
+    /// A new line is up, on which the other side acknowledged `heard`: sends the rest.
     pub(super) fn take_up(&mut self, sender: Sender, heard: u64) {
         self.break_off();
         self.sender = Some(sender);
         self.kept.retain(|(kept, _)| *kept > heard);
         let kept = std::mem::take(&mut self.kept);
         for (number, word) in &kept {
-            let sent = self.send(*number, word);
+            let sent = self.transmit(*number, word);
             self.sent(&sent);
         }
         self.kept = kept;
     }
 
-    /// Nothing more will be said on the line, if it stands; the other side is still heard.
+    /// Ends sending on the line, if it is up; receiving continues.
     pub(super) fn end(&self) {
         self.sender.iter().for_each(Sender::end);
     }
 
-    /// The line, if it stands.
+    /// The line, if it is up.
     pub(super) fn line(&self) -> Option<&Sender> {
         self.sender.as_ref()
     }
 
-    fn send(&mut self, number: u64, word: &T) -> Result<(), LineError> {
+    fn transmit(&mut self, number: u64, word: &T) -> Result<(), LineError> {
         let (heard, until) = (self.heard, self.until);
         self.sender.as_mut().map_or(Ok(()), |sender| {
             before_sending(sender);
-            let word = Said(number, heard, word);
+            let word = NumberedMessage(number, heard, word);
             match until {
                 Some(until) => sender.send_until(&word, until.max(Instant::now() + LAST_WORDS)),
                 None => sender.send(&word),
@@ -155,7 +163,7 @@ impl<T: Serialize> OutgoingPost<T> {
         })
     }
 
-    /// What could not be sent is said again over the next line.
+    /// A message that could not be sent is sent again over the next line.
     fn sent(&mut self, sent: &Result<(), LineError>) {
         if sent.is_err() {
             self.break_off();
@@ -175,7 +183,7 @@ mod tests {
 
     const MAX: usize = 1 << 16;
 
-    /// A line over loopback: the sending half of its caller, and the other side.
+    /// A line over loopback: the caller's sending half, and the other side.
     fn line() -> (Sender, Receiver, Sender) {
         let folder = tempfile::tempdir().unwrap();
         let key = Key::create(&folder.path().join("key")).unwrap();
@@ -206,14 +214,14 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// Numbers and words that come until the line ends.
+    /// Numbers and messages received until the line ends.
     fn come(receiver: &mut Receiver) -> Vec<(u64, String)> {
-        let words = std::iter::from_fn(|| receiver.receive::<Said<String>>(MAX, Some(soon())).ok());
-        words.map(|Said(number, _, word)| (number, word)).collect()
+        let words = std::iter::from_fn(|| receiver.receive::<NumberedMessage<String>>(MAX, Some(soon())).ok());
+        words.map(|NumberedMessage(number, _, word)| (number, word)).collect()
     }
 
-    fn say(post: &mut OutgoingPost<String>, word: &str) {
-        post.say(word.into(), |max| format!("more than {max}")).unwrap();
+    fn send(post: &mut OutgoingPost<String>, word: &str) {
+        post.send(word.into(), |max| format!("more than {max}")).unwrap();
     }
 
     fn words(of: &[(u64, &str)]) -> Vec<(u64, String)> {
@@ -224,45 +232,45 @@ mod tests {
     fn unacknowledged_words_are_sent_again() {
         let (sender, mut receiver, _theirs) = line();
         let mut post = OutgoingPost::new(sender);
-        say(&mut post, "a");
-        say(&mut post, "b");
-        // The first of them was heard.
+        send(&mut post, "a");
+        send(&mut post, "b");
+        // The first of them was acknowledged.
         assert!(post.hear(1, 1).unwrap());
         post.break_off();
-        assert!(!post.stands());
+        assert!(!post.is_up());
         assert_eq!(come(&mut receiver), words(&[(1, "a"), (2, "b")]));
         // It is kept, and does not block.
-        say(&mut post, "c");
+        send(&mut post, "c");
         let (sender, mut receiver, _theirs) = line();
         post.take_up(sender, 1);
-        say(&mut post, "d");
+        send(&mut post, "d");
         post.break_off();
         assert_eq!(come(&mut receiver), words(&[(2, "b"), (3, "c"), (4, "d")]));
-        // What the other side says twice is heard once, and a hole is none of ours.
+        // Duplicates are ignored, and a gap is an error.
         assert_eq!((post.hear(2, 4).unwrap(), post.hear(2, 4).unwrap(), post.heard()), (true, false, 2));
         assert!(post.hear(4, 4).is_err() && post.hear(3, 5).is_err());
     }
 
     #[test]
-    fn a_side_that_hears_nothing_is_given_up() {
+    fn peer_without_acknowledgements_is_given_up() {
         let (sender, _receiver, _theirs) = line();
         let mut post = OutgoingPost::new(sender);
         post.break_off();
         for _ in 0..KEPT_MAX {
-            say(&mut post, "x");
+            send(&mut post, "x");
         }
-        assert!(post.say("x".into(), |_| "long".into()).is_err());
+        assert!(post.send("x".into(), |_| "long".into()).is_err());
         assert_eq!(post.hear(0, KEPT_MAX as u64).ok(), Some(false));
-        assert!(post.say("x".into(), |_| "long".into()).is_ok());
+        assert!(post.send("x".into(), |_| "long".into()).is_ok());
     }
 
     #[test]
-    fn side_that_takes_nothing_keeps_no_session_beyond_its_time() {
+    fn blocked_peer_ends_with_its_session() {
         let (sender, _receiver, _theirs) = line();
         let mut post = OutgoingPost::new(sender).until(Instant::now());
-        // More than both sockets hold, so that most of it waits to be taken.
-        let sent = post.send(1, &"x".repeat(bytegauge_wire::MESSAGE_MAX / 2));
-        // It is the deadline that ends it, before the line is found to be stuck.
+        // More than both socket buffers hold.
+        let sent = post.transmit(1, &"x".repeat(bytegauge_wire::MESSAGE_MAX / 2));
+        // The deadline ends it, before the line counts as stuck.
         assert!(matches!(sent, Err(LineError::Late)), "{sent:?}");
     }
 
@@ -270,7 +278,7 @@ mod tests {
     fn long_words_are_replaced() {
         let (sender, mut receiver, _theirs) = line();
         let mut post = OutgoingPost::new(sender);
-        say(&mut post, &"x".repeat(bytegauge_wire::MESSAGE_MAX));
+        send(&mut post, &"x".repeat(bytegauge_wire::MESSAGE_MAX));
         post.break_off();
         assert_eq!(come(&mut receiver), words(&[(1, &format!("more than {}", bytegauge_wire::MESSAGE_MAX))]));
     }

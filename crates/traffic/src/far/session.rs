@@ -1,8 +1,8 @@
 //! One session at an agent: a line to its caller, and one end at a time, a process that takes commands.
 //!
-//! Every state has a deadline: the trial that runs, or a minute between trials, and never more than the session's time. A caller that hangs up has left, or died; a line that breaks otherwise may be taken up again
-//! for a moment, while the trial goes on and what it gives is kept. However a session ends, the end is ended and the place
-//! is free.
+//! Every state has a deadline: that of the trial, or a minute between trials, and never more than the session's time. If the
+//! caller closes the line, it has left or died. A line that breaks otherwise may be re-established for a moment, while the
+//! trial continues and its replies are kept. However a session ends, its end is ended and its place is freed.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,7 +16,6 @@ use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_wire::{LineError, Receiver, Sender};
 
-use crate::astray;
 use crate::end::Channel;
 use crate::far::agent::{AgentState, CallerPlace};
 use crate::far::counted::Counted;
@@ -24,26 +23,27 @@ use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::log::Class;
 use crate::far::pending::Caller;
 use crate::far::post::OutgoingPost;
+use crate::far::registry::{HostOutbox, Line, RegisteredSession};
 use crate::far::slots::Slot;
-use crate::far::standing::{AgentStand, HostOutbox, Line};
 use crate::far::watch::watch;
-use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, Said, ToAgent, ToHome, Welcome, program};
+use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
+use crate::unclaimed;
 
-/// How long nothing may be said between trials: a report is written, or other cells are measured.
+/// Longest silence between trials, in which the caller writes a report or measures other cells.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Gives a caller what it asks for, and logs what became of it.
+/// Serves a caller's request, and logs the result.
 pub(super) fn serve(place: &CallerPlace, caller: Caller) {
     let (log, peer) = (&place.state.log, caller.peer);
     match meet(place, caller) {
         Ok(did) => log.enter(Class::Session, peer, &did),
-        Err(reason) => log.enter(Class::Refused, peer, &format!("was turned away: {reason}")),
+        Err(reason) => log.enter(Class::Refused, peer, &format!("was refused: {reason}")),
     }
 }
 
-/// What a caller did, or why it got nothing.
+/// The log line of a caller's session, or the reason of a refusal.
 fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     let Caller { stream, peer, proven, until } = caller;
     let state = &place.state;
@@ -51,15 +51,15 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let (mut sender, mut receiver) = proven.line(stream).map_err(|error| error.to_string())?;
     let first = receiver.receive(COMMAND_MAX, Some(until)).map_err(|error| error.to_string())?;
-    let Said(_, heard, ToAgent::Ask(ask)) = first else {
-        return Err("it did not say what it wants".into());
+    let NumberedMessage(_, heard, ToAgent::Ask(ask)) = first else {
+        return Err("it did not ask for a session".into());
     };
     if let Some(ticket) = ask.session {
         let line = Box::new(Line { sender, receiver, heard });
-        let Err(mut line) = state.standing.take_up(ticket, peer.ip(), line) else {
-            return Ok("goes on with its session, whose line broke".into());
+        let Err(mut line) = state.registry.take_up(ticket, peer.ip(), line) else {
+            return Ok("continues its session over a new line".into());
         };
-        return Err(refuse(&mut line.sender, "the session whose line broke is over here".into()));
+        return Err(refuse(&mut line.sender, "the session to continue has ended here".into()));
     }
     let ticket = Ticket::fresh().map_err(|fault| fault.to_string())?;
     let slot = match slot(place, peer, &ask) {
@@ -68,7 +68,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     };
     let begins = format!("measures (bytegauge {}, for up to {})", program(&ask.program), nanos(lasting(state, &ask)));
     state.log.enter(Class::Session, peer, &begins);
-    sender.send(&Said(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
+    sender.send(&NumberedMessage(0, 0, welcome(state, ticket))).map_err(|error| error.to_string())?;
     let began = Instant::now();
     let until = began + state.setup.limits.duration;
     let outbox: HostOutbox = Arc::new(Mutex::new(OutgoingPost::new(sender).until(until)));
@@ -76,7 +76,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         state,
         between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
         ticket,
-        stand: state.standing.enter(ticket, peer.ip(), &outbox),
+        registered: state.registry.enter(ticket, peer.ip(), &outbox),
         outbox,
         counted: Arc::default(),
         until,
@@ -90,9 +90,9 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         session.counted.trials.load(Ordering::Relaxed),
         Bytes(session.counted.spent().bytes)
     );
-    let Session { outbox, stand, .. } = session;
-    drop(stand);
-    // A caller that sees the end of the line finds the place free.
+    let Session { outbox, registered, .. } = session;
+    drop(registered);
+    // When the caller sees the line end, the place is free.
     drop(slot);
     if let Some(line) = lock(&outbox).line() {
         line.part();
@@ -100,21 +100,21 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     Ok(did)
 }
 
-/// Tells a caller why it gets no session, and returns the reason.
+/// Refuses a caller with a reason, and returns the reason.
 fn refuse(sender: &mut Sender, reason: String) -> String {
-    let _ = sender.send(&Said(0, 0, ToHome::Refused(reason.clone())));
+    let _ = sender.send(&NumberedMessage(0, 0, ToHome::Refused(reason.clone())));
     sender.part();
     reason
 }
 
-/// What a session, or another line of it, begins with.
+/// The first message of a session, or of another line of it.
 fn welcome(state: &AgentState, session: Ticket) -> ToHome {
     let machine = (state.setup.machine)();
     let missing_relays = state.missing_relays.clone();
     ToHome::Welcome(Box::new(Welcome { program: env!("CARGO_PKG_VERSION").into(), machine, missing_relays, session }))
 }
 
-/// A place for a session, if it may have one.
+/// A place for a session, if one is free.
 fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > state.setup.limits.duration {
@@ -128,7 +128,7 @@ fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask
     state.slots.take(*number, peer.ip(), lasting(state, ask))
 }
 
-/// How long a session lasts at most, for others who ask.
+/// The longest time of a session, shown to other callers.
 fn lasting(state: &AgentState, ask: &Ask) -> Duration {
     match ask.duration_ns {
         0 => state.setup.limits.duration,
@@ -140,22 +140,22 @@ struct Session<'a> {
     state: &'a Arc<AgentState>,
     between: Between,
     ticket: Ticket,
-    stand: AgentStand<'a>,
+    registered: RegisteredSession<'a>,
     outbox: HostOutbox,
     counted: Arc<Counted>,
     until: Instant,
     end: Option<End>,
 }
 
-/// The end that runs.
+/// The running end.
 struct End {
     number: u64,
-    // Dropped first: the process leaves, or is killed, and its words end.
+    // Dropped first: the process leaves or is killed, and its replies end.
     channel: Option<Channel>,
     passing: Option<JoinHandle<()>>,
-    /// How long its trial may take.
+    /// The longest time of its trial.
     trial: Duration,
-    /// Commands since it was opened last.
+    /// Commands since it was last opened.
     commands: usize,
     counted: Arc<Counted>,
 }
@@ -166,9 +166,9 @@ impl Session<'_> {
         loop {
             let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.trial);
             let deadline = self.until.min(Instant::now() + IDLE + trial);
-            let told = match receiver.receive(COMMAND_MAX, Some(deadline)) {
-                Ok(Said(number, heard, told)) => match lock(&self.outbox).hear(number, heard) {
-                    Ok(true) => told,
+            let message = match receiver.receive(COMMAND_MAX, Some(deadline)) {
+                Ok(NumberedMessage(number, heard, message)) => match lock(&self.outbox).hear(number, heard) {
+                    Ok(true) => message,
                     Ok(false) => continue,
                     Err(error) => return error.to_string(),
                 },
@@ -179,28 +179,28 @@ impl Session<'_> {
                             nanos(self.state.setup.limits.duration)
                         ),
                         false => {
-                            format!("nothing was heard for {}: the agent has given the session up", nanos(IDLE + trial))
+                            format!("no message arrived for {}: the agent has ended the session", nanos(IDLE + trial))
                         }
                     };
-                    let _ = self.say(ToHome::Refused(reason.clone()));
+                    let _ = self.send(ToHome::Refused(reason.clone()));
                     return reason;
                 }
-                // A kernel says goodbye for a process that died, too. What we broke off ourselves looks the same.
+                // The kernel also closes the line properly if the process died. A line that we broke off looks the same.
                 Err(LineError::Broken(error))
-                    if error.kind() == ErrorKind::UnexpectedEof && lock(&self.outbox).stands() =>
+                    if error.kind() == ErrorKind::UnexpectedEof && lock(&self.outbox).is_up() =>
                 {
-                    return "it hung up".into();
+                    return "the caller closed the connection".into();
                 }
                 Err(LineError::Broken(error)) => match self.other_line() {
                     Some(other) => {
                         receiver = other;
                         continue;
                     }
-                    None => return format!("its line broke ({error}), and it did not come back"),
+                    None => return format!("the connection broke ({error}) and was not re-established"),
                 },
                 Err(error) => return error.to_string(),
             };
-            let done = match told {
+            let done = match message {
                 ToAgent::Ask(_) => return "it asked twice".into(),
                 ToAgent::Start(number) => self.start(number),
                 ToAgent::Tell(number, command) => self.tell(number, *command),
@@ -208,7 +208,7 @@ impl Session<'_> {
                     self.end = self.end.take().filter(|end| end.number != number);
                     Ok(())
                 }
-                ToAgent::Used => self.say(ToHome::Used(self.used_ns())),
+                ToAgent::Used => self.send(ToHome::Used(self.used_ns())),
             };
             if let Err(error) = done {
                 return error.to_string();
@@ -216,7 +216,7 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the caller is back with another line, for a moment: what was said meanwhile is said on it.
+    /// Waits a moment for the caller's new line; messages kept meanwhile are sent on it.
     fn other_line(&mut self) -> Option<Receiver> {
         let kept_until = {
             let mut outbox = lock(&self.outbox);
@@ -225,23 +225,23 @@ impl Session<'_> {
         };
         let until = self.until.min(kept_until);
         loop {
-            let mut line = self.stand.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
-            // Of several the last one is alive.
-            line = self.stand.lines.try_iter().last().unwrap_or(line);
+            let mut line = self.registered.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?;
+            // If there are several lines, the newest is alive.
+            line = self.registered.lines.try_iter().last().unwrap_or(line);
             let mut outbox = lock(&self.outbox);
             let welcome = welcome(self.state, self.ticket);
-            if line.sender.send(&Said(0, outbox.heard(), welcome)).is_ok() {
+            if line.sender.send(&NumberedMessage(0, outbox.heard(), welcome)).is_ok() {
                 outbox.take_up(line.sender, line.heard);
                 return Some(line.receiver);
             }
         }
     }
 
-    fn say(&self, word: ToHome) -> Result<(), LineError> {
-        lock(&self.outbox).say(word, |max| ToHome::Refused(format!("a word of more than {max} bytes")))
+    fn send(&self, word: ToHome) -> Result<(), LineError> {
+        lock(&self.outbox).send(word, |max| ToHome::Refused(format!("a message of more than {max} bytes")))
     }
 
-    /// CPU time of the session's ends, the one that runs among them, nanoseconds.
+    /// CPU time of the session's ends, including the running one, nanoseconds.
     fn used_ns(&self) -> u64 {
         self.counted.cpu_ns.load(Ordering::Relaxed) + self.end.as_ref().map_or(0, End::cpu_ns)
     }
@@ -251,15 +251,15 @@ impl Session<'_> {
         // Its role comes with the command that opens it.
         let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.state.setup.program) {
             Ok(started) => started,
-            Err(error) => return self.say(ToHome::Gone(number, error.to_string())),
+            Err(error) => return self.send(ToHome::Gone(number, error.to_string())),
         };
         if let Some(over) = passed_on {
             let state = Arc::clone(self.state);
-            // Without this thread callers are not served while a trial's end has the port; they call again.
+            // Without this thread, callers are not served while an end has the port; they try again.
             let _ = std::thread::Builder::new().name(format!("handoff-{number}")).spawn(move || {
-                while let Some((stream, said)) = astray::next(&over) {
+                while let Some((stream, received)) = unclaimed::next(&over) {
                     if let Ok(peer) = stream.peer_addr() {
-                        state.hear(stream, peer, &said);
+                        state.hear(stream, peer, &received);
                     }
                 }
             });
@@ -274,20 +274,20 @@ impl Session<'_> {
                 self.end = Some(End { number, channel, passing, trial: Duration::ZERO, commands: 0, counted });
                 Ok(())
             }
-            Err(error) => self.say(ToHome::Gone(number, format!("no thread can be made there ({error})"))),
+            Err(error) => self.send(ToHome::Gone(number, format!("no thread can be created there ({error})"))),
         }
     }
 
     fn tell(&mut self, number: u64, command: Command) -> Result<(), LineError> {
-        // An older end's last words come after it was given up.
+        // Commands for an older end may arrive after it was given up.
         let Some(end) = self.end.as_mut().filter(|end| end.number == number) else { return Ok(()) };
         match command {
-            // What it may still move was allowed once; allowed again before it has reported, it would be moved twice.
+            // Its allowance was granted once; opening it again before its report would grant it twice.
             Command::Open(..) if self.counted.is_open() => {
                 return Err(LineError::Garbled("an end is opened before it has reported"));
             }
             Command::Open(..) => end.commands = 0,
-            // Fewer than its input holds, so that writing them never blocks.
+            // Fewer than the channel holds, so that sending never blocks.
             _ if end.commands >= COMMANDS_MAX => return Err(LineError::Garbled("too many commands for a trial")),
             _ => end.commands += 1,
         }
@@ -296,10 +296,10 @@ impl Session<'_> {
             _ => None,
         };
         match self.state.setup.limits.admitted(command, self.between, self.counted.spent()) {
-            Err(reason) => self.say(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
+            Err(reason) => self.send(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
                 match &command {
-                    // A server and a relay serve before anybody says `Go`.
+                    // A server and a relay serve before `Go`.
                     Command::Open(role, setup, _) => {
                         setup.bound.iter().for_each(|bound| {
                             self.counted.opens(*bound, matches!(role, EndRole::Server | EndRole::Relay));
@@ -311,7 +311,7 @@ impl Session<'_> {
                 if let Some(end) = &mut self.end {
                     end.trial = trial.unwrap_or(end.trial);
                     self.counted.trials.fetch_add(u64::from(trial.is_some()), Ordering::Relaxed);
-                    // An end that is gone has its last words passed on.
+                    // The last replies of an end that is gone are still passed on.
                     let _ = end.channel.as_mut().map(|channel| channel.send(command));
                 }
                 Ok(())
@@ -329,7 +329,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // What it uses to leave is not seen.
+        // CPU time that it uses to leave is not seen.
         self.counted.cpu_ns.fetch_add(self.cpu_ns(), Ordering::Relaxed);
         self.channel.take();
         if let Some(passing) = self.passing.take() {
@@ -338,7 +338,7 @@ impl Drop for End {
     }
 }
 
-/// Passes an end's words on.
+/// Passes an end's replies on.
 struct Passing {
     number: u64,
     state: Arc<AgentState>,
@@ -351,17 +351,17 @@ impl Passing {
         let too_long = |max| too_long(self.number, max);
         for reply in replies {
             let heard = ToHome::Heard(self.number, Box::new(self.counted(reply)));
-            if lock(&self.outbox).say(heard, too_long).is_err() {
+            if lock(&self.outbox).send(heard, too_long).is_err() {
                 break;
             }
         }
         self.counted.settles(None);
         let gone = ToHome::Gone(self.number, "its process ended there".into());
-        // A caller that is gone does not need it.
-        let _ = lock(&self.outbox).say(gone, too_long);
+        // Not needed by a caller that is gone.
+        let _ = lock(&self.outbox).send(gone, too_long);
     }
 
-    /// What is passed on of a reply that was counted: of an end that moved as much as it may, why that is enough.
+    /// The reply to pass on after counting; for an end at its limit, the reason.
     fn counted(&self, reply: Reply) -> Reply {
         match &reply {
             Reply::Done(report) | Reply::Failed(_, report) => {
@@ -379,7 +379,7 @@ impl Passing {
     }
 }
 
-/// What is said instead of a report that is too long.
+/// The reply instead of a report that is too long.
 fn too_long(number: u64, max: usize) -> ToHome {
     let reason = format!(
         "the far end's report is longer than {}: use a shorter --trial-time or fewer --flows",

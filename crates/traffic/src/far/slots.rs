@@ -1,4 +1,4 @@
-//! How many sessions may run at a time: one by default, since two disturb each other.
+//! Limits the sessions that run at once: one by default, since two disturb each other.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::Nanos;
 
-/// How long a caller waits for a place before it is refused: a session that was killed a moment ago holds its place until its
-/// end has ended.
+/// How long a caller waits for a place before it is refused: a session killed a moment ago occupies its place until its end
+/// has ended.
 const LEAVING: Duration = Duration::from_secs(3);
 
 /// The places of an agent.
@@ -25,7 +25,7 @@ struct Holder {
     until: Instant,
 }
 
-/// A place, which is free again when this is dropped.
+/// A place; dropping it frees it.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u64,
@@ -37,10 +37,10 @@ impl Slots {
         Arc::new(Slots { max, taken: Mutex::default(), left: Condvar::new() })
     }
 
-    /// Takes a place for so long, and waits a moment for one that becomes free.
+    /// Takes a place for this long, and waits a moment for one to become free.
     ///
     /// # Errors
-    /// Who measures, and for how long still.
+    /// The session that occupies the place, and for how long.
     pub(super) fn take(self: &Arc<Slots>, number: u64, peer: IpAddr, lasts: Duration) -> Result<Slot, String> {
         self.take_within(LEAVING, (number, peer, lasts))
     }
@@ -95,7 +95,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_place_is_one_at_a_time_and_comes_back() {
+    fn place_is_exclusive_and_freed() {
         let slots = Slots::new(1);
         let first = slots.take(1, PEER, MINUTE).unwrap();
         let busy = slots.take_within(Duration::ZERO, (2, PEER, MINUTE)).unwrap_err();

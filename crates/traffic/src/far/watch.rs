@@ -1,8 +1,8 @@
-//! Notices a peer that is gone without a word: by the kernel alone, so that nothing ticks while a trial is measured.
+//! Detects a peer that disappears silently, by the kernel alone, so that no timer runs during a trial.
 //!
-//! Two clocks of the kernel share the work (tcp(7)). While nothing is under way, keepalive asks. While data is under way,
-//! keepalive rests, and `TCP_USER_TIMEOUT` counts from the first retransmission: data that is sent to a peer that died a
-//! moment ago would start that time anew. Therefore [`before_sending`] takes off what has passed since the peer was last heard.
+//! Two timers of the kernel share the work (tcp(7)). While nothing is in flight, keepalive probes the peer. While data is in
+//! flight, keepalive pauses, and `TCP_USER_TIMEOUT` counts from the first retransmission: data sent to a peer that died a
+//! moment ago would restart that time. [`before_sending`] therefore subtracts the time since the peer was last heard from.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -16,17 +16,17 @@ use crate::fault::Fault;
 /// How long a peer may be silent before it counts as gone, ms.
 const SILENT_MS: u64 = 5_000;
 
-/// The least time that data may stay without an acknowledgement, ms: a lost segment is sent again within it.
+/// Least time that data may stay unacknowledged, ms: enough to retransmit a lost segment.
 const UNDER_WAY_MIN_MS: u64 = 1_000;
 
-/// How long a session whose line broke is kept.
+/// How long a session is kept after its line broke.
 const KEPT: Duration = Duration::from_millis(4_500);
 
-/// How long a session is kept after its peer was last heard. Both sides promise to be free within 10 s.
+/// How long a session is kept after its peer was last heard from. Both sides promise to be free within 10 s.
 const KEPT_AFTER_SILENCE: Duration = Duration::from_millis(9_500);
 
-/// Has the kernel notice a peer whose host or network dies: after 2 s without a word it asks every second, and gives up
-/// after [`SILENT_MS`].
+/// Enables detection of a dead host or network: after 2 s of silence the kernel probes every second, and gives up after
+/// [`SILENT_MS`].
 pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
     let watched = [
         option::KEEP_ALIVE.to(true),
@@ -41,21 +41,21 @@ pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
         .map_err(|error| Fault::Missing(error.to_string()))
 }
 
-/// Limits how long the data that is sent next may stay without an acknowledgement.
+/// Limits how long the next data may stay unacknowledged.
 pub(super) fn before_sending(line: &impl AsFd) {
     let silent_ms = silence(line).as_millis().min(u128::from(SILENT_MS)) as u64;
     let left_ms = (SILENT_MS - silent_ms).max(UNDER_WAY_MIN_MS);
-    // Without it the peer is missed later.
+    // If it fails, a dead peer is detected later.
     let _ = option::set(line.as_fd(), &option::USER_TIMEOUT.to(left_ms));
 }
 
-/// When the peer of a line was last heard; now, where the kernel does not say.
+/// When the peer of a line was last heard from; now, if the kernel does not report it.
 pub(super) fn last_heard(line: &impl AsFd) -> Instant {
     let now = Instant::now();
     now.checked_sub(silence(line)).unwrap_or(now)
 }
 
-/// Until when a session is kept whose line broke now, and whose peer was last heard then.
+/// How long to keep a session whose line breaks now, given when its peer was last heard from.
 pub(super) fn kept_until(last_heard: Instant) -> Instant {
     (Instant::now() + KEPT).min(last_heard + KEPT_AFTER_SILENCE)
 }
@@ -87,7 +87,7 @@ mod tests {
         let _peer = listener.accept().unwrap();
         watch(&stream).unwrap();
         assert_eq!(timeout_ms(&stream), SILENT_MS);
-        // Nothing is said meanwhile. The kernel counts in ticks, of 10 ms at most.
+        // No message is sent meanwhile. The kernel counts in ticks of at most 10 ms.
         std::thread::sleep(Duration::from_millis(300));
         before_sending(&stream);
         let left_ms = timeout_ms(&stream);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn session_of_a_silent_peer_is_kept_for_less_time() {
+    fn silence_shortens_the_time_a_session_is_kept() {
         let now = Instant::now();
         let check = |silent_ms: u64, kept_ms: u64| {
             let until = kept_until(now.checked_sub(Duration::from_millis(silent_ms)).unwrap());

@@ -1,4 +1,4 @@
-//! What is said over the line between this host and an agent. Every word comes in a [`Said`], which numbers it.
+//! The messages between this host and an agent. Each is sent in a [`NumberedMessage`], which numbers it.
 
 use std::collections::BTreeMap;
 
@@ -11,104 +11,104 @@ use crate::address::Address;
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 
-/// The version of these words and of the line. An agent of another one is not spoken to.
+/// The version of these messages and of the line. An agent of another version is not used.
 pub const VERSION: u16 = 3;
 
-/// The longest message that an agent takes, bytes: a command with every CPU of a large machine.
+/// Longest message that an agent accepts, bytes: a command with every CPU of a large machine.
 pub(super) const COMMAND_MAX: usize = 64 << 10;
 
-/// The longest first answer of an agent, bytes. It holds the facts of its machine, which every session stores: 2 KiB on a
-/// machine with 2 CPUs, and a fifth of this on one with 1024.
+/// Longest first answer of an agent, bytes. It holds the facts of its machine, which every session stores: 2 KiB on a machine
+/// with 2 CPUs, and a fifth of this on one with 1024.
 pub(super) const WELCOME_MAX: usize = 1 << 20;
 
-/// The longest message that an agent sends after that, bytes; a report that would be longer fails its trial.
+/// Longest later message of an agent, bytes; a longer report fails its trial.
 pub(super) const REPLY_MAX: usize = MESSAGE_MAX;
 
-/// Commands of a trial after the one that opens it, at most. A trial has three.
+/// Most commands of a trial after the one that opens it. A trial has three.
 pub(super) const COMMANDS_MAX: usize = 8;
 
-/// Replies of an end that wait to be read, at most. A trial has five.
+/// Most unread replies of an end. A trial has five.
 pub(super) const REPLIES_MAX: usize = 16;
 
-/// The longest reason, and the longest name, that one side takes from the other, bytes. Longer ones are cut.
+/// Longest reason or name accepted from the other side, bytes. Longer ones are cut.
 pub(super) const TEXT_MAX: usize = 2 << 10;
 
-/// The longest version of a program that one side takes from the other, characters; all of them visible ASCII.
+/// Longest program version accepted from the other side, characters, all visible ASCII.
 pub(super) const PROGRAM_MAX: usize = 40;
 
 /// A text of the other side, cut to [`TEXT_MAX`].
 pub(super) fn cut(mut text: String) -> String {
-    // A boundary beyond the end is none, so that a short text stays whole.
+    // Looking for a boundary beyond the end finds none, so short texts stay whole.
     if let Some(end) = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)) {
         text.truncate(end);
     }
     text
 }
 
-/// What the other side calls its program, fit for a log.
+/// The other side's program version, made safe for a log.
 pub(super) fn program(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).take(PROGRAM_MAX).collect()
 }
 
-/// A word with its number, from 1 (0: none of those that are kept), and the last number that was heard from the other side.
+/// A message with its number (from 1; 0 for messages that are not kept), and the last number received from the other side.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Said<T>(pub(super) u64, pub(super) u64, pub(super) T);
+pub(super) struct NumberedMessage<T>(pub(super) u64, pub(super) u64, pub(super) T);
 
 /// Messages to an agent. Ends are numbered, so that replies of one that was given up are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToAgent {
-    /// The first word: may we measure?
+    /// The first message: asks for a session.
     Ask(Ask),
-    /// Start an end; an older one leaves.
+    /// Starts an end; an older one leaves.
     Start(u64),
-    /// Tell it something.
+    /// Sends a command to an end.
     Tell(u64, Box<Command>),
-    /// Let it leave.
+    /// Lets an end leave.
     End(u64),
-    /// How much CPU time have the session's ends used?
+    /// Asks for the CPU time of the session's ends.
     Used,
 }
 
-/// What a session wants.
+/// A request for a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ask {
     /// The version of the program.
     pub(super) program: String,
-    /// How long it is expected to take, nanoseconds.
+    /// Its expected length, nanoseconds.
     pub(super) duration_ns: u64,
-    /// The session to go on with, whose line broke.
+    /// The session to continue, whose line broke.
     #[serde(default)]
     pub(super) session: Option<Ticket>,
 }
 
-/// What an agent answers.
+/// Messages from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToHome {
     /// The session begins.
     Welcome(Box<Welcome>),
-    /// Not now, or not so; or no longer. The line ends.
+    /// The session is refused or over. The line ends.
     Refused(String),
-    /// An end said something.
+    /// A reply of an end.
     Heard(u64, Box<Reply>),
-    /// An end is gone, in words.
+    /// An end is gone, with the reason.
     Gone(u64, String),
     /// CPU time that the session's ends have used so far, nanoseconds.
     Used(u64),
 }
 
-/// Who welcomes.
+/// An agent's description of itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Welcome {
     /// The version of its program.
     pub(super) program: String,
     /// Its machine, as sessions record one.
     pub(super) machine: Value,
-    /// Methods of a relay that it does not have, and why.
+    /// Relay methods that it lacks, with the reason.
     #[serde(default)]
     pub(super) missing_relays: BTreeMap<String, String>,
-    /// What to name when the line broke and the session is to go on.
+    /// The ticket by which the session continues after its line broke.
     pub(super) session: Ticket,
 }
 
@@ -124,10 +124,9 @@ impl Welcome {
 
 impl ToHome {
     /// The same within the caps.
-    ///
     /// # Errors
-    /// [`LineError::Garbled`] for an end that says that it listens elsewhere than at an IP address: a session's ends here
-    /// would connect to a Unix socket of this host.
+    /// [`LineError::Garbled`] if an end listens at another address than an IP address: this host's ends would connect to a
+    /// Unix socket of this host.
     pub(super) fn within_caps(self) -> Result<ToHome, LineError> {
         Ok(match self {
             ToHome::Welcome(welcome) => ToHome::Welcome(Box::new(welcome.within_caps())),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_an_agent_listen_at_ip_addresses_alone() {
+    fn ends_of_an_agent_listen_at_ip_addresses() {
         let listening = |at: Value| received(json!({"heard": [1, {"listening": at}]}));
         assert!(listening(json!({"ip": "192.0.2.1:4711"})).is_ok());
         for at in

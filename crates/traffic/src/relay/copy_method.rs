@@ -1,4 +1,4 @@
-//! What the methods of a relay are told, and what one is that takes and gives by hand.
+//! The inputs of relay methods, and the trait of methods that read and write by system calls.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,16 +10,16 @@ use crate::meter::Meter;
 use crate::relay::shared::RelayShared;
 use crate::setup::Setup;
 
-/// What a relay's thread looks at.
+/// The flags that a relay's thread checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Cues<'a> {
     /// Set by the watchdog: leave at once.
     pub abort: &'a AtomicBool,
-    /// Set when the relay is told that nobody needs it any more.
-    pub told: &'a AtomicBool,
+    /// Set when the relay is to stop.
+    pub stop_requested: &'a AtomicBool,
 }
 
-/// What a method is carried with.
+/// The parameters of a method.
 pub(super) struct Carrying<'a, 'm> {
     pub(super) shared: &'a Arc<RelayShared>,
     pub(super) setup: &'a Setup,
@@ -27,9 +27,9 @@ pub(super) struct Carrying<'a, 'm> {
     pub(super) meter: &'m mut Meter,
 }
 
-/// A method whose every step is a call of its own: it runs in calls that block as in calls that do not.
+/// A method of which every step is a system call: it works with blocking and non-blocking calls.
 ///
-/// One direction of a connection has one. It takes only when it holds nothing, and gives until it does.
+/// One direction of a connection has one. It takes bytes only when it holds none, and gives until it holds none.
 pub(super) trait CopyMethod: Sized + Send {
     /// Prepares what a direction needs.
     ///
@@ -37,7 +37,7 @@ pub(super) trait CopyMethod: Sized + Send {
     /// [`Fault::Missing`] if this machine lacks it.
     fn new(setup: &Setup) -> Result<Self, Fault>;
 
-    /// Bytes asked for at most by one [`take`](CopyMethod::take): fewer are a short one.
+    /// Most bytes requested by one [`take`](CopyMethod::take): a short read returns fewer.
     fn room(&self) -> usize;
 
     /// Takes bytes; 0 at the end of the stream.
@@ -46,7 +46,7 @@ pub(super) trait CopyMethod: Sized + Send {
     /// The kernel's.
     fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize>;
 
-    /// Gives bytes that it holds, all or a part.
+    /// Gives bytes that it holds: all or some of them.
     ///
     /// # Errors
     /// The kernel's.
@@ -55,8 +55,8 @@ pub(super) trait CopyMethod: Sized + Send {
     /// Bytes taken and not given yet.
     fn held(&self) -> usize;
 
-    /// Whether the last take, of so many bytes, may have left some in the socket. A buffer that was not filled proves that it did
-    /// not; a pipe counts fragments, and may be full with a few bytes.
+    /// Whether the last take, of `taken` bytes, may have left some in the socket. A buffer that was not filled proves that none
+    /// are left; a pipe counts fragments, and may be full with a few bytes.
     fn may_leave_some(&self, taken: usize) -> bool {
         taken == self.room()
     }

@@ -1,8 +1,8 @@
-//! The door of a relay on another host: who shows the trial's ticket is let in and passed on with what it has shown, so that the
-//! end behind sees it as well. Nothing is connected to, and nothing answered, for anybody else.
+//! Admission to a relay on another host: a connection with the trial's ticket is admitted and forwarded together with the
+//! ticket, which the end behind the relay checks too. Other connections get no connection to that end, and no answer.
 //!
-//! A connection is accepted when its first bytes are there (`TCP_DEFER_ACCEPT`), and what our ends show is their first segment,
-//! whole. So one look is enough, which takes nothing and waits for nobody, whatever method of whatever thread has accepted it.
+//! A connection is accepted when its first bytes have arrived (`TCP_DEFER_ACCEPT`). The ticket of an end is in one piece in its
+//! first segment, so one peek, which consumes nothing and does not block, is enough for every method and thread.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -12,33 +12,34 @@ use bytegauge_sys::socket;
 use bytegauge_wire::may_open;
 
 use crate::address::peer_of;
-use crate::astray;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Ticket};
+use crate::unclaimed;
 
-/// How long a connection may say nothing before the kernel lets it be accepted all the same, seconds: a first segment that was lost
-/// is sent again by then.
+/// How long a connection may be silent before the kernel lets it be accepted anyway, seconds: a lost first segment is
+/// retransmitted by then.
 pub(super) const SILENT_S: u64 = 5;
 
-/// Connections that may be open beside twice as many as were asked for: a call's next one comes before the last one's end was seen.
-const BESIDE: u64 = 64;
+/// Open connections allowed in addition to twice the requested number: a call's next connection may begin before the end of its
+/// last one is noticed.
+const SPARE: u64 = 64;
 
-/// Lets connections of a trial in.
+/// Admits connections of a trial.
 #[derive(Debug)]
 pub(super) struct RelayDoor {
     ticket: Ticket,
-    /// The only host whose connections are let in: an overheard ticket is of no use to any other.
+    /// The only host whose connections are admitted: other hosts cannot use an overheard ticket.
     other: IpAddr,
     shares_port: bool,
-    /// Connections at once.
+    /// Most connections at once.
     room: u64,
     entered: AtomicU64,
 }
 
 impl RelayDoor {
-    /// The door of a relay that stands on another host, for so many connections; `None` where all are on one.
+    /// The admission to a relay on another host, for this number of connections; `None` on one host.
     pub(super) fn of(setup: &Setup, connections: usize) -> Option<RelayDoor> {
-        let (far, room) = (setup.far?, 2 * connections as u64 + BESIDE);
+        let (far, room) = (setup.far?, 2 * connections as u64 + SPARE);
         let other = far.faces()?.ip().to_canonical();
         Some(RelayDoor {
             ticket: far.ticket,
@@ -49,10 +50,11 @@ impl RelayDoor {
         })
     }
 
-    /// Whether a connection that was accepted is one of the trial's; so many have ended. Who may have come to see the agent goes there.
+    /// Whether an accepted connection belongs to the trial, when `ended` connections have ended. Others may be callers of the
+    /// agent, and are passed on to it.
     pub(super) fn admits(&self, connection: BorrowedFd<'_>, ended: u64) -> bool {
         let mut shown = [0; SHOWN];
-        // What cannot be looked at has nothing to show.
+        // A connection that cannot be peeked has no ticket.
         let have = socket::peek(connection, &mut shown).unwrap_or(0);
         if have == SHOWN && self.ticket.admits(&shown).is_some() {
             if peer_of(connection) != Some(self.other) {
@@ -65,16 +67,16 @@ impl RelayDoor {
             return open < self.room;
         }
         if self.shares_port && may_open(&shown[..have]) {
-            // It is all still there to be read.
-            astray::pass_on(connection, &[]);
+            // Its bytes are all unread.
+            unclaimed::pass_on(connection, &[]);
         }
         false
     }
 
-    /// Passes on who came last and was not accepted.
+    /// Passes waiting connections on, which were not accepted.
     pub(super) fn shuts(&self, listener: BorrowedFd<'_>) {
         if self.shares_port {
-            astray::pass_on_rest(listener);
+            unclaimed::pass_on_rest(listener);
         }
     }
 }
@@ -91,7 +93,7 @@ mod tests {
     use crate::path::FarPath;
 
     #[test]
-    fn who_shows_the_ticket_is_let_in_and_nothing_of_it_is_taken() {
+    fn connection_with_ticket_is_admitted_unread() {
         let ticket = Ticket::fresh().unwrap();
         let levels = Spec::from([("transport", "tcp".into()), ("flows", 1.into())]);
         let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
@@ -99,37 +101,37 @@ mod tests {
         let door = RelayDoor::of(&path, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shown = ticket.shown_by(3);
-        let says_from = |from: [u8; 4], bytes: &[u8]| {
+        let connects_from = |from: [u8; 4], bytes: &[u8]| {
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
             socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
             socket.connect(&listener.local_addr().unwrap().into()).unwrap();
             let mut caller = TcpStream::from(socket);
             caller.write_all(bytes).unwrap();
             let (accepted, _) = listener.accept().unwrap();
-            // What was said is on its way.
+            // The bytes are on their way.
             if !bytes.is_empty() {
                 accepted.peek(&mut [0]).unwrap();
             }
             (caller, accepted)
         };
-        let says = |bytes: &[u8]| says_from([127, 0, 0, 1], bytes);
+        let connects = |bytes: &[u8]| connects_from([127, 0, 0, 1], bytes);
         let other = Ticket::fresh().unwrap().shown_by(0);
-        let strangers: [&[u8]; 5] =
+        let unadmitted: [&[u8]; 5] =
             [&[], &shown[..SHOWN - 1], &other, b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", &[0; SHOWN]];
-        for stranger in strangers {
-            let (_caller, accepted) = says(stranger);
-            assert!(!door.admits(accepted.as_fd(), 0), "{stranger:?}");
+        for unadmitted in unadmitted {
+            let (_caller, accepted) = connects(unadmitted);
+            assert!(!door.admits(accepted.as_fd(), 0), "{unadmitted:?}");
         }
-        // Overheard, and shown from another host.
-        let (_caller, accepted) = says_from([127, 0, 0, 2], &shown);
+        // An overheard ticket, from another host.
+        let (_caller, accepted) = connects_from([127, 0, 0, 2], &shown);
         assert!(!door.admits(accepted.as_fd(), 0));
-        let (_caller, accepted) = says(&[&shown[..], b"more"].concat());
+        let (_caller, accepted) = connects(&[&shown[..], b"more"].concat());
         assert!(door.admits(accepted.as_fd(), 0));
         let mut left = [0; SHOWN];
         assert_eq!((accepted.peek(&mut left).unwrap(), left), (SHOWN, shown));
-        // No more at once than a trial of one connection may have, however often the ticket is shown.
+        // No more at once than a trial of one connection may have, however often the ticket is sent.
         let more = (1..100).filter(|_| door.admits(accepted.as_fd(), 0)).count() as u64;
-        assert_eq!(more, 1 + BESIDE);
+        assert_eq!(more, 1 + SPARE);
         assert!(door.admits(accepted.as_fd(), 1));
         assert!(RelayDoor::of(&Setup { far: None, ..path }, 1).is_none());
     }

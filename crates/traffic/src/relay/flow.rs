@@ -1,7 +1,7 @@
-//! The engine `uring`, in each of its modes, as a relay: two flows, of which each sends what the other one receives.
+//! The engine `uring`, in each of its modes, as a relay: two flows, each of which sends the bytes that the other receives.
 //!
-//! What is held for a side is bounded: its partner does not listen while a buffer or more is. The end of a stream is
-//! passed on as such, a failure as a failure.
+//! Bytes held for a side are bounded: its partner stops receiving while it holds a buffer or more. The end of a stream is
+//! passed on as such, and a failure as a failure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,15 +25,15 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     if let Some(reason) = engine::lacks(engine) {
         return Err(Fault::Missing(reason));
     }
-    let told = if shared.leaves_when_told() { cues.told } else { shared.over() };
+    let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let mut party = PairParty { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
-    let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, told };
+    let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, stop_requested };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
 }
 
-/// The engine that carries a method.
+/// The engine of a method.
 pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
     let name = match method {
         RelayMethod::Uring => "uring:plain",
@@ -45,37 +45,37 @@ pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
     name.parse().ok()
 }
 
-/// What an engine's counters fail to prove of the mode that a method asks for, if anything.
+/// The mode that a method requires but an engine's counters do not prove, if any.
 pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
     engine::proof::unproven(engine_of(method)?, report)
 }
 
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
-/// It owns its state. What concerns its partner it hands over when the driver, which has both, says so: no message takes a
-/// lock. The engine keeps the bytes themselves where they were received, and the partner sends them from there.
+/// It owns its state, and hands data to its partner when the driver, which has both, calls for it: no message takes a lock.
+/// The bytes stay in the engine's buffers, from where the partner sends them.
 #[derive(Debug)]
 struct Half {
     number: u64,
     side: usize,
     joined: bool,
     held_max: usize,
-    /// Bytes that are kept for it to send.
+    /// Bytes held for it to send.
     held: usize,
-    /// Bytes that it received since it last handed over.
+    /// Bytes received since it last handed over.
     fresh: usize,
-    /// Bytes that its partner had to send then.
+    /// Bytes that its partner had to send at that time.
     partner_held: usize,
-    /// Whether it has received everything, and whether it has ended what it sends; the same of its partner.
+    /// Whether it has received everything, and whether it has ended its sending; then the same of its partner.
     eof: bool,
     finished: bool,
     partner_eof: bool,
     partner_finished: bool,
-    /// A side has failed.
+    /// Whether a side has failed.
     broken: bool,
-    /// Why the other side could not be reached.
+    /// Why connecting to the other side failed.
     unconnected: Option<i32>,
-    /// Bytes that it received, and bytes that it sent.
+    /// Bytes received, and bytes sent.
     taken: u64,
     given: u64,
     concerns_partner: bool,
@@ -110,7 +110,7 @@ impl Half {
         self.partner_held + self.fresh >= self.held_max
     }
 
-    /// What came in here and went out at the other side.
+    /// The bytes received here and sent at the other side.
     fn passage(&self, partner: &Half) -> Passage {
         Passage { taken: self.taken, given: partner.given, in_order: partner.finished && !self.broken }
     }
@@ -135,7 +135,7 @@ impl Flow for Half {
             return Want::Finish;
         }
         if self.finished && self.partner_finished {
-            // The connection comes back with the flow: the kernel's count of it is still to be read.
+            // The connection is returned with the flow: the kernel's count is read later.
             return Want::Done;
         }
         match (sends, !self.eof && !self.is_held_up()) {
@@ -158,7 +158,7 @@ impl Flow for Half {
         let was_held_up = self.held >= self.held_max;
         self.held -= n;
         self.given += n as u64;
-        // The partner may listen again, or be given what waits behind the bytes that are gone.
+        // The partner may receive again, or get the bytes that wait.
         self.concerns_partner |= self.held == 0 || was_held_up && self.held < self.held_max;
     }
 
@@ -194,7 +194,7 @@ impl Flow for Half {
         partner.held += std::mem::take(&mut self.fresh);
         self.partner_held = partner.held;
         partner.partner_held = self.held;
-        // It had counted what its partner has sent meanwhile, and may not have asked for all that there is room for.
+        // Its count of the partner's bytes was old, so it may not have asked for all the room.
         partner.concerns_partner |= was_held_up && !self.is_held_up();
         (partner.partner_eof, partner.partner_finished) = (self.eof, self.finished);
         partner.broken |= self.broken;
@@ -206,7 +206,7 @@ impl Flow for Half {
 struct PairParty<'a> {
     shared: &'a RelayShared,
     held_max: usize,
-    /// Sides that have left before their partners, with their connections.
+    /// Sides that ended before their partners, with their connections.
     left: BTreeMap<u64, (Half, Option<OwnedFd>)>,
     number: u64,
 }
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One thing that may happen to a side.
+    /// An event at a side.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Receives(usize),
@@ -275,12 +275,12 @@ mod tests {
         (0usize..2, prop_oneof![(1usize..80).prop_map(Step::Receives), (1usize..200).prop_map(Step::Sends)])
     }
 
-    /// Both sides, what each has received and sent, and whether its engine waits until it is asked again.
+    /// Both sides, the bytes that each has received and sent, and whether its engine waits for a request.
     struct FlowPair {
         halves: [Half; 2],
         received: [Vec<u8>; 2],
         sent: [Vec<u8>; 2],
-        /// What the engine keeps of what each has received.
+        /// The received bytes that the engine keeps of each.
         kept: [Vec<u8>; 2],
         rests: [bool; 2],
     }
@@ -298,7 +298,7 @@ mod tests {
             }
         }
 
-        /// As the driver does after everything that happens: a flow that wakes its partner hands over first.
+        /// As the driver does after every event: a flow that wakes its partner hands over first.
         fn wake(&mut self, side: usize) {
             for from in [side, 1 - side] {
                 if self.halves[from].wakes() {
@@ -349,7 +349,7 @@ mod tests {
             for (side, step) in steps {
                 pair.step(side, step);
             }
-            // Both sides are asked to send until neither has anything: a side that was left resting would keep bytes.
+            // Both sides are asked to send until neither has anything: a side left waiting would keep bytes.
             for _ in 0..400 {
                 pair.step(0, Step::Sends(50));
                 pair.step(1, Step::Sends(50));

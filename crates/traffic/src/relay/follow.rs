@@ -1,20 +1,20 @@
-//! A thread that goes where the data comes in: of bulk it pays to read where the kernel has just put the bytes.
+//! Moves a thread to the CPU where its data arrives: for bulk data, reading there is faster since the bytes are in its cache.
 //!
-//! `SO_INCOMING_CPU` (socket(7)) is the CPU on which the last segment of a connection was processed. Asked once in many
-//! calls, it costs nothing that could be measured. Small messages are no reason to move.
+//! `SO_INCOMING_CPU` (socket(7)) is the CPU on which the last segment of a connection was processed. Read once in many
+//! calls, its cost is not measurable. Small messages are no reason to move.
 
 use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::affinity;
 use bytegauge_sys::option::{self, Value};
 
-/// Calls from one look to the next.
+/// Calls between two checks.
 const CALLS: u32 = 64;
 
-/// Bytes of a call, on average, from which on a flow is one of bulk.
+/// Average bytes per call from which a flow counts as bulk.
 const BULK: usize = 32 << 10;
 
-/// Where the calling thread is, and what it has taken since it last looked.
+/// The thread's CPU, and the bytes it has taken since the last check.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     calls: u32,
@@ -23,7 +23,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Bytes were taken from a socket: goes after them, if it is time.
+    /// Bytes were taken from a socket: moves the thread to its CPU, if due.
     #[inline]
     pub(super) fn took(&mut self, from: BorrowedFd<'_>, bytes: usize) {
         self.calls += 1;
@@ -39,13 +39,13 @@ impl Follower {
         (self.calls, self.bytes) = (0, 0);
         let Ok(Value::Number(cpu)) = option::read(from, option::INCOMING_CPU) else { return };
         let Some(cpu) = usize::try_from(cpu).ok().filter(|cpu| is_bulk && self.at != Some(*cpu)) else { return };
-        // A CPU that the process may not use is one that it does not follow to.
+        // A CPU that the process may not use is ignored.
         if affinity::pin_thread(&[cpu]).is_ok() {
             self.at = Some(cpu);
         }
     }
 
-    /// The CPU to which it has gone.
+    /// The CPU to which it has moved.
     #[cfg(test)]
     fn at(&self) -> Option<usize> {
         self.at
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a thread is that was handed calls of so many bytes each.
+    /// The CPU to which a thread moved after calls of `bytes` bytes each, and the allowed CPUs.
     fn goes(bytes: usize) -> (Option<usize>, Vec<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that pass bytes on: whether they are here, which version they are, and the configuration that they read.
+//! Programs that relay: whether they are installed, their version, and the configuration that they read.
 //!
 //! Never runs one as a relay.
 
@@ -19,17 +19,17 @@ use bytegauge_sys::process::ended_within;
 
 use crate::fault::Fault;
 
-/// Where programs of the system are that are on nobody's path.
+/// Folders of system programs that may not be in `PATH`.
 const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// How long a program may take to print its version.
+/// Longest time for a program to print its version.
 const VERSION_TIME: Duration = Duration::from_secs(2);
 
-/// So much of what it prints is read for it.
+/// Most bytes of its output to read.
 const VERSION_BYTES: u64 = 4096;
 
-/// What this machine lacks for a program, if anything, with the next step: asked before a plan is made. A command of the
-/// user's is left to the shell, which knows better.
+/// The reason why this machine cannot run a program, if any, with the next step; checked before a plan is made. A command of
+/// the user's is not checked, since the shell reports its errors.
 pub fn lacks_program(program: &RelayProgram) -> Option<String> {
     if let Some(RelayConfig::File(file)) = &program.config
         && let Err(error) = RELAY_CONFIG.read(file)
@@ -46,7 +46,7 @@ pub fn lacks_program(program: &RelayProgram) -> Option<String> {
     }
 }
 
-/// The words that start a program, with their places filled in; its configuration is written where they say.
+/// The words that start a program, with their placeholders filled in; writes its configuration to the path in them.
 ///
 /// # Errors
 /// [`Fault::Program`] if its configuration cannot be read or written.
@@ -69,7 +69,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
     Ok(words)
 }
 
-/// What a program says of its version: the first line that holds the word, or the first at all.
+/// A program's version: the first line of its output that contains `version`, or the first line.
 pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let (first, rest) = program.version.split_first()?;
     let mut command = Command::new(found(first)?);
@@ -82,18 +82,18 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
         let read = stream.take(VERSION_BYTES).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
     };
-    // Of one that had to be killed others may still hold the other ends.
+    // If it was killed, its descendants may still have the other ends of the pipes.
     if !ended {
         return None;
     }
-    let mut said = child.stdout.take().map(|mut out| text(&mut out)).unwrap_or_default();
-    said += &child.stderr.take().map(|mut out| text(&mut out)).unwrap_or_default();
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut printed = child.stdout.take().map(|mut out| text(&mut out)).unwrap_or_default();
+    printed += &child.stderr.take().map(|mut out| text(&mut out)).unwrap_or_default();
+    let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
     let named = lines.clone().find(|line| line.to_lowercase().contains("version"));
     named.or_else(|| lines.next()).map(str::to_owned)
 }
 
-/// The file that a word starts.
+/// The file of a program.
 fn found(word: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word)).filter(|path| is_program(path));
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_installed_is_said_with_how_to_get_it() {
+    fn missing_program_is_reported_with_its_package() {
         let mut program = RelayProgram::of("haproxy").unwrap();
         program.command[0] = "no-such-proxy-anywhere".into();
         let reason = lacks_program(&program).unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_the_line_that_says_so() {
+    fn version_is_the_line_with_the_word() {
         let of = |script: &str| {
             let words = ["sh", "-c", script].map(str::to_owned).to_vec();
             version(&RelayProgram { version: words, ..RelayProgram::of("socat").unwrap() })
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_filled_in_beside() {
+    fn placeholders_of_a_configuration_are_filled_in() {
         let folder = tempfile::tempdir().unwrap();
         let places = RelayPlaces {
             listen: "127.0.0.1:4711".parse().unwrap(),

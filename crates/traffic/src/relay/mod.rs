@@ -1,15 +1,15 @@
-//! Relays: what one socket sends is passed on to another, both ways.
+//! Relays: pass the bytes of one socket on to another, in both directions.
 //!
-//! A connection that is accepted gets one to the other side, and from then on has two directions, each with an end of
-//! its own: what ends in order is passed on as the end of a stream, what fails as a reset. How bytes get across is a
-//! method: a file in `methods` and a line in [`carry`]. Most are told what to take and what to give (`CopyMethod`), so that
-//! they run in a thread for each direction (`threads`) as well as in one thread for all, or one a CPU (`one`), which is all that
-//! `epoll` is; `uring` and its other modes are paired flows on the engine of that name (`flow`).
+//! For an accepted connection the relay opens one to the other side; from then on there are two directions, each with its own
+//! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied: a file
+//! in `methods` and a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
+//! (`threads`) as well as in one thread for all, or one per CPU (`one`); `epoll` is only the latter. `uring` and its other
+//! modes are paired flows on the engine of that name (`flow`).
 //!
-//! Programs of somebody else's are looked for in `installed`, and run by an end of their own; those that run already in
-//! `running`.
+//! External programs are looked up in `installed`, and run by an end of their own; those that run already, in `running`.
 //!
-//! Never holds more than its buffers: who is not read from is not listened to. But for `sockmap`, which says so.
+//! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes. The
+//! exception is `sockmap`.
 
 mod copy_method;
 mod door;
@@ -57,11 +57,11 @@ pub(crate) fn memory(setup: &Setup) -> u64 {
     direction.saturating_mul(2).saturating_add(stacks * threads::STACK as u64)
 }
 
-/// Carries connections until the relay is over (`RelayShared::is_over`).
+/// Relays connections until the relay is over (`RelayShared::is_over`).
 ///
 /// # Errors
-/// [`Fault::Missing`] if this machine lacks what the method needs, [`Fault::Io`] if its own calls failed. What fails on a
-/// connection is passed on, and counted.
+/// [`Fault::Missing`] if this machine lacks a requirement of the method, [`Fault::Io`] if its own calls failed. Failures of a
+/// connection are passed on, and counted.
 pub fn carry(
     shared: &Arc<RelayShared>,
     setup: &Setup,
@@ -96,7 +96,7 @@ pub fn carry(
     }
 }
 
-/// What this machine lacks for a method, if anything, with the next step: asked before a plan is made.
+/// The reason why this machine cannot run a method, if any, with the next step; checked before a plan is made.
 pub fn lacks(method: RelayMethod) -> Option<String> {
     match method {
         RelayMethod::Sockmap => sockmap::lacks(),
@@ -105,13 +105,12 @@ pub fn lacks(method: RelayMethod) -> Option<String> {
     }
 }
 
-/// What a relay's counters fail to prove of its method, if anything: a mode that was asked for but did not run fails its
-/// cell.
+/// The part of its method that a relay's counters do not prove, if any: a requested mode that did not run fails its cell.
 pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
     flow::unproven(method, report)
 }
 
-/// What is lacking is found before the first connection.
+/// Finds missing requirements before the first connection.
 fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
     if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
         carrying.shared.has_pipes_of(bytes);

@@ -1,8 +1,8 @@
-//! One thread for all connections of a method that takes and gives by hand, woken by epoll(7), or by an io_uring; or several
-//! such threads, of which each carries what it has accepted.
+//! One thread for all connections of a method that reads and writes by system calls, woken by epoll(7) or by an io_uring; or
+//! several such threads, each for the connections that it has accepted.
 //!
-//! Both sockets of a connection are registered once, for edges, and never again: what is ready is remembered until a call
-//! says otherwise. A connection that could go on has its turn and stands in line again.
+//! Both sockets of a connection are registered once, edge-triggered: a socket counts as ready until a call shows that it is
+//! not. A connection that could continue is queued again after its turn.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,20 +29,20 @@ use crate::tally::Share;
 /// The listener's token; connections carry a slot, a generation and a side.
 const LISTENER: u64 = u64::MAX;
 
-/// What is asked of both sockets of a connection.
+/// The events to watch at both sockets of a connection.
 const CHANGES: Ready = Ready::READ.and(Ready::WRITE).and(Ready::PEER_SHUT).and(Ready::EDGE);
 
-/// Calls that a direction may make before others have their turn.
+/// Most calls of a direction before others have their turn.
 const TURN_CALLS: usize = 32;
 
 /// A socket of a connection.
 struct Leg<R> {
     fd: OwnedFd,
-    /// How the poller knows it.
+    /// How the poller identifies it.
     registration: R,
     readable: bool,
     writable: bool,
-    /// The peer has said all that it had to say: a short read is not the last one.
+    /// Whether the peer has ended its sending: a short read is then not the last one.
     peer_shut: bool,
 }
 
@@ -50,14 +50,14 @@ struct Leg<R> {
 struct LoopPair<H, R> {
     legs: [Leg<R>; 2],
     ways: [LoopWay<H>; 2],
-    /// The connection to the other side is not there yet.
+    /// Whether the connection to the other side is still being made.
     connecting: bool,
 }
 
 struct LoopWay<H> {
     method: H,
     passed: Passage,
-    /// Its end was passed on.
+    /// Whether its end was passed on.
     over: bool,
 }
 
@@ -67,12 +67,12 @@ struct PairSlot<H, R> {
     queued: bool,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// It waits for its sockets.
     Rests,
-    /// It could go on.
+    /// It could continue.
     Wants,
     /// Both directions have ended.
     Over,
@@ -80,14 +80,14 @@ enum Turn {
     Broken,
 }
 
-/// What a relay_loop counts by: the meter in the thread that has it, a share of its tally in the others.
+/// Counts the work of a relay loop: the meter in its thread, a share of its tally in the others.
 trait RelayWatch {
     fn count(&mut self, moved: usize, asked: usize);
 
-    /// The next moment at which [`look`](Watch::look) has something to do.
+    /// The next time at which [`look`](Watch::look) has something to do.
     fn next_mark_ns(&self) -> u64;
 
-    /// Whether the relay may go on.
+    /// Whether the relay may continue.
     fn look(&mut self, now_ns: u64) -> bool;
 }
 
@@ -102,7 +102,7 @@ impl RelayWatch for &mut Meter {
     }
 
     fn look(&mut self, now_ns: u64) -> bool {
-        // Being told does not end it by itself.
+        // A request to stop does not end it by itself.
         self.goes_on(now_ns, &AtomicBool::new(false))
     }
 }
@@ -133,7 +133,7 @@ struct RelayLoop<'a, H, W, B: Poller> {
     report: EngineReport,
 }
 
-/// Carries connections with so many threads, of which the calling one is the first.
+/// Relays connections with `threads` threads, of which the calling one is the first.
 pub(super) fn carry<H: CopyMethod, B: Poller>(
     carrying: Carrying<'_, '_>,
     threads: usize,
@@ -144,22 +144,22 @@ pub(super) fn carry<H: CopyMethod, B: Poller>(
     }
     let tally = meter.tally();
     std::thread::scope(|scope| {
-        let mut beside = Vec::new();
+        let mut others = Vec::new();
         for number in 1..threads {
             let named = std::thread::Builder::new().name(format!("relay-{number}"));
             let tally = &tally;
             let spawned = named.spawn_scoped(scope, move || carry_share::<H, B, _>(shared, setup, cues, tally.share()));
-            beside.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
+            others.push(spawned.map_err(Fault::io("starting a thread of the relay"))?);
         }
         let first = carry_share::<H, B, _>(shared, setup, cues, meter);
-        beside.into_iter().fold(first, |sum, thread| {
+        others.into_iter().fold(first, |sum, thread| {
             let carried = thread.join().map_err(|_| Fault::Impossible("a thread of the relay panicked".into()))?;
             Ok(sum?.plus(&carried?))
         })
     })
 }
 
-/// Carries what the calling thread accepts.
+/// Relays the connections that the calling thread accepts.
 fn carry_share<H: CopyMethod, B: Poller, W: RelayWatch>(
     shared: &RelayShared,
     setup: &Setup,
@@ -171,7 +171,7 @@ fn carry_share<H: CopyMethod, B: Poller, W: RelayWatch>(
     let report = EngineReport::default();
     let (slots, free, again) = (Vec::new(), Vec::new(), VecDeque::new());
     let mut relay_loop = RelayLoop::<H, W, B> { shared, setup, watch, poller, slots, free, again, report };
-    let carried = relay_loop.run(cues.told, cues.abort);
+    let carried = relay_loop.run(cues.stop_requested, cues.abort);
     shared.closes();
     for index in 0..relay_loop.slots.len() {
         relay_loop.close(index as u32, true);
@@ -180,13 +180,13 @@ fn carry_share<H: CopyMethod, B: Poller, W: RelayWatch>(
 }
 
 impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
-    fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
+    fn run(&mut self, stop_requested: &AtomicBool, abort: &AtomicBool) -> Result<(), Fault> {
         loop {
             let now_ns = monotonic_ns();
             if !self.watch.look(now_ns) {
                 self.shared.gives_up();
             }
-            if abort.load(Ordering::Relaxed) || self.shared.is_over(told) {
+            if abort.load(Ordering::Relaxed) || self.shared.is_over(stop_requested) {
                 return Ok(());
             }
             let until_ns = self.watch.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
@@ -269,7 +269,7 @@ impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
         Ok(Leg { fd, registration, readable: false, writable: false, peer_shut: false })
     }
 
-    /// Slot, side, and the generation of the slot, so that an event of an older connection is told apart.
+    /// Slot, side, and the generation of the slot, which distinguishes events of an older connection.
     fn token(&self, index: u32, side: usize) -> u64 {
         u64::from(self.slots[index as usize].generation & (u32::MAX >> 1)) << 32 | u64::from(index) << 1 | side as u64
     }
@@ -314,7 +314,7 @@ impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
         }
     }
 
-    /// Lets both directions of a connection do what they can.
+    /// Does the work that both directions of a connection can do now.
     fn turn(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let Some(pair) = slot.pair.as_mut().filter(|pair| !pair.connecting) else { return };
@@ -331,12 +331,12 @@ impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
         }
     }
 
-    /// Closes a connection, and enters what passed.
+    /// Closes a connection, and reports its bytes.
     fn close(&mut self, index: u32, broken: bool) {
         let Some(pair) = self.vacate(index) else { return };
         if broken {
             for leg in &pair.legs {
-                // What knows no resets, as a Unix socket does, is just closed.
+                // A socket without resets, such as a Unix socket, is just closed.
                 let _ = option::set(leg.fd.as_fd(), &option::LINGER.to(0));
             }
         }
@@ -357,7 +357,7 @@ impl<H: CopyMethod, W: RelayWatch, B: Poller> RelayLoop<'_, H, W, B> {
     }
 }
 
-/// Lets one direction do what it can: gives what it holds, then takes.
+/// Does the work that one direction can do now: gives the bytes that it holds, then takes more.
 fn advance<H: CopyMethod, W: RelayWatch, R>(
     pair: &mut LoopPair<H, R>,
     number: usize,
@@ -384,7 +384,7 @@ fn advance<H: CopyMethod, W: RelayWatch, R>(
                 way.over = true;
                 way.passed.in_order = true;
                 report.system_calls += 1;
-                // A peer that is gone already is found out by the other direction.
+                // If the peer is gone already, the other direction reports it.
                 let _ = sys_io::shutdown(to.fd.as_fd(), Shutdown::Write);
                 return Turn::Over;
             }
@@ -395,7 +395,7 @@ fn advance<H: CopyMethod, W: RelayWatch, R>(
             Ok(n) => {
                 way.passed.taken += n as u64;
                 watch.count(n, way.method.room());
-                // Whatever comes after this read makes an edge of its own; an end that came before it made its own, too.
+                // Bytes that arrive after this read make an edge of their own; so did an end that came before it.
                 from.readable = way.method.may_leave_some(n) || from.peer_shut;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

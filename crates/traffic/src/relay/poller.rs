@@ -11,20 +11,20 @@ use crate::fault::Fault;
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
 
-/// A descriptor that is ready.
+/// A ready descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PollEvent {
     /// The token it was added with.
     pub(super) token: u64,
-    /// What it is ready for.
+    /// The events for which it is ready.
     pub(super) ready: Ready,
-    /// It is not reported again unless it is added again.
+    /// Whether it must be added again to be reported again.
     pub(super) is_last: bool,
 }
 
 /// Reports descriptors that are ready.
 pub(super) trait Poller: Sized {
-    /// What removes a descriptor again.
+    /// The handle that removes a descriptor again.
     type Registration: Send;
 
     /// Whether adding a descriptor is a system call of its own.
@@ -42,10 +42,10 @@ pub(super) trait Poller: Sized {
     /// The kernel's.
     fn add(&mut self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<Self::Registration>;
 
-    /// Reports a descriptor no more. To be called before it is closed.
+    /// Stops reporting a descriptor. To be called before it is closed.
     fn remove(&mut self, registration: &Self::Registration);
 
-    /// Waits at most so long: how many events were found.
+    /// Waits at most `timeout_ns`: the number of events found.
     ///
     /// # Errors
     /// The kernel's, interruptions included.
@@ -76,7 +76,7 @@ impl Poller for EpollPoller {
     }
 
     fn remove(&mut self, (): &()) {
-        // A descriptor that is closed leaves the set by itself.
+        // A closed descriptor leaves the set by itself.
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
@@ -90,7 +90,7 @@ impl Poller for EpollPoller {
     }
 }
 
-/// Polls of an io_uring: a descriptor that was added goes with the next wait, so that nothing but waiting is a system call.
+/// Polls of an io_uring: an added descriptor is submitted with the next wait, so that only waiting is a system call.
 pub(super) struct UringPoller {
     ring: uring::Ring,
     found: Vec<PollEvent>,
@@ -125,7 +125,7 @@ impl Poller for UringPoller {
             match ready {
                 Ok(ready) => self.found.push(PollEvent { token: completion.token, ready, is_last }),
                 Err(errno) if errno == uring::Errno::CANCELLED => {}
-                // Whoever calls learns why.
+                // The caller handles the reason.
                 Err(_) => self.found.push(PollEvent { token: completion.token, ready: Ready::ERROR, is_last }),
             }
         }

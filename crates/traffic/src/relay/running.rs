@@ -1,6 +1,6 @@
-//! Relays that run already: whether one is there, and whose CPU time is its own.
+//! Relays that run already: whether one listens, and which processes' CPU time is charged to it.
 //!
-//! Everything is read off `/proc`: who connected to find out would reach the end behind it.
+//! Everything is read from `/proc`: a connection to test it would reach the end behind it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,14 +11,14 @@ use bytegauge_sys::{holders, listening};
 
 use crate::fault::Fault;
 
-/// What is done where `/proc` is read.
+/// The context of errors while reading `/proc`.
 const LOOKING: &str = "looking for the processes of a relay that runs already";
 
-/// What is missing of a relay that runs already, if anything, with the next step.
+/// The reason why a relay that runs already cannot be used, if any, with the next step.
 pub fn lacks_running(relay: &RunningRelay) -> Option<String> {
     if listening::sockets_at(relay.listen).is_empty() {
         return Some(format!(
-            "nothing listens at {} in this network namespace, where --relay {relay} says that a relay runs: start it, or \
+            "nothing listens at {} in this network namespace, the address of the relay in --relay {relay}: start it, or \
              correct the address",
             relay.listen
         ));
@@ -27,17 +27,18 @@ pub fn lacks_running(relay: &RunningRelay) -> Option<String> {
     gone.map(|pid| format!("no process {pid} runs: correct the @{pid} of --relay {relay}, or leave it out"))
 }
 
-/// Who is charged for a relay that runs already, as found at one moment.
+/// The processes charged for a relay that runs already, as found at one moment.
 pub(crate) struct Charged {
     relay: RunningRelay,
-    /// None of them is below another one.
+    /// None of them is a descendant of another.
     roots: BTreeSet<u32>,
-    /// The same in words, or why it is nobody.
+    /// A description of them, or the reason why there are none.
     pub(crate) text: String,
 }
 
-/// Finds who is charged: the process that was named, or all that hold a socket which listens for the relay, each with its
-/// tree. Whoever is above this process is not: it holds the socket for another one, and what we run is in its tree as well.
+/// Finds the charged processes: the named one, or all that have a socket which listens for the relay, each with its
+/// descendants. Ancestors of this process are not charged: they hold the socket for another one, and our own processes are
+/// their descendants.
 pub(crate) fn charged(relay: &RunningRelay) -> Result<Charged, Fault> {
     found(relay).map_err(Fault::io(LOOKING))
 }
@@ -53,24 +54,24 @@ fn found(relay: &RunningRelay) -> io::Result<Charged> {
     let text = match (named.is_empty(), found.is_empty()) {
         (false, _) => format!("the process tree of {}, which ran already", named.join(", ")),
         (true, true) => format!(
-            "nobody, since this user may not see who holds {}: say @PID behind the relay's addresses, or run as root",
+            "no process, since this user may not see which one has {}: add @PID to the relay's addresses, or run as root",
             relay.listen
         ),
         (true, false) => {
-            "nobody, since the process has started this program as well: say the @PID of another one".to_owned()
+            "no process, since the one found has started this program as well: give the @PID of another one".to_owned()
         }
     };
     Ok(Charged { relay: relay.clone(), roots, text })
 }
 
-/// The processes that are charged, each with its descendants.
+/// The charged processes, each with its descendants.
 pub fn processes_of(relay: &RunningRelay) -> Vec<u32> {
     let roots = found(relay).map(|charged| charged.roots).unwrap_or_default();
     let trees = roots.into_iter().filter_map(|pid| descendants::tree(pid).ok());
     trees.flatten().collect::<BTreeSet<u32>>().into_iter().collect()
 }
 
-/// What all of them have used until now, each process once.
+/// The resources that all of them have used until now, each process counted once.
 ///
 /// # Errors
 ///
@@ -84,7 +85,7 @@ pub fn used_by_running(relays: &[RunningRelay]) -> io::Result<TreeUse> {
 }
 
 impl Charged {
-    /// What they have used until now; nothing, where nobody can be charged.
+    /// The resources that they have used until now; none if no process can be charged.
     ///
     /// # Errors
     /// [`Fault::Program`] if none of them runs any more, [`Fault::Io`] if `/proc` cannot be read.
@@ -98,8 +99,8 @@ impl Charged {
         }
     }
 
-    /// Looks whether they are still who holds the relay's sockets: of one that has gone nobody knows what it used, and what
-    /// came in its place was not looked at when the window opened.
+    /// Checks whether the same processes still have the relay's sockets: the use of a process that has gone is unknown, and
+    /// that of a new one was not read when the window opened.
     ///
     /// # Errors
     /// [`Fault::Program`] if they are others, [`Fault::Io`] if `/proc` cannot be read.
@@ -110,12 +111,12 @@ impl Charged {
 
     fn replaced(&self, now: &BTreeSet<u32>) -> Fault {
         let named = |pids: &BTreeSet<u32>| match pids.is_empty() {
-            true => "nobody".to_owned(),
+            true => "no process".to_owned(),
             false => format!("pid {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
         };
         Fault::Program(format!(
-            "the relay at {} was {} when it was looked at first and {} later, so that nobody knows what it used: measure it \
-             while nothing restarts it, or say the @PID of the process above them behind the relay's addresses",
+            "the relay at {} was {} at the first check and {} later, so that its use is unknown: measure it \
+             while nothing restarts it, or add the @PID of their parent process to the relay's addresses",
             self.relay.listen,
             named(&self.roots),
             named(now)
@@ -131,14 +132,14 @@ mod tests {
 
     use super::*;
 
-    /// What is found once it is as it should be, or what it is in the end: who is being started by another test holds a copy of
-    /// every descriptor for a moment.
+    /// The result once it is as expected, or the last one: a process that another test is starting has a copy of every
+    /// descriptor for a moment.
     fn soon<T>(look: impl Fn() -> T, is: impl Fn(&T) -> bool) -> T {
         std::iter::repeat_with(&look).take(1000).find(is).unwrap_or_else(look)
     }
 
     #[test]
-    fn a_relay_is_there_as_long_as_somebody_listens_and_its_process_runs() {
+    fn relay_needs_a_listener_and_a_running_process() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let of = |pid: &str| {
             format!("addr:{}=127.0.0.1:1{pid}", listener.local_addr().unwrap()).parse::<RunningRelay>().unwrap()
@@ -147,35 +148,39 @@ mod tests {
         assert_eq!(lacks_running(&of(&format!("@{}", std::process::id()))), None);
         let mut gone = Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
-        let said = lacks_running(&of(&format!("@{}", gone.id()))).unwrap();
-        assert!(said.contains("runs: correct the @"), "{said}");
+        let message = lacks_running(&of(&format!("@{}", gone.id()))).unwrap();
+        assert!(message.contains("runs: correct the @"), "{message}");
         let relay = of("");
         drop(listener);
-        let said = soon(|| lacks_running(&relay), Option::is_some).unwrap();
-        assert!(said.contains("nothing listens at 127.0.0.1:") && said.contains("start it"), "{said}");
+        let message = soon(|| lacks_running(&relay), Option::is_some).unwrap();
+        assert!(message.contains("nothing listens at 127.0.0.1:") && message.contains("start it"), "{message}");
     }
 
     #[test]
-    fn whoever_is_above_us_is_not_charged() {
+    fn ancestors_are_not_charged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = |pid: &str| format!("addr:{}=:1{pid}", listener.local_addr().unwrap()).parse().unwrap();
         let ours = soon(|| charged(&relay("")).unwrap(), |charged| charged.roots.is_empty());
-        assert!(ours.text.starts_with("nobody, since the process has started this program"), "{}", ours.text);
+        assert!(ours.text.starts_with("no process, since the one found has started this program"), "{}", ours.text);
         assert_eq!(ours.used().unwrap(), TreeUse::default());
         let mut child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
         let theirs = charged(&relay(&format!("@{}", child.id()))).unwrap();
         let used = theirs.used().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        // Not that it has used nothing.
-        let said = theirs.used().unwrap_err().to_string();
-        assert!(said.contains(&format!("was pid {} when", child.id())) && said.contains("nobody later"), "{said}");
+        // This is not the same as no use.
+        let message = theirs.used().unwrap_err().to_string();
+        assert!(
+            message.contains(&format!("was pid {} at the first check", child.id()))
+                && message.contains("no process later"),
+            "{message}"
+        );
         assert!(theirs.text.contains(&format!("(pid {})", child.id())), "{}", theirs.text);
         assert_eq!(used.processes, 1);
     }
 
     #[test]
-    fn one_of_which_a_part_has_gone_is_not_charged_for_the_rest_alone() {
+    fn relay_with_a_lost_process_is_not_charged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay: RunningRelay = format!("addr:{}=:1", listener.local_addr().unwrap()).parse().unwrap();
         let [mut first, mut second] = [(), ()].map(|()| {
@@ -189,12 +194,12 @@ mod tests {
         first.kill().unwrap();
         first.wait().unwrap();
         let later = format!("and pid {} later", second.id());
-        let says_so =
+        let is_reported =
             |stayed: &Result<(), Fault>| stayed.as_ref().is_err_and(|fault| fault.to_string().contains(&later));
-        let gone = soon(|| both.stayed(), says_so);
+        let gone = soon(|| both.stayed(), is_reported);
         second.kill().unwrap();
         second.wait().unwrap();
         assert!(stayed.is_ok(), "{stayed:?}");
-        assert!(says_so(&gone), "{gone:?}");
+        assert!(is_reported(&gone), "{gone:?}");
     }
 }

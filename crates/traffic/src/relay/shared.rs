@@ -1,4 +1,4 @@
-//! What all connections of a relay share: the listener, where to connect to, the books, and when it is over.
+//! State shared by all connections of a relay: the listener, the address to connect to, the counts, and whether it is over.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use crate::ticket::SHOWN;
 pub struct RelayShared {
     pub(super) listener: OwnedFd,
     pub(super) upstream: Upstream,
-    /// Where the relay stands on another host.
+    /// Admission, if the relay runs on another host.
     door: Option<RelayDoor>,
-    /// Connections after whose end it is over; absent, it is over when it is told.
+    /// Connections after whose end it is over; if absent, it is over when it is stopped.
     expected: Option<u64>,
     over: AtomicBool,
-    /// The relay itself ends what is still open.
+    /// Whether the relay itself ends open connections.
     closes: AtomicBool,
     books: Mutex<Books>,
 }
@@ -37,20 +37,20 @@ struct Books {
     fault: Option<Fault>,
 }
 
-/// One direction of a connection when it is over.
+/// One direction of a connection at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passage {
-    /// Bytes that came.
+    /// Bytes received.
     pub(super) taken: u64,
-    /// Bytes that were handed on.
+    /// Bytes passed on.
     pub(super) given: u64,
-    /// Whether it ended in order: the end of the stream was taken and passed on.
+    /// Whether it ended in order: the end of the stream was received and passed on.
     pub(super) in_order: bool,
 }
 
 impl RelayShared {
-    /// Nobody yet. Of a stream it is known how many connections there will be, and each lasts until its writer has said
-    /// all: with `expected` of them ended it is over. Without, when it is told.
+    /// No connections yet. A stream has a known number of connections, each of which lasts until its writer has sent all: with
+    /// `expected` of them ended it is over. Without a number, it is over when it is stopped.
     pub fn new(listener: OwnedFd, upstream: Upstream, expected: Option<usize>) -> RelayShared {
         let expected = expected.map(|connections| connections as u64);
         RelayShared {
@@ -64,50 +64,50 @@ impl RelayShared {
         }
     }
 
-    /// The same for so many connections of a path, of which a relay on another host lets nobody else in.
+    /// The same for `connections` connections of a path; a relay on another host admits no others.
     #[must_use]
     pub fn on(self, setup: &Setup, connections: usize) -> RelayShared {
         RelayShared { door: RelayDoor::of(setup, connections), ..self }
     }
 
-    /// Whether a connection that was accepted is one to pass on. Any other one is to be closed, and is none of the books'.
+    /// Whether an accepted connection is to be passed on. Any other is to be closed, and is not counted.
     pub(super) fn admits(&self, connection: impl AsFd) -> bool {
         self.door.as_ref().is_none_or(|door| door.admits(connection.as_fd(), self.books().ended))
     }
 
-    /// No connection is accepted any more.
+    /// Accepts no more connections.
     pub(crate) fn shuts(&self) {
         self.door.iter().for_each(|door| door.shuts(self.listener()));
     }
 
-    /// It is over for all its threads, whoever still comes.
+    /// Ends it for all its threads, even if connections still arrive.
     pub(super) fn gives_up(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What was counted, and what was wrong with it.
+    /// The counts, and the fault if there was one.
     pub fn take_books(&self) -> (RelayReport, Option<Fault>) {
         let mut books = self.books();
         let kernel_up = books.report.kernel_up.filter(|_| !books.kernel_is_partial);
         (RelayReport { kernel_up, ..books.report }, books.fault.take())
     }
 
-    /// Set once every connection that was expected has ended.
+    /// Set once all expected connections have ended.
     pub(super) fn over(&self) -> &AtomicBool {
         &self.over
     }
 
-    /// Whether nobody needs the relay any more.
-    pub(super) fn is_over(&self, told: &AtomicBool) -> bool {
-        self.over.load(Ordering::Relaxed) || self.leaves_when_told() && told.load(Ordering::Relaxed)
+    /// Whether the relay is to end.
+    pub(super) fn is_over(&self, stop_requested: &AtomicBool) -> bool {
+        self.over.load(Ordering::Relaxed) || self.leaves_when_stopped() && stop_requested.load(Ordering::Relaxed)
     }
 
-    /// Whether it goes on until it is told.
-    pub(super) fn leaves_when_told(&self) -> bool {
+    /// Whether it continues until it is stopped.
+    pub(super) fn leaves_when_stopped(&self) -> bool {
         self.expected.is_none()
     }
 
-    /// What is open from now on is ended by the relay itself, which is no failure of its connections.
+    /// From now on the relay itself ends open connections, which does not count as their failure.
     pub(super) fn closes(&self) {
         self.closes.store(true, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ impl RelayShared {
         self.books().report.pipe_size = Some(bytes as u64);
     }
 
-    /// A connection was taken for which nobody could be connected to.
+    /// No connection to the other side could be made for an accepted one.
     pub(super) fn unconnected(&self, fault: Fault) {
         let mut books = self.books();
         books.report.connections += 1;
@@ -130,7 +130,7 @@ impl RelayShared {
         self.books().fault.get_or_insert(fault);
     }
 
-    /// A connection has ended: what passed, whether a side failed, and its legs, which are still open.
+    /// A connection has ended: its bytes, whether a side failed, and its sockets, which are still open.
     pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;
         let kernel = legs.map(|leg| tcp_info::tcp_info(leg?).ok()?.bytes_received);
@@ -140,7 +140,7 @@ impl RelayShared {
         let Books { report, kernel_is_partial, .. } = &mut *books;
         report.connections += 1;
         report.broken += u64::from(failed && !self.closes.load(Ordering::Relaxed));
-        // What connections between hosts show first is none of what was sent.
+        // The ticket of connections between hosts is not part of the data.
         let shown = self.door.as_ref().map_or(0, |_| SHOWN as u64);
         report.taken_up += up.taken.saturating_sub(shown);
         report.given_up += up.given.saturating_sub(shown);
@@ -170,7 +170,7 @@ impl RelayShared {
     }
 }
 
-/// What came in must have gone out, and be what the kernel says arrived (the end of a stream counts as a byte).
+/// The bytes received must equal those passed on, and the kernel's count (in which the end of a stream is a byte).
 fn miscounted(passed: &[Passage; 2], kernel: &[Option<u64>; 2]) -> Option<Fault> {
     for ((way, passage), kernel) in ["to the server", "back"].into_iter().zip(passed).zip(kernel) {
         let Passage { taken, given, .. } = *passage;
@@ -181,7 +181,7 @@ fn miscounted(passed: &[Passage; 2], kernel: &[Option<u64>; 2]) -> Option<Fault>
         }
         if let Some(kernel) = kernel.filter(|kernel| *kernel != taken && *kernel != taken + 1) {
             return Some(Fault::Miscounted(format!(
-                "the relay counted {taken} bytes on their way {way}, TCP_INFO says {kernel}"
+                "the relay counted {taken} bytes on their way {way}, TCP_INFO reports {kernel}"
             )));
         }
     }

@@ -1,7 +1,7 @@
-//! The sockets of a relay: the listener that takes the place of the other side, and connections to that side.
+//! The sockets of a relay: the listener that replaces that of the other side, and connections to that side.
 //!
-//! What is asked of an end's sockets is asked of the relay's too, each towards the end that it faces. Over TCP both of its
-//! sockets have `TCP_NODELAY`, as every proxy sets it: whoever passes bytes on must not wait for more of them.
+//! The options of an end's sockets are also set on the relay's socket that faces it. Over TCP both of its sockets have
+//! `TCP_NODELAY`, as in every proxy: a relay must not wait for more bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,18 +14,18 @@ use bytegauge_sys::{errno, socket};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
-use crate::astray;
-use crate::call::{open, sock_addr, told, unbound};
+use crate::call::{announced, open, sock_addr, unbound};
 use crate::fault::Fault;
 use crate::relay::door::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
 use crate::transport::{bind_to, connect_in_time};
+use crate::unclaimed;
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Listens where the other side would. The listener does not block.
+/// Listens in place of the other side. The listener does not block.
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
@@ -36,27 +36,27 @@ pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), Fault> {
     let mut options = wanted(&setup.spec, (theirs, Moment::Listening), setup.transport());
     options.extend(setup.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
     set_all(&socket, &options)?;
-    astray::listen(&socket, &address, BACKLOG, setup.shares_port()).map_err(Fault::io("listening for a relay"))?;
+    unclaimed::listen(&socket, &address, BACKLOG, setup.shares_port()).map_err(Fault::io("listening for a relay"))?;
     socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let bound = socket.local_addr().map_err(Fault::io("reading the relay's address"))?;
-    Ok((socket.into(), told(&bound)?))
+    Ok((socket.into(), announced(&bound)?))
 }
 
-/// Where a relay connects to.
+/// The address that a relay connects to.
 #[derive(Debug)]
 pub struct Upstream {
     address: SockAddr,
-    foreign: bool,
-    /// This host's address, where the other side is on another host.
+    external: bool,
+    /// This host's address, if the other side is on another host.
     from: Option<SocketAddr>,
-    /// Of a socket towards the other side.
+    /// The options of a socket to the other side.
     options: Vec<SocketOption>,
-    /// Of one that was accepted.
+    /// The options of an accepted socket.
     accepted: Vec<SocketOption>,
 }
 
 impl Upstream {
-    /// The side that a relay stands before.
+    /// The side behind a relay.
     ///
     /// # Errors
     /// [`Fault::Impossible`] if a socket cannot connect to the address.
@@ -69,15 +69,15 @@ impl Upstream {
         };
         Ok(Upstream {
             address: sock_addr(address)?,
-            foreign: setup.is_external(),
-            // A third host may have no way back to the address by which the caller reaches this one.
+            external: setup.is_external(),
+            // A third host may have no route to the address at which the caller reaches this one.
             from: setup.bound_to().filter(|_| setup.far.is_some_and(|far| far.comes_from().is_some())),
             options: of(ours, Moment::Own),
             accepted: of(theirs, Moment::Accepted),
         })
     }
 
-    /// Prepares a connection that was accepted.
+    /// Prepares an accepted connection.
     pub(super) fn welcome(&self, fd: impl AsFd) -> Result<(), Fault> {
         set_all(fd, &self.accepted)
     }
@@ -85,7 +85,7 @@ impl Upstream {
     /// Connects, and waits for it.
     pub(super) fn join(&self) -> Result<OwnedFd, Fault> {
         let joined = self.socket().and_then(|socket| {
-            connect_in_time(&socket, &self.address, self.foreign)?;
+            connect_in_time(&socket, &self.address, self.external)?;
             Ok(socket.into())
         });
         joined.map_err(unconnected)
@@ -109,7 +109,7 @@ impl Upstream {
     }
 }
 
-/// Who asks for the options of the socket towards the end behind the relay, and of those that it accepts.
+/// The ends whose options the socket to the end behind the relay has, and an accepted one.
 fn setters(workload: Workload) -> [Setter; 2] {
     // Only a path has relays.
     Setter::of(workload).unwrap_or([Setter::Source, Setter::Sink])

@@ -1,8 +1,8 @@
-//! A thread for each direction of each connection, in calls that block; the relay's own thread accepts and connects.
+//! A thread for each direction of each connection, with blocking calls; the relay's own thread accepts and connects.
 //!
-//! A direction that ends in order shuts down what it writes to. One that fails marks the connection, so that closing it
-//! resets both sides, and wakes the other direction by shutting down the *reading* of both sockets, of which a peer sees
-//! nothing (shutdown(2) on TCP: `SHUT_RD` sends no segment).
+//! A direction that ends in order shuts down the socket to which it writes. One that fails marks the connection, so that closing
+//! it resets both sides, and wakes the other direction by shutting down the *reading* of both sockets, which a peer does not
+//! notice (shutdown(2) on TCP: `SHUT_RD` sends no segment).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,18 +35,18 @@ pub(super) const STACK: usize = 256 << 10;
 pub(super) struct ThreadWay<'a> {
     pub(super) setup: &'a Setup,
     pair: &'a Pair,
-    /// 0 is up: from the end that connects.
+    /// 0 is up: from the connecting end.
     number: usize,
     tally: &'a Arc<Tally>,
     abort: &'a AtomicBool,
-    /// What came and went.
+    /// The bytes received and passed on.
     pub(super) passed: Passage,
 }
 
-/// Carries a direction to the end of its stream.
+/// Relays a direction to the end of its stream.
 pub(super) type Copy<'a> = dyn Fn(&mut ThreadWay<'_>) -> io::Result<()> + Sync + 'a;
 
-/// The two sockets of a connection: the one that was accepted, and the one to the other side.
+/// The two sockets of a connection: the accepted one, and the one to the other side.
 struct Pair {
     legs: [OwnedFd; 2],
     broken: AtomicBool,
@@ -54,7 +54,7 @@ struct Pair {
     passed: Mutex<[Option<Passage>; 2]>,
 }
 
-/// Connections that are open, by number.
+/// Open connections, by number.
 type Open = Mutex<BTreeMap<u64, Arc<Pair>>>;
 
 impl ThreadWay<'_> {
@@ -62,7 +62,7 @@ impl ThreadWay<'_> {
         self.pair.legs[self.number].as_fd()
     }
 
-    /// Whether it leads from the end that connects to the one behind the relay.
+    /// Whether it leads from the connecting end to the one behind the relay.
     pub(super) fn is_up(&self) -> bool {
         self.number == 0
     }
@@ -71,22 +71,22 @@ impl ThreadWay<'_> {
         self.pair.legs[1 - self.number].as_fd()
     }
 
-    /// The calling thread's share of what is counted within the window.
+    /// The calling thread's share of the counts within the window.
     pub(super) fn share(&self) -> Share {
         self.tally.share()
     }
 
-    /// Whether a call that was interrupted is made again.
+    /// Whether to repeat an interrupted call.
     pub(super) fn goes_on_after(&self, error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::Interrupted && !self.abort.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody needs the connection any more: it has failed, or the relay is called off.
+    /// Whether the connection is to end: it has failed, or the relay was stopped.
     pub(super) fn is_over(&self) -> bool {
         self.pair.broken.load(Ordering::Acquire) || self.abort.load(Ordering::Relaxed)
     }
 
-    /// Wakes whoever works on this connection, which has failed.
+    /// Wakes the threads of this connection, which has failed.
     pub(super) fn breaks(&self) {
         self.pair.breaks();
     }
@@ -96,13 +96,13 @@ impl Pair {
     fn breaks(&self) {
         self.broken.store(true, Ordering::Release);
         for leg in &self.legs {
-            // What knows no resets, as a Unix socket does, is just closed.
+            // A socket without resets, such as a Unix socket, is just closed.
             let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
             let _ = sys_io::shutdown(leg.as_fd(), Shutdown::Read);
         }
     }
 
-    /// Ends both directions, whatever they wait for.
+    /// Ends both directions, even while they wait.
     fn ends(&self) {
         self.broken.store(true, Ordering::Release);
         for leg in &self.legs {
@@ -112,21 +112,21 @@ impl Pair {
     }
 }
 
-/// Accepts connections and carries them until it is over.
+/// Accepts and relays connections until it is over.
 pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, Fault> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let (open, tally) = (Open::default(), meter.tally());
     let threads = ThreadShared { shared, setup, copy, tally: &tally, abort: cues.abort, open: &open };
     std::thread::scope(|scope| {
-        let report = accept(scope, &threads, cues.told, meter);
-        // Of calls nobody waits for a reply any more; of a stream everything has ended, or was aborted.
+        let report = accept(scope, &threads, cues.stop_requested, meter);
+        // Clients of calls wait for no more replies; in a stream everything has ended or was aborted.
         shared.closes();
         lock(&open).values().for_each(|pair| pair.ends());
         report
     })
 }
 
-/// What all threads look at.
+/// State shared by all threads.
 #[derive(Clone, Copy)]
 struct ThreadShared<'a> {
     shared: &'a RelayShared,
@@ -140,15 +140,15 @@ struct ThreadShared<'a> {
 fn accept<'s>(
     scope: &'s Scope<'s, '_>,
     threads: &'s ThreadShared<'_>,
-    told: &AtomicBool,
+    stop_requested: &AtomicBool,
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
     let (shared, mut report) = (threads.shared, EngineReport::default());
-    // Being told does not end it by itself.
+    // A request to stop does not end it by itself.
     let never = AtomicBool::new(false);
     loop {
         let now_ns = monotonic_ns();
-        if !meter.goes_on(now_ns, &never) || threads.abort.load(Ordering::Relaxed) || shared.is_over(told) {
+        if !meter.goes_on(now_ns, &never) || threads.abort.load(Ordering::Relaxed) || shared.is_over(stop_requested) {
             return Ok(report);
         }
         let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
@@ -169,7 +169,7 @@ fn accept<'s>(
 }
 
 impl ThreadShared<'_> {
-    /// Connects a connection that was accepted to the other side, and starts its two threads.
+    /// Connects an accepted connection to the other side, and starts its two threads.
     fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), Fault> {
         if !self.shared.admits(&fd) {
             return Ok(());
@@ -197,14 +197,14 @@ impl ThreadShared<'_> {
         Ok(())
     }
 
-    /// One direction, from its first byte to its end.
+    /// Relays one direction from its first byte to its end.
     fn carry(&self, pair: &Pair, number: u64, way: usize) {
         let ThreadShared { shared, setup, copy, tally, abort, open } = *self;
         let mut way = ThreadWay { setup, pair, number: way, tally, abort, passed: Passage::default() };
         match copy(&mut way) {
             Ok(()) if !pair.broken.load(Ordering::Acquire) => {
                 way.passed.in_order = true;
-                // A peer that is gone already is found out by the other direction.
+                // If the peer is gone already, the other direction reports it.
                 let _ = sys_io::shutdown(way.to(), Shutdown::Write);
             }
             Ok(()) | Err(_) => pair.breaks(),
@@ -222,7 +222,7 @@ impl ThreadShared<'_> {
     }
 }
 
-/// Takes and gives by hand, in calls that block.
+/// Takes and gives by blocking system calls.
 pub(super) fn by_hand<H: CopyMethod>(way: &mut ThreadWay<'_>) -> io::Result<()> {
     let mut method = H::new(way.setup).map_err(|fault| io::Error::other(fault.to_string()))?;
     let mut share = way.share();

@@ -1,7 +1,7 @@
 //! One trial of a ring: rounds until the time is up, and the counts compared.
 //!
-//! The rate is that of completions that were taken. Submissions are counted beside them: at the end both must agree,
-//! and of the published loop, which takes none, they are all that it counts.
+//! The rate counts completions that were taken. Submissions are counted too: at the end both must agree; the published loop,
+//! which takes no completion, counts only submissions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
 use crate::setup::Setup;
 
-/// The published loop has the kernel keep every completion, some 64 bytes each at 10 million a second: longer trials
-/// of it would measure the machine's memory.
+/// In the published loop the kernel keeps every completion, some 64 bytes each at 10 million per second: longer trials of it
+/// would measure the machine's memory.
 const UNDRAINED_MAX_NS: u64 = 20_000_000;
 
-/// Carries one trial in the calling thread: makes the ring, runs it, closes it.
+/// Runs one trial in the calling thread: creates the ring, runs it, closes it.
 pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
     let ring: Result<Box<dyn NopRing>, _> = match subject(setup.implementation()) {
         None => Ok(Box::new(Idle { batch: setup.submit_batch(), checked: setup.mode() == Mode::Checked })),
@@ -38,7 +38,7 @@ struct Run<'a> {
     ring: Box<dyn NopRing>,
     abort: &'a AtomicBool,
     rounds: u64,
-    /// What the ring counted in its whole life.
+    /// The ring's counts over its whole life.
     total: Lap,
     overflowed_after_rounds: Option<u64>,
     planted: bool,
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
     }
 
     fn carry(mut self) -> (EndReport, Option<Fault>) {
-        // The published loop overflows in its first rounds: which one it is, is seen round by round.
+        // The published loop overflows in its first rounds; a check after each round shows in which.
         let mut trouble = if self.is_undrained() { self.overflow().err() } else { None };
         let submitted = Arc::<Total<1>>::default();
         let mut meter = self.meter(&submitted);
@@ -77,16 +77,16 @@ impl<'a> Run<'a> {
         if self.is_undrained() {
             (warmup_ns, window_ns) = (warmup_ns.min(UNDRAINED_MAX_NS / 4), window_ns.min(UNDRAINED_MAX_NS));
         }
-        let schedule = Schedule { warmup_ns, window_ns, until_told: false };
+        let schedule = Schedule { warmup_ns, window_ns, until_stopped: false };
         let mut meter = Meter::start(&schedule, schedule.bins_max(series));
         meter.watch(Arc::clone(submitted));
         meter
     }
 
-    /// The measured loop: a lap of rounds, and one look at the clock.
+    /// The measured loop: a lap of rounds, and one reading of the clock.
     fn rounds(&mut self, meter: &mut Meter, submitted: &ThreadCounter<1>) -> Result<(), Fault> {
         let never = AtomicBool::new(false);
-        // Submissions of the rounds that were to overflow count with the first lap.
+        // Submissions of the rounds before the overflow count in the first lap.
         submitted.add([self.total.submitted]);
         loop {
             let lap = self.lap(meter.lap_calls())?;
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             if self.abort.load(Ordering::Relaxed) {
-                // The watchdog says what was late.
+                // The watchdog reports the delay.
                 return Ok(());
             }
         }
@@ -148,8 +148,8 @@ impl<'a> Run<'a> {
         Err(Fault::Miscounted("a loop that takes no completion did not overflow".into()))
     }
 
-    /// Takes what the loop left, so that everything that was submitted is accounted for, and the kernel's memory is
-    /// given back before something else is measured.
+    /// Takes the remaining completions, so that all submissions are accounted for, and the kernel's memory is returned before
+    /// the next measurement.
     fn take_rest(&mut self) -> Result<u64, Fault> {
         let due = self.total.submitted - self.total.completed.min(self.total.submitted);
         if due == 0 {
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What was counted, with what a planted fault adds.
+    /// The counts, plus those of a planted fault.
     fn counted(&self) -> Lap {
         let mut counted = self.total;
         if let Some(Plant::Overcount { bytes }) = self.setup.planted() {
@@ -229,8 +229,8 @@ mod tests {
         (report, fault.map(|fault| fault.to_string()))
     }
 
-    /// The fault of a trial with a planted one; none where the machine lacks the ring. A busy machine may keep a short trial
-    /// from as many rounds as the fault waits for.
+    /// The fault of a trial with a planted one; none if the machine lacks the ring. On a busy machine a short trial may have
+    /// fewer rounds than the fault waits for.
     fn check(terms: &Setup, expected: &str) {
         let windows_ns = [2_000_000, 200_000_000, 5_000_000_000];
         let fault_in = |window_ns| carry(&Setup { window_ns, ..terms.clone() }, &AtomicBool::new(false)).1;
@@ -288,7 +288,7 @@ mod tests {
             let untaken = Setup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
             check(&untaken, "the completion queue overflowed");
             let overcount = Setup { plant: Some(Plant::Overcount { bytes: 1 }), ..terms(implementation) };
-            check(&overcount, "what was counted is not what moved");
+            check(&overcount, "the counts do not match");
         }
     }
 }

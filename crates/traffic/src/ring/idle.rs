@@ -1,14 +1,14 @@
-//! The loop without a ring: what is left is the harness's own cost.
+//! The loop without a ring, which measures the harness's own cost.
 
 use std::hint::black_box;
 
 use bytegauge_sys::nop::{Lap, NopRing, Shape, Trouble};
 
-/// Takes every operation for completed, and does of the bookkeeping what the loops with a ring do for each: of a batch added in one
-/// step nothing would be left to tell, as the compiler makes one addition of a whole lap.
+/// Treats every operation as completed, and does the bookkeeping of the loops with a ring for each: if a batch were added in one
+/// step, the compiler would reduce a whole lap to one addition.
 pub(super) struct Idle {
     pub(super) batch: u32,
-    /// Every completion is compared with what was submitted.
+    /// Whether every completion is compared with its submission.
     pub(super) checked: bool,
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_is_counted_and_compared_where_a_ring_compares_it() {
+    fn operations_are_counted_and_compared_as_with_rings() {
         let lap = |checked| Idle { batch: 8, checked }.run(100).expect("nothing can fail");
         let expected = |checked| Lap { submitted: 800, completed: 800, enters: 100, checked };
         assert_eq!(lap(false), expected(0));

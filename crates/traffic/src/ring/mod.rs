@@ -1,7 +1,7 @@
-//! The workload `ring`: operations that do nothing, through an io_uring, as fast as it goes.
+//! The workload `ring`: operations that do nothing, through an io_uring, as fast as possible.
 //!
-//! No path, no other end: one thread makes a ring, runs rounds on it, and closes it before anything else is measured.
-//! What a round is, and the rings themselves, are in `sys::nop`; here they are timed and their counts are compared.
+//! There is no path and no other end: one thread creates a ring, runs rounds on it, and closes it before the next measurement.
+//! Rounds and rings are defined in `sys::nop`; here they are timed and their counts are compared.
 
 mod carry;
 mod idle;
@@ -14,22 +14,22 @@ use crate::setup::Setup;
 
 pub(crate) use carry::carry;
 
-/// What the loop of a ring does in a round.
+/// The work of a ring's loop in a round.
 fn nop_terms(setup: &Setup) -> nop::NopTerms {
     let checked = setup.mode() == Mode::Checked;
     nop::NopTerms { batch: setup.submit_batch(), user_data: user_data(setup.user_data()), checked }
 }
 
-/// What this machine, or this build, lacks for a ring of one implementation made in one way, with the next step:
-/// asked before a plan is made.
+/// The requirement of a ring with this implementation and set-up that this machine, or this build, lacks, if any, with the next
+/// step; checked before a plan is made.
 pub fn lacks(implementation: Implementation, flags: RingFlags) -> Option<String> {
     let implementation = subject(implementation)?;
     let terms = nop::NopTerms { batch: 1, user_data: nop::UserData::None, checked: false };
-    // In a thread of its own: a ring belongs to whoever made it.
+    // In a thread of its own: a ring belongs to the thread that creates it.
     let open = move || nop::open(implementation, &nop_setup(1, flags), &terms).map(drop);
     match std::thread::Builder::new().spawn(open).map(std::thread::JoinHandle::join) {
         Ok(Ok(Err(lacking))) => Some(lacking.to_string()),
-        // The first trial says that no thread can be made.
+        // The first trial reports that no thread can be created.
         _ => None,
     }
 }
@@ -58,7 +58,7 @@ fn user_data(kind: UserData) -> nop::UserData {
     }
 }
 
-/// A machine that lacks something is a skip.
+/// A missing requirement of the machine is a skip.
 fn missing(lacking: &MissingRing) -> Fault {
     Fault::Missing(lacking.to_string())
 }

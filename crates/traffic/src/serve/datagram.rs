@@ -1,4 +1,4 @@
-//! The echo of datagrams: every one goes back to where it came from, by one receive and one send.
+//! The echo of datagrams: each is returned to its sender, by one receive and one send.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::place::{sock_addr, unbindable};
 use crate::serve::Served;
 
-/// The flags are looked at so often where nothing comes.
+/// Interval between checks of the flags while no datagram arrives.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// No datagram over IP is longer.
@@ -31,11 +31,11 @@ pub(super) fn bind(place: &Place) -> Result<(UdpSocket, Place), Fault> {
     Ok((socket, place))
 }
 
-/// Echoes until it is told to leave.
+/// Echoes until it is stopped.
 pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, Fault> {
     let mut served = Served::default();
     let mut buffer = vec![0; LONGEST];
-    while !flags.told.load(Ordering::Relaxed) && !flags.abort.load(Ordering::Relaxed) {
+    while !flags.stop_requested.load(Ordering::Relaxed) && !flags.abort.load(Ordering::Relaxed) {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
@@ -43,7 +43,7 @@ pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, Fault> {
         };
         served.datagrams += 1;
         served.received_bytes += length as u64;
-        // A client that cannot be reached is no reason to leave the others alone.
+        // A client that cannot be reached does not affect the others.
         match socket.send_to(&buffer[..length], from) {
             Ok(sent) => served.sent_bytes += sent as u64,
             Err(_) => served.broken += 1,
@@ -52,7 +52,7 @@ pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, Fault> {
     Ok(served)
 }
 
-/// Time that is over, and what the network says of a datagram sent before.
+/// Whether an error is a time-out, or the network's error about a datagram sent before.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock};
     let passing = [WouldBlock, TimedOut, Interrupted, ConnectionRefused, HostUnreachable, NetworkUnreachable];

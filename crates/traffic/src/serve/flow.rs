@@ -1,25 +1,25 @@
-//! What a server for foreign clients does with one connection.
+//! Serves one connection of an external client.
 //!
-//! It knows no framing of its own: what arrives is returned as it comes, thrown away, answered by length, or
-//! not asked for. Whatever ends a connection ends only that one.
+//! It has no framing of its own: bytes are returned as they arrive, discarded, answered by length, or sent unrequested. An
+//! error ends only its own connection.
 
 use std::ops::Range;
 
 use crate::flow::{End, Flow, Want};
 
-/// What a server does with its connections.
+/// The task of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServeRole {
-    /// Returns every byte as soon as it has come.
+    /// Returns every byte as soon as it arrives.
     Echo,
-    /// Returns so many bytes for every so many received.
+    /// Returns `reply` bytes for every `request` bytes received.
     Answer {
         /// Bytes of a request; not 0.
         request: usize,
         /// Bytes of a reply; not 0.
         response: usize,
     },
-    /// Reads and throws away.
+    /// Reads and discards.
     Sink,
     /// Writes as fast as it can.
     Source,
@@ -32,9 +32,9 @@ const FILL_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct ServeFlow {
     role: ServeRole,
-    /// Bytes that came and have not been returned.
+    /// Bytes received and not returned yet.
     to_return: usize,
-    /// Bytes of replies still to be sent, and those of a request that have come.
+    /// Bytes of replies still to be sent, and received bytes of a request.
     owed: u64,
     come: usize,
     state: ServeState,
@@ -42,7 +42,7 @@ pub struct ServeFlow {
     pub(super) received: u64,
     /// Bytes sent.
     pub(super) sent: u64,
-    /// Whether the connection broke rather than ended.
+    /// Whether the connection failed rather than ended.
     pub(super) broke: bool,
 }
 
@@ -54,7 +54,7 @@ enum ServeState {
     Heard,
     /// Nothing more can be done.
     Gone,
-    /// It has been asked to be closed.
+    /// It is to be closed.
     Closed,
 }
 
@@ -141,7 +141,7 @@ impl Flow for ServeFlow {
         match (self.state, end) {
             (ServeState::Open, End::Eof) => self.state = ServeState::Heard,
             (ServeState::Open | ServeState::Heard, end) => {
-                // A source learns from its last send that nobody reads any more: that is how its clients leave.
+                // A source learns only from a failed send that its client has left.
                 self.broke = end != End::Eof && self.role != ServeRole::Source;
                 self.state = ServeState::Gone;
             }
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Feeds a flow pieces, takes sends of at most `most` bytes, ends the stream; what was sent, and the wants
-    /// after that.
+    /// Gives a flow these pieces, takes sends of at most `most` bytes, and ends the stream. Returns the bytes sent, and the
+    /// wants after that.
     fn carried(role: ServeRole, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
         let (mut flow, mut sent) = (ServeFlow::new(role), Vec::new());
         let mut room = vec![0; flow.room()];
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_says_nothing() {
+    fn sinks_send_nothing() {
         assert_eq!(carried(ServeRole::Sink, &[vec![1; 9]], 1), (Vec::new(), vec![Want::Close, Want::Done]));
     }
 

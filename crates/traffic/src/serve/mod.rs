@@ -1,7 +1,7 @@
-//! A server that stands alone, for clients that are not ours: an echo, a sink or a source.
+//! A server without a trial, for external clients: an echo, a sink or a source.
 //!
-//! It runs on the engines that are measured, and nobody commands it: it serves from the moment it listens until
-//! it is stopped, and counts what it moved. Never measures a window: what is to be measured is the client's.
+//! It runs on the measured engines, without commands: it serves from the moment it listens until it is stopped, and counts the
+//! bytes that it moved. It has no window: the client measures.
 
 mod datagram;
 mod flow;
@@ -31,14 +31,14 @@ const READ_SIZE: usize = 64 << 10;
 /// How long the threads may take to leave.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a server did.
+/// The counts of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub connections: u64,
-    /// Datagrams that came in.
+    /// Received datagrams.
     pub datagrams: u64,
-    /// Connections that broke rather than ended, and datagrams that could not be returned.
+    /// Connections that failed rather than ended, and datagrams that could not be returned.
     pub broken: u64,
     /// Bytes received.
     pub received_bytes: u64,
@@ -48,7 +48,7 @@ pub struct Served {
     pub cpu_ns: u64,
 }
 
-/// A server at work.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     crew: Crew<Result<Served, Fault>>,
@@ -57,8 +57,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and serves in `threads` threads that share the listener; an engine with a thread a connection
-    /// makes its own.
+    /// Listens, and serves in `threads` threads that share the listener; an engine with a thread per connection starts its
+    /// own.
     ///
     /// # Errors
     /// [`Fault::Missing`] if the engine does not run here; [`Fault::Io`] if the place cannot be listened on.
@@ -69,7 +69,7 @@ impl Server {
         if engine == Engine::Null {
             return Err(Fault::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
-        // As many connections as this user may have; where it cannot be raised, the engine waits for room.
+        // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
         let _ = limit::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (listener, place) = place::listen(&place::resolved(place)?)?;
@@ -77,10 +77,10 @@ impl Server {
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
-            let guests = AcceptedGuests { role, served: Served::default() };
+            let clients = ServedClients { role, served: Served::default() };
             let run = move |mut post: Post<_>| {
                 post.ready();
-                serve(engine, guests, &listener, &post.flags)
+                serve(engine, clients, &listener, &post.flags)
             };
             (Vec::new(), run)
         });
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Returns every datagram that comes to a place of UDP, in `threads` threads that share the socket.
+    /// Returns every datagram that arrives at a UDP place, in `threads` threads that share the socket.
     ///
     /// # Errors
     /// As for [`Server::start`].
@@ -112,19 +112,19 @@ impl Server {
         Ok(Server { crew, place, cpu_before_ns })
     }
 
-    /// Where it listens, with the port that it got.
+    /// The place where it listens, with its port.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Whether a thread has ended although nobody stopped it: [`stop`](Server::stop) says why.
+    /// Whether a thread has ended without being stopped: [`stop`](Server::stop) returns the reason.
     pub fn is_failing(&self) -> bool {
         self.crew.any_left()
     }
 
-    /// Ends it: every connection is closed as it is. What it did, and what went wrong.
+    /// Stops it and closes every connection. Returns its counts, and the fault if there was one.
     pub fn stop(self) -> (Served, Option<Fault>) {
-        self.crew.tell();
+        self.crew.stop();
         let Left { parts, mut fault, .. } = self.crew.finish(PATIENCE, None, || {});
         place::clear(&self.place);
         let mut served = Served::default();
@@ -157,22 +157,27 @@ fn roster(place: &Place, threads: usize) -> Roster {
     }
 }
 
-fn serve(engine: Engine, mut guests: AcceptedGuests, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
-    let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true };
+fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
+    let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true };
     let mut meter = Meter::start(&forever, 0);
     let buffer_size = engine::message_buffer(engine, READ_SIZE);
-    let station = Station { listener: Some(listener.as_fd()), buffer_size, abort: &flags.abort, told: &flags.told };
-    engine::drive(engine, &mut guests, station, &mut meter)?;
-    Ok(guests.served)
+    let station = Station {
+        listener: Some(listener.as_fd()),
+        buffer_size,
+        abort: &flags.abort,
+        stop_requested: &flags.stop_requested,
+    };
+    engine::drive(engine, &mut clients, station, &mut meter)?;
+    Ok(clients.served)
 }
 
 /// One thread's connections.
-struct AcceptedGuests {
+struct ServedClients {
     role: ServeRole,
     served: Served,
 }
 
-impl Party for AcceptedGuests {
+impl Party for ServedClients {
     type Flow = ServeFlow;
 
     fn first(&mut self) -> Option<(ServeFlow, Option<OwnedFd>)> {
@@ -181,8 +186,8 @@ impl Party for AcceptedGuests {
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServeFlow> {
         self.served.connections += 1;
-        // A part of a message shall not wait for the acknowledgement of the part before it. Unix sockets know no
-        // such wait, and refuse.
+        // A part of a message must not wait for the acknowledgement of the part before it. Unix sockets have no such
+        // delay, and refuse the option.
         let _ = option::set(connection, &option::NO_DELAY.to(true));
         Some(ServeFlow::new(self.role))
     }

@@ -1,7 +1,7 @@
 //! A stream's flows as one thread's share of an end, for engines that carry many connections in one thread.
 //!
-//! What the blocking loop does around a flow, such as pacing and taking note of its end, is done here by a
-//! wrapper: the engine knows neither.
+//! A wrapper does what the blocking loop does around a flow, such as pacing and recording its end: the engine does
+//! neither.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use crate::flow::{End, Flow, Want};
 use crate::pace::Pace;
 use crate::party::Party;
 
-/// A flow of a stream, what it moved and how it ended.
+/// A flow of a stream, its bytes and its end.
 #[derive(Debug)]
 pub struct Carried<F, const PACED: bool> {
     /// The flow itself.
@@ -21,7 +21,7 @@ pub struct Carried<F, const PACED: bool> {
     pub bytes: u64,
     /// How its connection ended, if it did.
     pub ended: Option<End>,
-    /// Whether it refused what it received.
+    /// Whether it rejected received bytes.
     pub refused: bool,
     pace: Pace,
     start_ns: u64,
@@ -29,7 +29,7 @@ pub struct Carried<F, const PACED: bool> {
 }
 
 impl<F: Flow, const PACED: bool> Carried<F, PACED> {
-    /// Flow number `index`; a pace is kept only where `PACED`.
+    /// Flow number `index`; a pace is kept only if `PACED`.
     pub fn new(flow: F, index: usize, pace: Pace) -> Carried<F, PACED> {
         Carried { flow, index, bytes: 0, ended: None, refused: false, pace, start_ns: 0, last_ns: 0 }
     }
@@ -92,13 +92,13 @@ pub struct Streams<F, G> {
 }
 
 impl<F, G: FnMut(&F, Option<&OwnedFd>)> Streams<F, G> {
-    /// Flows that are joined. Of each, `farewell` is told at once when the engine gives it back, while the
-    /// others may still be under way.
+    /// Connected flows. `farewell` gets each flow at once when the engine returns it, while the others may still be
+    /// running.
     pub fn new(flows: Vec<(F, OwnedFd)>, farewell: G) -> Streams<F, G> {
         Streams { left: Vec::with_capacity(flows.len()), waiting: flows, farewell }
     }
 
-    /// The flows that the engine gave back.
+    /// The flows that the engine returned.
     pub fn into_left(self) -> Vec<(F, Option<OwnedFd>)> {
         self.left
     }

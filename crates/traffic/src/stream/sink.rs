@@ -10,7 +10,7 @@ use crate::setup::Setup;
 use crate::spin::spin_by_clock_ns;
 use crate::stream::work::{Effort, Walk};
 
-/// What a read costs on top while the planted cold lasts, nanoseconds.
+/// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
 
 /// One flow's reader.
@@ -25,7 +25,7 @@ pub struct SinkFlow<E> {
     offset: u64,
     mismatch: Option<Mismatch>,
     planted_end: Option<Plant>,
-    /// When the planted cold is over.
+    /// When the planted cold start is over.
     warm_ns: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl<E: Effort> SinkFlow<E> {
         self.planted_end
     }
 
-    /// What was wrong with the bytes, if anything.
+    /// The fault in the bytes, if any.
     pub fn fault(&self) -> Option<Fault> {
         let Mismatch { offset, expected, found } = self.mismatch?;
         Some(Fault::Corrupt { flow: self.flow, offset, expected, found })

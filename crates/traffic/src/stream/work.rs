@@ -1,7 +1,7 @@
-//! What a reader does with the bytes of each read.
+//! The work of a reader on the bytes of each read.
 //!
-//! A reader that throws bytes away measures the kernel alone; these are the stand-ins for readers that do
-//! something. Each is a type of its own, so that the loop around it is compiled for it.
+//! A reader that discards bytes measures only the kernel; these types represent readers with work. Each is a type of its own, so
+//! that the loop around it is compiled for it.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ pub trait Effort: Send {
     fn spend(&mut self, bytes: &[u8]);
 }
 
-/// Throws the bytes away.
+/// Discards the bytes.
 #[derive(Debug)]
 pub struct Discard;
 
@@ -53,7 +53,7 @@ impl Effort for CopyOut {
     }
 }
 
-/// Spins for so many nanoseconds per byte.
+/// Spins for this number of nanoseconds per byte.
 #[derive(Debug)]
 pub struct SpinPerByte(pub f64);
 
@@ -64,7 +64,7 @@ impl Effort for SpinPerByte {
     }
 }
 
-/// Spins for so many nanoseconds after each read, by the clock.
+/// Spins for this number of nanoseconds after each read, by the clock.
 #[derive(Debug)]
 pub struct SpinPerRead(pub f64);
 
@@ -75,7 +75,7 @@ impl Effort for SpinPerRead {
     }
 }
 
-/// Private state that is walked once a read: one byte of every cache line is read and written.
+/// Private state that is walked once per read: one byte of every cache line is read and written.
 #[derive(Debug)]
 pub struct Walk(Vec<u8>);
 

@@ -1,11 +1,9 @@
-//! A program of the user's, run once: prepared, started beside its server, waited for, rated, and gone with everything
-//! that it started.
+//! A user's program, run once: prepared, started with its server, waited for, rated, and removed with all its descendants.
 //!
-//! Time runs from before the program is made until the kernel says that it has ended; output is read meanwhile, so that
-//! a full pipe stops nobody. Whatever goes wrong, nothing is left running: this process is a supervisor
-//! (`sys::supervisor`).
+//! Time runs from before the program's start until the kernel reports its end; its output is read meanwhile, so that a full
+//! pipe does not block it. Whatever fails, nothing is left running: this process is a supervisor (`sys::supervisor`).
 //!
-//! Never looks at what a program does but for its exit, its output and what the kernel charged for it.
+//! Looks only at a program's exit, its output and the kernel's accounting of it.
 
 mod output;
 pub(crate) mod program;
@@ -28,13 +26,13 @@ use program::{Event, Program, Waited, attend};
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
 
-/// How long processes that a program leaves behind may take to end by themselves.
+/// How long descendants that a program leaves behind may take to end by themselves.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
 /// How long a port may stay taken after its server has left.
 const RELEASE: Duration = Duration::from_secs(1);
 
-/// How long one program of a trial may take where the plan does not say, nanoseconds.
+/// Default time limit of one program of a trial, nanoseconds.
 const TIMEOUT_NS: u64 = 60_000_000_000;
 
 impl Setup {
@@ -43,7 +41,7 @@ impl Setup {
         self.spec.run_timeout().unwrap_or(TIMEOUT_NS)
     }
 
-    /// How long all programs of the trial may take together, nanoseconds; 0 where it runs none.
+    /// How long all programs of the trial may take together, nanoseconds; 0 without any.
     pub fn programs_ns(&self) -> u64 {
         let Some(program) = &self.program else { return 0 };
         let parts = 1 + u64::from(program.prepare.is_some()) + u64::from(program.server.is_some());
@@ -52,30 +50,30 @@ impl Setup {
     }
 }
 
-/// What fails where a process cannot become a supervisor.
+/// The context of an error if a process cannot become a supervisor.
 pub(crate) const SUPERVISING: &str = "supervising programs";
 
-/// How often it is asked whether a server listens.
+/// Interval between checks whether a server listens.
 const ASK_READY: Duration = Duration::from_millis(2);
 
-/// How long nobody asks again whether a server listens after an answer that took so long. Where a machine has many sockets the
-/// kernel looks through all of them: who waits takes a tenth of a CPU at most, which whoever comes up needs as well.
+/// The pause before the next check whether a server listens, after a check that took this long. With many sockets the kernel
+/// searches through all of them: the checks take at most a tenth of a CPU, which the starting server needs too.
 fn until_asked_again(took: Duration) -> Duration {
     ASK_READY.max(9 * took)
 }
 
-/// An answer, and how long nobody asks again.
+/// The answer of a check, and the pause before the next one.
 pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
     let asked = Instant::now();
     let answer = question();
     (answer, until_asked_again(asked.elapsed()))
 }
 
-/// Runs a task once. Whoever measures tells to stop by a word on `told`, or by closing it.
+/// Runs a task once. A byte on `stop_requested`, or closing it, stops the task.
 ///
 /// # Errors
-/// What went wrong; everything that was started is gone by then as well.
-pub fn run(setup: &Setup, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
+/// The error; all started processes have been ended then too.
+pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, Fault> {
     let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
@@ -91,43 +89,43 @@ pub fn run(setup: &Setup, told: BorrowedFd<'_>) -> Result<EndReport, Fault> {
         supervisor: &supervisor,
         cpus: command_cpus,
         server_cpus,
-        told,
+        stop_requested,
     };
     run.all()
 }
 
-/// One run of a program, its value in place.
+/// One run of a program, with its value filled in.
 struct Run<'a> {
     command: Vec<String>,
-    /// What is run before, unmeasured.
+    /// The program that runs before, unmeasured.
     prepare: Option<Vec<String>>,
-    /// Started before the command and stopped after it.
+    /// The server, started before the command and stopped after it.
     server: Option<ServerTask>,
     metric: &'a Metric,
     /// How long each of the programs may take, nanoseconds.
     timeout_ns: u64,
     supervisor: &'a Supervisor,
-    /// The CPU of the command; none leaves it to the scheduler.
+    /// The CPU of the command; `None`: not pinned.
     cpus: Vec<usize>,
     server_cpus: Vec<usize>,
-    told: BorrowedFd<'a>,
+    stop_requested: BorrowedFd<'a>,
 }
 
 impl Run<'_> {
     fn all(&self) -> Result<EndReport, Fault> {
         self.prepare()?;
-        // Before the server, whose events are counted as well, and after what is not measured.
+        // Before the server, whose events are counted as well, and after the unmeasured program.
         let counter = self.counter()?;
         let Some(task) = &self.server else {
             let mut report = self.measure(None, counter.as_ref())?;
             let left = sweep(self.supervisor, Duration::ZERO)?;
-            // What they used after the window is not the window's; that they were there is said.
+            // Their use after the window does not count; that they were there is reported.
             report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
             return Ok(report);
         };
         let mut server = self.start(task)?;
         let mut report = self.measure(Some(&mut server), counter.as_ref())?;
-        let (used, by_force) = stop(server, task.stop, self.told)?;
+        let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
             let used = used.plus(left.used);
@@ -155,12 +153,12 @@ impl Run<'_> {
         program.must_have_succeeded(&ended)
     }
 
-    /// Waits for a program, beside its server.
+    /// Waits for a program while its server runs.
     fn wait(&self, program: &mut Program, server: Option<&mut Program>, until: Instant) -> Result<Waited, Fault> {
         let mut programs = vec![program];
         programs.extend(server);
         loop {
-            match attend(&mut programs, self.told, until)? {
+            match attend(&mut programs, self.stop_requested, until)? {
                 Event::Nothing if Instant::now() < until => {}
                 Event::Nothing => {
                     let limit = bytegauge_model::Nanos(self.timeout_ns);
@@ -177,7 +175,7 @@ impl Run<'_> {
                     let how = programs[1].how(status);
                     return Err(Fault::Program(format!("the server ended while the command ran: it {how}")));
                 }
-                Event::Told => return Err(Fault::Program("it was told to stop".into())),
+                Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
             }
         }
     }
@@ -200,7 +198,7 @@ impl Run<'_> {
             if ready? {
                 return Ok(server);
             }
-            match attend(&mut [&mut server], self.told, Instant::now() + pause)? {
+            match attend(&mut [&mut server], self.stop_requested, Instant::now() + pause)? {
                 Event::Ended(..) => {
                     let (status, _) = server.leave()?;
                     return Err(Fault::Program(format!(
@@ -208,12 +206,12 @@ impl Run<'_> {
                         server.how(status)
                     )));
                 }
-                Event::Told => return Err(Fault::Program("it was told to stop".into())),
+                Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
                 Event::Nothing if Instant::now() < until => {}
                 Event::Nothing => {
-                    let (limit, said) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
+                    let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
                     return Err(Fault::Program(format!(
-                        "the server was not ready after {limit} ({sign} did not come){said}: check --ready, or give more \
+                        "the server was not ready after {limit} ({sign} did not appear){words}: check --ready, or give more \
                          --timeout"
                     )));
                 }
@@ -260,15 +258,19 @@ fn unread(error: &CounterError) -> Fault {
     Fault::Program(error.to_string())
 }
 
-/// Stops a program by a signal: what it has used, and whether it had to be killed.
-pub(crate) fn stop(mut program: Program, signal: i32, told: BorrowedFd<'_>) -> Result<(ProcessUse, bool), Fault> {
+/// Stops a program by a signal: its use, and whether it had to be killed.
+pub(crate) fn stop(
+    mut program: Program,
+    signal: i32,
+    stop_requested: BorrowedFd<'_>,
+) -> Result<(ProcessUse, bool), Fault> {
     children::signal_group(program.pid, signal);
     let mut until = Instant::now() + LEAVE;
     let mut by_force = false;
     loop {
-        match attend(&mut [&mut program], told, until)? {
+        match attend(&mut [&mut program], stop_requested, until)? {
             Event::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
-            Event::Told => return Err(Fault::Program("it was told to stop".into())),
+            Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
             Event::Nothing if Instant::now() < until => {}
             Event::Nothing => {
                 by_force = true;
@@ -287,7 +289,7 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {
     })
 }
 
-/// Whoever comes next must find the port free.
+/// The port must be free for the next trial.
 fn released(task: &ServerTask) -> Result<(), Fault> {
     let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
@@ -298,7 +300,7 @@ fn released(task: &ServerTask) -> Result<(), Fault> {
         }
         if Instant::now() >= until {
             return Err(Fault::Program(format!(
-                "port {port} stays taken{} after the server has left: end it, or let the server give it up",
+                "port {port} stays taken{} after the server has left: end it, or make the server release it",
                 owner(port)
             )));
         }
@@ -318,7 +320,7 @@ fn charge(report: &mut EndReport, used: ProcessUse) {
     report.involuntary_switches += used.involuntary_switches;
 }
 
-/// Ends everything that programs left behind, after a time in which it may end by itself.
+/// Ends all descendants that programs left behind, after a time in which they may end by themselves.
 pub(crate) fn sweep(supervisor: &Supervisor, grace: Duration) -> Result<Swept, Fault> {
     supervisor.sweep(grace).map_err(Fault::io("ending what programs left behind"))
 }
@@ -328,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_for_a_server_leaves_it_the_cpu() {
+    fn waiting_for_a_server_takes_little_cpu() {
         assert_eq!(until_asked_again(Duration::ZERO), ASK_READY);
         assert_eq!(until_asked_again(Duration::from_millis(40)), Duration::from_millis(360));
     }

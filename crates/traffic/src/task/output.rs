@@ -1,42 +1,42 @@
-//! What a program prints: how much of it, its last part, and the number that is looked for in it.
+//! A program's output: its size, its last part, and the number that is extracted from it.
 
 use regex_lite::Regex;
 
 use crate::fault::Fault;
 
-/// So much of the end of an output is kept: a summary stands there.
+/// Bytes kept from the end of an output: summaries are there.
 const KEPT: usize = 64 << 10;
 
-/// Longer lines are cut where they are told.
+/// Longest printed line; longer ones are cut.
 const LINE_MAX: usize = 160;
 
 /// One output of a program.
 #[derive(Default)]
 pub(super) struct Output {
-    /// All bytes that came.
+    /// All bytes received.
     pub(super) bytes: u64,
     last: Vec<u8>,
 }
 
 impl Output {
-    /// Takes what was read.
+    /// Adds bytes that were read.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.last.extend_from_slice(bytes);
-        // Cut seldom, so that a flood costs little.
+        // Cut rarely, so that a flood costs little.
         if self.last.len() > 4 * KEPT {
             self.last.drain(..self.last.len() - KEPT);
         }
     }
 
-    /// What is kept, as text.
+    /// The kept part, as text.
     pub(super) fn text(&self) -> String {
         let from = self.last.len().saturating_sub(KEPT);
         String::from_utf8_lossy(&self.last[from..]).into_owned()
     }
 }
 
-/// The last line that says something, fit to be told.
+/// The last line with text, made safe to print.
 pub(super) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_MAX).collect())
@@ -47,20 +47,20 @@ pub(super) fn pattern(pattern: &str) -> Result<Regex, Fault> {
     Regex::new(pattern).map_err(|error| Fault::Impossible(format!("`{pattern}` is no regular expression: {error}")))
 }
 
-/// The number that was printed last where the pattern matches: of its first group, or of the whole. Where nothing does, it
-/// is told what was `said`.
-pub(super) fn number(expression: &str, text: &str, said: &str) -> Result<f64, Fault> {
+/// The last number printed where the pattern matches: the number in its first group, or in the whole match. `words` is appended to
+/// the error if nothing matches.
+pub(super) fn number(expression: &str, text: &str, words: &str) -> Result<f64, Fault> {
     let found = pattern(expression)?.captures_iter(text).last().map(|found| {
         let part = found.get(1).or_else(|| found.get(0)).map_or("", |part| part.as_str());
         part.trim().replace('_', "")
     });
     let Some(part) = found else {
-        return Err(Fault::Program(format!("the command printed no number: nothing matches `{expression}`{said}")));
+        return Err(Fault::Program(format!("the command printed no number: nothing matches `{expression}`{words}")));
     };
     let number = part.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| {
         Fault::Program(format!(
-            "`{part}`, which `{expression}` found, is no number above 0: put its digits in brackets"
+            "`{part}`, which `{expression}` found, is no number above 0: put parentheses around its digits"
         ))
     })
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_has_no_controls() {
+    fn last_line_has_no_control_characters() {
         assert_eq!(last_line("a\n\u{1b}[31mred\u{7}\n").as_deref(), Some(" [31mred "));
         assert_eq!(last_line(" \n"), None);
     }

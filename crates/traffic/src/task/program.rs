@@ -1,4 +1,4 @@
-//! A process that was started: its output as it comes, and its end.
+//! A started process: its output as it arrives, and its end.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,24 +16,24 @@ use crate::fault::Fault;
 
 /// A program that runs, or has run.
 pub(crate) struct Program {
-    /// What it is, as a subject: "the command".
+    /// Its name in messages: "the command".
     pub(crate) what: &'static str,
-    /// Its process number, which is its group's and session's as well.
+    /// Its process number, which is also that of its group and session.
     pub(crate) pid: u32,
     words: Vec<String>,
     ended: OwnedFd,
-    /// What it prints, and to its errors; closed ones are gone.
+    /// Its output and error output; closed ones are removed.
     pipes: [Option<File>; 2],
     printed: [Output; 2],
 }
 
-/// What happened first.
+/// The first event.
 pub(crate) enum Event {
     /// The program of this number ended, at this time.
     Ended(usize, u64),
-    /// Whoever measures wants it to stop.
-    Told,
-    /// Some output came, or the time is over.
+    /// The run is to be stopped.
+    StopRequested,
+    /// Output arrived, or the time is over.
     Nothing,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Waited {
 }
 
 impl Program {
-    /// Starts a program in a session of its own, without a terminal and without input. What it prints is read where
-    /// somebody looks at it, and thrown away by the kernel otherwise; its errors are always read.
+    /// Starts a program in a session of its own, without a terminal and without input. If `looks`, its output is read; otherwise
+    /// the kernel discards it. Its error output is always read.
     pub(crate) fn start(what: &'static str, words: &[String], cpus: &[usize], looks: bool) -> Result<Program, Fault> {
         let Some((first, rest)) = words.split_first() else {
             return Err(Fault::Impossible(format!("{what} has no words")));
@@ -72,7 +72,7 @@ impl Program {
         Ok(Program { what, pid: child.id(), words: words.to_vec(), ended, pipes, printed: Default::default() })
     }
 
-    /// Reads what is there, and gives up what was closed.
+    /// Reads the available output, and removes closed channels.
     fn read(&mut self) {
         let mut buffer = [0; 65_536];
         for (pipe, output) in self.pipes.iter_mut().zip(&mut self.printed) {
@@ -88,7 +88,7 @@ impl Program {
         }
     }
 
-    /// Takes leave of a program that has ended, and of what it printed last.
+    /// Waits for a program that has ended, and reads the rest of its output.
     pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), Fault> {
         self.read();
         match children::reap(Some(self.pid)).map_err(Fault::io("waiting for a program"))? {
@@ -97,7 +97,7 @@ impl Program {
         }
     }
 
-    /// All that was printed, as text; of much the last part.
+    /// All output as text; of long output the last part.
     pub(crate) fn text(&self) -> String {
         self.printed.iter().map(Output::text).collect::<Vec<_>>().join("\n")
     }
@@ -106,27 +106,28 @@ impl Program {
         self.printed.iter().map(|output| output.bytes).sum()
     }
 
-    /// ": it said `…`", or nothing.
+    /// ": it printed `…`", or nothing.
     pub(crate) fn last_words(&self) -> String {
         let [out, errors] = &self.printed;
-        let said = last_line(&errors.text()).or_else(|| last_line(&out.text()));
-        said.map_or_else(String::new, |line| format!(": it said “{line}”"))
+        let words = last_line(&errors.text()).or_else(|| last_line(&out.text()));
+        words.map_or_else(String::new, |line| format!(": it printed “{line}”"))
     }
 
     /// How it ended, as a predicate.
     pub(crate) fn how(&self, status: ExitStatus) -> String {
-        let said = self.last_words();
-        let asks = ["tty", "terminal"].iter().any(|word| said.to_lowercase().contains(word));
-        let hint = if asks { " (programs have no terminal here: tell it by arguments what it would ask)" } else { "" };
+        let words = self.last_words();
+        let asks = ["tty", "terminal"].iter().any(|word| words.to_lowercase().contains(word));
+        let hint =
+            if asks { " (programs have no terminal here: give it by arguments what it would ask for)" } else { "" };
         let how = match (status.code(), status.signal()) {
             (Some(127), _) if self.words.first().is_some_and(|shell| shell.ends_with("/sh")) => {
-                "exited with 127, as a shell does that does not find a command".into()
+                "exited with 127, as a shell does if it does not find a command".into()
             }
             (Some(code), _) => format!("exited with {code}"),
             (_, Some(signal)) => format!("was ended by {}", signal_name(signal)),
             _ => status.to_string(),
         };
-        format!("{how}{said}{hint}")
+        format!("{how}{words}{hint}")
     }
 
     pub(super) fn must_have_succeeded(&self, waited: &Waited) -> Result<(), Fault> {
@@ -137,9 +138,13 @@ impl Program {
     }
 }
 
-/// Waits until one of the programs has ended, whoever measures wants to stop, something was printed, or the time is over.
-pub(crate) fn attend(programs: &mut [&mut Program], told: BorrowedFd<'_>, until: Instant) -> Result<Event, Fault> {
-    let mut fds: Vec<BorrowedFd<'_>> = vec![told];
+/// Waits until one of the programs has ended, the run is to be stopped, something was printed, or the time is over.
+pub(crate) fn attend(
+    programs: &mut [&mut Program],
+    stop_requested: BorrowedFd<'_>,
+    until: Instant,
+) -> Result<Event, Fault> {
+    let mut fds: Vec<BorrowedFd<'_>> = vec![stop_requested];
     fds.extend(programs.iter().map(|program| program.ended.as_fd()));
     fds.extend(programs.iter().flat_map(|program| program.pipes.iter().flatten().map(File::as_fd)));
     let patience = until.saturating_duration_since(Instant::now());
@@ -153,7 +158,7 @@ pub(crate) fn attend(programs: &mut [&mut Program], told: BorrowedFd<'_>, until:
     }
     Ok(match (found.first(), ended) {
         (_, Some(at)) => Event::Ended(at, at_ns),
-        (Some(true), None) => Event::Told,
+        (Some(true), None) => Event::StopRequested,
         _ => Event::Nothing,
     })
 }

@@ -1,6 +1,6 @@
-//! Datagram sockets, a pair a flow, connected to each other. The source greets each of the sink's sockets with an empty
-//! datagram, by which the sink learns whom to connect to: nobody else's datagrams are counted afterwards. Between two hosts it
-//! shows a ticket instead, at one port for all flows ([`super::hatch`]).
+//! Datagram sockets, a pair per flow, connected to each other. The source greets each of the sink's sockets with an empty
+//! datagram, and the sink connects to its sender: datagrams of other senders are not counted afterwards. Between two hosts the source
+//! shows a ticket instead, at one port for all flows ([`super::handoff`]).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,12 +17,12 @@ use socket2::Socket;
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
-use crate::transport::hatch::UdpDoor;
+use crate::transport::handoff::UdpDoor;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
-/// What `auto` asks for as `SO_RCVBUF` of a socket to which UDP is sent. The system's default, 208 KiB on most machines, holds a hundred
-/// small datagrams, less than what a sender sends while its reader waits for a CPU.
+/// The `SO_RCVBUF` that `auto` requests for a socket that receives UDP. The system's default, 208 KiB on most machines, holds a hundred
+/// small datagrams, less than a sender sends while its reader waits for a CPU.
 const RECEIVE_BUFFER: u64 = 4 << 20;
 
 /// The joint of `udp` and `udp6`.
@@ -50,13 +50,13 @@ impl Joint for Udp {
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let ports = match address {
-            // Another host names none: it could name anybody's.
+            // Another host names no addresses: it could name those of third parties.
             Address::Ports(ports) if setup.far.is_none() => ports.clone(),
             // One door for all flows.
             Address::Ip(door) if setup.far.is_some() => vec![*door; setup.joined()],
             _ => return Err(Fault::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
         };
-        // The agent's own port is for those who are connected to.
+        // The agent's own port is for ends that accept.
         let mut ours = setup.host.any_port(setup.transport());
         ours.set_port(0);
         let joined = ports.iter().map(|port| {
@@ -102,15 +102,13 @@ impl Joint for UnixDatagramJoint {
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let Address::Abstract(name) = address else {
-            return Err(Fault::Impossible(format!(
-                "a UnixDatagramJoint datagram socket cannot connect to {address:?}"
-            )));
+            return Err(Fault::Impossible(format!("a Unix datagram socket cannot connect to {address:?}")));
         };
         let joined = (0..setup.joined()).map(|flow| {
             let socket = bound(name, Side::Source, flow)?;
             set_options(&socket, Moment::Own, Side::Source, setup)?;
             let sink = of_flow(name, Side::Sink, flow)?;
-            socket.connect_addr(&sink).map_err(Fault::io("connecting a UnixDatagramJoint datagram socket"))?;
+            socket.connect_addr(&sink).map_err(Fault::io("connecting a Unix datagram socket"))?;
             socket.send(&[]).map_err(Fault::io("greeting the sink"))?;
             Ok(socket.into())
         });
@@ -147,8 +145,7 @@ fn greeted(sink: impl Into<Socket>) -> Result<OwnedFd, Fault> {
 
 /// Unlike a stream's, both ends have a name: the sink answers too.
 fn bound(name: &str, side: Side, flow: usize) -> Result<UnixDatagram, Fault> {
-    UnixDatagram::bind_addr(&of_flow(name, side, flow)?)
-        .map_err(Fault::io("binding a UnixDatagramJoint datagram socket"))
+    UnixDatagram::bind_addr(&of_flow(name, side, flow)?).map_err(Fault::io("binding a Unix datagram socket"))
 }
 
 fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
@@ -156,12 +153,11 @@ fn of_flow(name: &str, side: Side, flow: usize) -> Result<UnixAddress, Fault> {
         Side::Source => "source",
         Side::Sink => "sink",
     };
-    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}"))
-        .map_err(Fault::io("naming a UnixDatagramJoint socket"))
+    UnixAddress::from_abstract_name(format!("{name}-{end}-{flow}")).map_err(Fault::io("naming a Unix socket"))
 }
 
-/// Gives a UDP socket room for what senders send at once, unless its size was asked for: as much as a privileged process
-/// may have, or as the system's limit allows. What it got is read back and reported.
+/// Gives a UDP socket room for bursts of senders, unless its size was requested: the limit of a privileged process,
+/// or the system's limit. The resulting size is read back and reported.
 pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &Setup) -> Result<(), OptionError> {
     let is_left_to_us = setup.transport().is_udp() && setup.spec.rcvbuf().is_none();
     if is_left_to_us && option::set(fd, &option::RECEIVE_BUFFER_FORCE.to(RECEIVE_BUFFER)).is_err() {
@@ -170,7 +166,7 @@ pub(crate) fn enlarge(fd: BorrowedFd<'_>, setup: &Setup) -> Result<(), OptionErr
     Ok(())
 }
 
-/// Sets what a socket has that is sent to.
+/// Sets the options of a receiving socket.
 pub(super) fn prepare_sink(socket: &impl AsFd, setup: &Setup) -> Result<(), Fault> {
     let fd = socket.as_fd();
     set_options(socket, Moment::Own, Side::Sink, setup)?;
@@ -180,7 +176,7 @@ pub(super) fn prepare_sink(socket: &impl AsFd, setup: &Setup) -> Result<(), Faul
     enlarge(fd, setup).map_err(|error| Fault::Missing(error.to_string()))
 }
 
-/// Gives a socket what those of the other side have, too: it carries what goes back.
+/// Sets the options of the other side on a socket as well: it carries data in both directions.
 ///
 /// # Errors
 /// As options.
@@ -199,7 +195,7 @@ pub(crate) fn join_segments(fd: BorrowedFd<'_>) -> Result<(), Fault> {
     option::set(fd, &option::UDP_COALESCE.to(true)).map_err(|error| Fault::Missing(error.to_string()))
 }
 
-/// Has the kernel cut each send into datagrams of so many bytes (udp(7), `UDP_SEGMENT`).
+/// Lets the kernel segment each send into datagrams of `size` bytes (udp(7), `UDP_SEGMENT`).
 ///
 /// # Errors
 /// [`Fault::Missing`] where the kernel cannot.
@@ -216,7 +212,7 @@ mod tests {
     use crate::ticket::Ticket;
 
     #[test]
-    fn another_host_cannot_name_whom_datagrams_go_to() {
+    fn another_host_cannot_choose_the_target() {
         let third = UdpSocket::bind("127.0.0.1:0").unwrap();
         let named = Address::Ports(vec![third.local_addr().unwrap()]);
         let mut setup = Setup::unchecked(Spec::from([("transport", "udp".into())]));

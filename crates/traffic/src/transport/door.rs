@@ -2,7 +2,7 @@
 //! shows the trial's ticket, in any order. Others wait, few of them, and are closed or passed on at the end.
 //!
 //! Never blocks on one connection, so that a silent one delays no other. Never waits longer than [`JOIN_TIMEOUT`], however many
-//! connections come meanwhile.
+//! connections arrive meanwhile.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use bytegauge_model::Side;
 use socket2::Socket;
 
-use crate::astray::{pass_on, pass_on_rest};
 use crate::fault::Fault;
 use crate::path::FarPath;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
+use crate::unclaimed::{pass_on, pass_on_rest};
 
 /// Connections beyond the flows that may wait; the one that has waited longest goes first.
-const STRANGERS_MAX: usize = 64;
+const UNADMITTED_MAX: usize = 64;
 
 /// How often waiting connections are read: nothing is measured yet.
 const LOOK_AFTER: Duration = Duration::from_micros(500);
@@ -35,13 +35,13 @@ struct WaitingConnection {
     have: usize,
 }
 
-/// Takes one connection a flow, each with the ticket of the path and from the other host.
+/// Accepts one connection per flow, each with the ticket of the path and from the other host.
 pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
     admit_within(JOIN_TIMEOUT, listener, setup, far)
 }
 
 fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
-    // Behind a relay on a third host the first flow tells by which address that host connects.
+    // Behind a relay on a third host the first flow shows the address from which that host connects.
     let mut other = far.comes_from();
     listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
@@ -55,11 +55,11 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
             Ok((socket, peer)) => {
                 news = true;
                 let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
-                // One that cannot be made so is closed: reading it could block.
+                // A connection that cannot be set is closed: reading it could block.
                 if socket.set_nonblocking(true).is_ok() {
                     waiting.push_back(WaitingConnection { socket, peer, shown: [0; SHOWN], have: 0 });
                 }
-                if waiting.len() > setup.joined() + STRANGERS_MAX {
+                if waiting.len() > setup.joined() + UNADMITTED_MAX {
                     waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
                 }
             }
@@ -71,7 +71,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 PeekResult::Waits => waiting.push_back(next),
                 PeekResult::Leaves => {}
                 PeekResult::IsNoFlow => next.go_elsewhere(setup),
-                // An overheard ticket is of no use to another host.
+                // A recorded ticket is useless to another host.
                 PeekResult::Enters(_) if other.is_some() && next.peer != other => elsewhere = next.peer,
                 PeekResult::Enters(flow) => {
                     news = true;
@@ -83,7 +83,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 }
             }
         }
-        // Whatever came: connections without a ticket do not keep the trial waiting.
+        // Connections without a ticket do not delay the trial.
         if Instant::now() >= deadline {
             return Err(late(other.zip(elsewhere)));
         }
@@ -105,9 +105,9 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
 
 fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> Fault {
     let from = elsewhere.map_or_else(String::new, |(other, from)| {
-        format!("; one came from {from} instead of {other}: name that host by the address from which it connects")
+        format!("; one came from {from} instead of {other}: use the address from which that host connects")
     });
-    let why = format!("its data connections did not come in time{from}");
+    let why = format!("its data connections did not arrive in time{from}");
     let source = io::Error::new(io::ErrorKind::TimedOut, why);
     Fault::Io { doing: "waiting for the other host to connect".into(), source }
 }
@@ -137,7 +137,7 @@ impl WaitingConnection {
 }
 
 impl WaitingConnection {
-    /// Who shows no ticket may have come to see the agent.
+    // A connection without a ticket may be a caller of the agent.
     fn go_elsewhere(self, setup: &Setup) {
         if setup.shares_port() {
             pass_on(&self.socket, &self.shown[..self.have]);
@@ -145,7 +145,7 @@ impl WaitingConnection {
     }
 }
 
-/// Whether an error only says that there is nothing now.
+/// Whether an error only means that there is nothing now.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_a_ticket_do_not_delay_the_end() {
+    fn connections_without_ticket_do_not_delay() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let ticket = Ticket::fresh().unwrap();
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn flows_come_in_any_order_and_strangers_hold_nobody_up() {
+    fn flows_arrive_in_any_order() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let ticket = Ticket::fresh().unwrap();
         let door = std::thread::spawn(move || admit_all(&listener.into(), &path(3), &far(ticket)).unwrap());
-        // Silent ones, more than may wait; one that says half; one with another ticket; one that leaves.
-        let silent: Vec<_> = (0..STRANGERS_MAX + 20).map(|_| TcpStream::connect(at).unwrap()).collect();
+        // Silent ones, more than may wait; one with half a ticket; one with another ticket; one that closes.
+        let silent: Vec<_> = (0..UNADMITTED_MAX + 20).map(|_| TcpStream::connect(at).unwrap()).collect();
         let mut half = TcpStream::connect(at).unwrap();
         half.write_all(&ticket.shown_by(0)[..SHOWN - 1]).unwrap();
         let mut other = TcpStream::connect(at).unwrap();
@@ -238,7 +238,7 @@ mod tests {
         TcpStream::connect(at).unwrap().shutdown(Shutdown::Both).unwrap();
         let show = |flow: usize, then: &[u8]| {
             let mut socket = TcpStream::connect(at).unwrap();
-            // At one stroke: one that is refused may be closed before it says more.
+            // In one write: a refused connection may be closed before it sends more.
             socket.write_all(&[&ticket.shown_by(flow)[..], then].concat()).unwrap();
             socket
         };
@@ -250,7 +250,7 @@ mod tests {
             byte[0]
         };
         assert_eq!(admitted.iter().map(first).collect::<Vec<_>>(), b"abc");
-        // Whoever was not let in has heard nothing but the end.
+        // A refused connection has only received the end.
         drop(silent);
         let mut answer = Vec::new();
         let _reset = other.read_to_end(&mut answer);

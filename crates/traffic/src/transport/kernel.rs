@@ -1,4 +1,4 @@
-//! What the kernel says of a connection, in the words of a report.
+//! The kernel's state of a connection, for a report.
 
 use std::os::fd::BorrowedFd;
 
@@ -8,7 +8,7 @@ use bytegauge_sys::{socket_memory, tcp_info};
 use crate::setup::Setup;
 use crate::transport::options;
 
-/// What the kernel says of a connection now; a flow's counters are not its business and stay empty.
+/// The kernel's state of a connection now; a flow's counters stay empty.
 pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let transport = setup.transport();
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
@@ -21,7 +21,7 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     }
 }
 
-/// What the kernel holds for a socket: queued both ways, and memory set aside but not yet used
+/// Memory that the kernel holds for a socket: queued both ways, and reserved but not yet used
 /// (net/core/sock.c, `sk_get_meminfo`).
 fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
     let ahead = memory.fwd_alloc.max(0) as u64;

@@ -1,10 +1,10 @@
-//! Transports: how two ends are joined. One file a transport, one line in [`joint`].
+//! Transports: how two ends are joined. One file per transport, one line in [`joint`].
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
 pub(crate) mod datagram;
 mod door;
-mod hatch;
+mod handoff;
 pub(crate) mod kernel;
 pub(crate) mod options;
 mod pipe;
@@ -33,13 +33,13 @@ pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A sink that waits for its source.
 pub trait Listening: Send {
-    /// Where the source finds it.
+    /// The address for the source.
     fn address(&self) -> Address;
 
-    /// Takes one connection a flow, in the order in which the source made them.
+    /// Accepts one connection per flow, in the order in which the source made them.
     ///
     /// # Errors
-    /// When the source does not come in time, or an option is refused.
+    /// If the source does not connect in time, or an option is refused.
     fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
 }
 
@@ -51,10 +51,10 @@ pub trait Joint: Sync {
     /// [`Fault::Missing`] if the machine lacks the transport or an option.
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault>;
 
-    /// Joins the source's side: one descriptor a flow.
+    /// Joins the source's side: one descriptor per flow.
     ///
     /// # Errors
-    /// As for [`Joint::listen`], and when nobody listens.
+    /// As for [`Joint::listen`], and if there is no listener.
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
 }
 
@@ -70,20 +70,20 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
     }
 }
 
-/// Connects, for a while: a server that is not ours may never answer, or leave its backlog full.
-pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, foreign: bool) -> io::Result<()> {
-    let patience = if foreign { FOREIGN_TIMEOUT } else { JOIN_TIMEOUT };
+/// Connects, within a time limit: an external server may never answer, or leave its backlog full.
+pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, external: bool) -> io::Result<()> {
+    let patience = if external { EXTERNAL_TIMEOUT } else { JOIN_TIMEOUT };
     // SO_SNDTIMEO bounds connect(2) too (socket(7)).
     socket.set_write_timeout(Some(patience))?;
     let deadline = Instant::now() + patience;
     let connected = match socket.connect(address) {
-        // A Unix socket begins nothing before there is room for it: it has to be asked again.
+        // A Unix socket begins nothing before there is room for it: it has to be tried again.
         Err(error) if is_interruption(&error) && address.is_unix() => uninterrupted(|| socket.connect(address)),
         Err(error) if is_interruption(&error) => connected_by(socket, deadline),
         other => other,
     };
     connected.map_err(|error| match error.kind() {
-        // What connect(2) says of a Unix socket when the time is over, and of TCP (EINPROGRESS, which has no kind).
+        // The error of connect(2) at a time-out of a Unix socket, and of TCP (EINPROGRESS, which has no kind).
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => unanswered(),
         _ if error.raw_os_error() == Some(errno::EINPROGRESS) => unanswered(),
         _ => error,
@@ -91,8 +91,8 @@ pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, foreign: bool
     socket.set_write_timeout(None)
 }
 
-/// Waits until a connection is made that was interrupted when it was begun: it goes on by itself, and a second
-/// connect(2) would only say `EALREADY` of it. Once the socket is writable, `SO_ERROR` tells how it ended (connect(2)).
+/// Waits for a connection whose connect(2) was interrupted: it continues by itself, and a second
+/// connect(2) would only return `EALREADY`. Once the socket is writable, `SO_ERROR` has the result (connect(2)).
 fn connected_by(socket: &Socket, deadline: Instant) -> io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -111,18 +111,18 @@ fn is_interruption(error: &io::Error) -> bool {
 }
 
 fn unanswered() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "nobody answers: the server is stalled, or its backlog is full")
+    io::Error::new(io::ErrorKind::TimedOut, "there is no answer: the server is stalled, or its backlog is full")
 }
 
-/// How long a server that is not ours may take to let a connection in: a SYN that was lost is sent again after a second
+/// How long an external server may take to accept a connection: a lost SYN is sent again after a second
 /// (RFC 6298).
-const FOREIGN_TIMEOUT: Duration = Duration::from_secs(2);
+const EXTERNAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Repeats a blocking call that was interrupted.
 ///
-/// A call on a socket with a time limit returns `EINTR` where it would go on otherwise (signal(7)). Not only
-/// handlers interrupt: a debugger does, a control group that is frozen, and what a closed io_uring leaves to its thread.
-/// Every repetition begins the limit anew, so their number is bounded.
+/// A call on a socket with a time limit returns `EINTR` where it would continue otherwise (signal(7)). Not only
+/// handlers interrupt: a debugger does, a frozen control group, and work that a closed io_uring leaves to its thread.
+/// Every repetition starts the limit again, so their number is bounded.
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const REPEATS: u32 = 100;
     for _ in 0..REPEATS {
@@ -143,8 +143,8 @@ fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Resu
     options::set_all(fd, &options::wanted(&setup.spec, (setter, moment), setup.transport()))
 }
 
-/// Memory that the kernel lets one end of a flow fill with what waits in its socket, where that was asked for or is more than what
-/// sockets have by themselves, bytes: as much as a socket made here says that it was given.
+/// Memory that the kernel may fill with queued data of one end of a flow, if it was requested or exceeds the
+/// default of sockets, bytes: as reported by a socket that is made here.
 pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
     let is_asked = setup.spec.sndbuf().or(setup.spec.rcvbuf()).is_some();
     if !is_asked && !setup.transport().is_udp() {
@@ -159,7 +159,7 @@ pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
     given(option::SEND_BUFFER) + given(option::RECEIVE_BUFFER)
 }
 
-/// A socket of a network as one end of a flow has it, joined to nothing.
+/// A network socket with the options of one end of a flow, not connected.
 pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, Fault> {
     let address = Host::default().any_port(setup.transport());
     let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// How often a call is made that is interrupted so many times before it succeeds.
+    /// How often a call is made that is interrupted `interruptions` times before it succeeds.
     fn calls(interruptions: u32) -> (u32, bool) {
         let mut made = 0;
         let outcome = uninterrupted(|| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_was_begun_is_waited_for_and_says_how_it_ended() {
+    fn an_interrupted_connect_is_waited_for() {
         let begun = |at: SocketAddr| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_nonblocking(true).unwrap();

@@ -1,7 +1,7 @@
-//! Options of sockets and pipes as the table in `model` has them: which are set on a socket, and what is in force.
+//! Options of sockets and pipes from the table in `model`: those set on a socket, and the values in force.
 //!
-//! Streams, calls and datagrams alike come here; a new option is a row of the table and nothing here. What a path needs
-//! for itself (a limit of patience, a count of drops) is set where it is needed.
+//! Streams, calls and datagrams alike use this; a new option is a row of the table and nothing here. Options that a path needs
+//! for itself (a time limit, a count of drops) are set where they are needed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,10 +12,10 @@ use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, Socket
 
 use crate::fault::Fault;
 
-/// What a socket is at the moment when options can be set on it.
+/// The state of a socket at the moment when options can be set on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// It will listen: what it has, accepted TCP connections inherit.
+    /// It will listen: accepted TCP connections inherit its options.
     Listening,
     /// It will be connected, or bound, and carry the flow itself; or it is a pipe.
     Own,
@@ -52,13 +52,13 @@ pub(crate) fn try_set_all(fd: BorrowedFd<'_>, options: &[SocketOption]) -> Resul
     options.iter().try_for_each(|option| option::set(fd, option))
 }
 
-/// The values in force on a connection, a socket of datagrams or a pipe, of the options that were requested or that every
-/// report has.
+/// The values in force on a connection, a datagram socket or a pipe, of the requested options and of those that are always
+/// reported.
 pub(crate) fn in_force(fd: BorrowedFd<'_>, transport: &Transport, spec: &Spec) -> EffectiveOptions {
-    let is_told = |row: &&OptionRow| row.always || option_table::asked(spec, row).is_some();
+    let is_reported = |row: &&OptionRow| row.always || option_table::asked(spec, row).is_some();
     // A client has its own option where that of the server belongs to the listening socket.
     let is_here = |row: &&OptionRow| !row.of_listener || (row.variant)(Setter::Client, transport).is_some();
-    read(fd, (Setter::Client, transport), spec, OPTIONS.iter().filter(is_told).filter(is_here))
+    read(fd, (Setter::Client, transport), spec, OPTIONS.iter().filter(is_reported).filter(is_here))
 }
 
 /// The values in force on a listening socket, of the requested options that no accepted connection inherits.
@@ -149,11 +149,11 @@ mod tests {
 
     /// Units, against the manual pages and the kernel's headers.
     #[test]
-    fn a_level_is_passed_in_the_units_of_the_option() {
+    fn levels_are_passed_in_the_units_of_options() {
         let check = |factor: &str, level: &str, transport: &str, expected: &str| {
             let row = bytegauge_model::option::of_factor(factor).unwrap();
             let level = row.kind.parse(level).unwrap();
-            let [setter, ..] = (row.sites)(&Spec::default()).0 else { panic!("nobody sets {factor}") };
+            let [setter, ..] = (row.sites)(&Spec::default()).0 else { panic!("no end sets {factor}") };
             assert_eq!(set(&[(factor, level)], *setter, Moment::Own, transport), expected);
         };
         check("busy_poll", "50us", "tcp", "SO_BUSY_POLL=50us");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_listener_has_is_set_again_only_where_it_is_not_inherited() {
+    fn options_are_set_again_unless_inherited() {
         let given = [("rcvbuf", Level::Number(4096)), ("linger", Level::Number(0))];
         let check = |moment, transport, expected: &str| {
             assert_eq!(set(&given, Setter::Server, moment, transport), expected, "{moment:?} {transport}");

@@ -1,4 +1,4 @@
-//! One-ended sources: a device or any readable file. Nobody listens and nobody writes.
+//! One-ended sources: a device or any readable file. There is no listener and no writer.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,19 +13,19 @@ use crate::transport::{Joint, Listening};
 /// The joint of a path, and of the null engine.
 pub struct Alone;
 
-struct Nobody;
+struct NoListener;
 
 impl Joint for Alone {
     fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
-        Ok(Box::new(Nobody))
+        Ok(Box::new(NoListener))
     }
 
     fn connect(&self, address: &Address, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
-        Err(Fault::Impossible(format!("nobody writes to {address:?}")))
+        Err(Fault::Impossible(format!("there is no writer to {address:?}")))
     }
 }
 
-impl Listening for Nobody {
+impl Listening for NoListener {
     fn address(&self) -> Address {
         Address::Alone
     }
@@ -36,7 +36,7 @@ impl Listening for Nobody {
     }
 }
 
-/// Opens a source, or says why it is none.
+/// Opens a source, or returns why it is none.
 ///
 /// # Errors
 /// [`Fault::Missing`] with the reason and the next step.
@@ -53,12 +53,12 @@ pub(crate) fn open(path: &str) -> Result<File, Fault> {
     Ok(file)
 }
 
-/// Whether a source can be opened, before anything is planned on it.
+/// Whether a source can be opened, before it is planned.
 ///
 /// # Errors
 /// The reason, with the next step.
 pub fn probe(path: &str) -> Result<(), String> {
-    // A named pipe or terminal would block in open(2) until somebody writes.
+    // A named pipe or terminal would block in open(2) until there is a writer.
     use std::os::unix::fs::FileTypeExt;
     let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
     if kind.as_ref().is_ok_and(FileTypeExt::is_fifo) {

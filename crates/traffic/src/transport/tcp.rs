@@ -11,13 +11,13 @@ use bytegauge_sys::{errno, option};
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
-use crate::astray;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, set_options};
+use crate::unclaimed;
 use bytegauge_model::Side;
 
 /// The joint of `tcp` and `tcp6`.
@@ -33,7 +33,7 @@ impl Joint for TcpJoint {
         let ours = setup.host.any_port(setup.transport());
         let socket = stream(&ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        astray::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
+        unclaimed::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;

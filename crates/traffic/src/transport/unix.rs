@@ -26,23 +26,23 @@ impl Joint for UnixJoint {
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = stream()?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a UnixJoint socket"))?;
-        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a UnixJoint socket"))?;
+        socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
+        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
         Ok(Box::new(UnixListening { socket, name }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let address = match address {
             Address::Abstract(name) => abstract_address(name)?,
-            Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a UnixJoint socket"))?,
-            other => return Err(Fault::Impossible(format!("a UnixJoint socket cannot connect to {other:?}"))),
+            Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket"))?,
+            other => return Err(Fault::Impossible(format!("a Unix socket cannot connect to {other:?}"))),
         };
         (0..setup.joined())
             .map(|_| {
                 let socket = stream()?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
                 connect_in_time(&socket, &address, setup.is_external())
-                    .map_err(Fault::io("connecting a UnixJoint socket"))?;
+                    .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
             })
             .collect()
@@ -60,15 +60,15 @@ impl Listening for UnixListening {
 }
 
 fn stream() -> Result<Socket, Fault> {
-    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a UnixJoint socket"))
+    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a Unix socket"))
 }
 
 /// An abstract name starts with a zero byte (unix(7)).
 fn abstract_address(name: &str) -> Result<SockAddr, Fault> {
-    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a UnixJoint socket"))
+    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
 }
 
-/// Takes one connection a flow from a listening stream socket.
+/// Accepts one connection per flow from a listening stream socket.
 pub(super) fn accept_all(listener: &Socket, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
     // SO_RCVTIMEO bounds accept(2) too (socket(7)); a TCP connection inherits it and has to lose it.
     listener.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(Fault::io("bounding accept"))?;

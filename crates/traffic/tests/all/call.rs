@@ -1,15 +1,15 @@
-//! Calls from end to end: conserved over every transport and engine, and every kind of trouble classified.
+//! Calls from end to end: conserved over every transport and engine, and every kind of error classified.
 
 use crate::calls::{self, Ended, engines, kinds, setup, try_run};
 use bytegauge_model::{EndReport, Engine, Level, OrAuto, OrSame};
 use bytegauge_traffic::{Reply, Setup};
 
-/// A trial without trouble: nothing is lost between the two ends, and everything is counted once. With a longer
-/// window where a busy machine completed no call in this one.
+/// A trial without errors: nothing is lost between the two ends, and everything is counted once. With a longer window if a
+/// busy machine completed no call in this one.
 fn check_conserved(setup: &Setup) -> Option<Ended> {
     let ended = check_conserved_once(setup)?;
     let (client, server) = (ended.client(), ended.server());
-    // Each end's window is its own, and a busy machine may keep one of them from all of it.
+    // Each end has its own window, and a busy machine may keep one of them from all of it.
     let some = ended.calls().calls > 0 && server.calls > 0 && client.cpu_ns > 0 && server.cpu_ns > 0;
     if !some && setup.window_ns < 2_000_000_000 {
         return check_conserved(&Setup { window_ns: setup.window_ns * 4, ..setup.clone() });
@@ -21,7 +21,7 @@ fn check_conserved(setup: &Setup) -> Option<Ended> {
 fn check_conserved_once(setup: &Setup) -> Option<Ended> {
     let ended = match try_run(setup) {
         Ok(ended) => ended,
-        // IPv6 may be missing on the machine that tests.
+        // The test machine may have no IPv6.
         Err(Reply::Skipped(reason)) if reason.contains("IPv6") => return None,
         Err(other) => panic!("{other:?} of {setup:?}"),
     };
@@ -50,7 +50,7 @@ fn check_conserved_once(setup: &Setup) -> Option<Ended> {
 }
 
 #[test]
-fn an_echo_is_conserved_over_every_transport_and_engine() {
+fn echoes_are_conserved_by_every_engine() {
     for transport in ["tcp", "tcp6", "unix"] {
         for engine in engines() {
             for verify in [false, true] {
@@ -66,7 +66,7 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
         for (request, response) in [(1, 1), (1, 3000), (100_000, 1), (300_000, 300_000), (7, 64), (4096, 9)] {
             let mut setup = Setup { verify: true, ..setup("tcp", engine) };
             (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
-            // Comparing every byte takes its time.
+            // Comparing every byte takes time.
             setup.window_ns *= if request + response > 50_000 { 3 } else { 1 };
             check_conserved(&setup);
         }
@@ -74,12 +74,12 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
 }
 
 #[test]
-fn calls_in_flight_at_once_and_in_pieces_are_conserved() {
+fn concurrent_calls_in_pieces_are_conserved() {
     for engine in kinds() {
         for (depth, chunk, size) in [(16, None, 512), (4, Some(100), 512), (8, None, 200_000), (3, Some(1), 16)] {
             for echo in [true, false] {
                 let mut setup = Setup { verify: true, ..setup("tcp", engine) };
-                // Small pieces without it wait for each other's acknowledgement, 40 ms at a time.
+                // Without it, small pieces wait for each other's acknowledgement, 40 ms at a time.
                 setup.spec.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
                 let spec = &mut setup.spec;
@@ -130,7 +130,7 @@ fn ends_may_have_different_engines() {
     }
 }
 
-/// A server fails its trial if its work did not run exactly once a request.
+/// A server fails its trial if its work did not run exactly once per request.
 #[test]
 fn work_runs_once_a_request_on_every_engine() {
     use bytegauge_model::Work;
@@ -147,7 +147,7 @@ fn work_runs_once_a_request_on_every_engine() {
 }
 
 #[test]
-fn options_are_set_where_they_were_asked_for_and_read_back() {
+fn options_are_set_and_read_back() {
     use bytegauge_model::RcvbufOn;
     for (rcvbuf_on, at_server) in [(RcvbufOn::Listener, true), (RcvbufOn::Accepted, true), (RcvbufOn::Client, false)] {
         for connect_per_call in [false, true] {
@@ -158,7 +158,7 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
             setup.spec.connect_per_call = Some(connect_per_call);
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
-            // Linux doubles what is asked for (socket(7)).
+            // Linux doubles the requested value (socket(7)).
             assert_eq!(*server.options.get("rcvbuf") == Level::Number(100_000), at_server, "{rcvbuf_on:?}");
             assert_eq!(*client.options.get("rcvbuf") == Level::Number(100_000), !at_server, "{rcvbuf_on:?}");
             assert_eq!([client, server].map(|end| end.options.get("nodelay")), [&Level::Switch(true); 2]);
@@ -168,7 +168,7 @@ fn options_are_set_where_they_were_asked_for_and_read_back() {
 }
 
 #[test]
-fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
+fn every_option_of_a_call_is_read_back() {
     use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
     use bytegauge_model::{Spec, Transport};
     for transport in ["tcp", "tcp6", "unix", "udp", "udp6", "unix-dgram"] {
@@ -192,9 +192,9 @@ fn every_option_of_a_call_comes_back_from_the_ends_that_set_it() {
             };
             for (end, report) in [(Setter::Client, ended.client()), (Setter::Server, ended.server())] {
                 let found = report.flows[0].options.get(row.factor);
-                let told = *found == row.expected(&asked) || row.changes && *found != Level::Absent;
-                let told = told || !row.readable && *found == Level::Absent;
-                assert!(told || !sets(row, end), "{} at the {end:?} over {transport}: {found}", row.factor);
+                let is_reported = *found == row.expected(&asked) || row.changes && *found != Level::Absent;
+                let is_reported = is_reported || !row.readable && *found == Level::Absent;
+                assert!(is_reported || !sets(row, end), "{} at the {end:?} over {transport}: {found}", row.factor);
             }
         }
     }
@@ -220,7 +220,7 @@ fn the_client_alone_measures_the_harness() {
 }
 
 #[test]
-fn more_connections_than_open_files_are_a_skip_that_says_so() {
+fn too_many_connections_are_skipped_with_a_reason() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
     setup.spec.flows = Some(600_000_000);
     match try_run(&setup) {
@@ -230,7 +230,7 @@ fn more_connections_than_open_files_are_a_skip_that_says_so() {
 }
 
 #[test]
-fn every_client_has_a_call_in_flight_when_the_window_closes() {
+fn clients_have_outstanding_calls_at_the_end() {
     for engine in engines().filter(|engine| !engine.has_thread_a_flow()) {
         let mut setup = setup("tcp", engine);
         setup.spec.flows = Some(300);

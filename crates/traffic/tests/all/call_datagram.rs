@@ -1,5 +1,5 @@
-//! Calls over datagrams from end to end: conserved over every transport and engine, and whatever is lost, late,
-//! doubled, cut off or overtaken is counted once and taken for nothing else.
+//! Calls over datagrams from end to end: conserved over every transport and engine. Lost, late, repeated, cut off or overtaken
+//! datagrams are counted once, in the right class.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use bytegauge_traffic::{Address, Plant, Reply, Setup};
 const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
 const CLIENTS: [&str; 2] = ["plain", "mmsg"];
 
-/// The server's engines that have what they need from this kernel.
+/// The server's engines that this kernel supports.
 fn servers() -> impl Iterator<Item = Engine> {
     SERVERS.into_iter().map(|name| name.parse().unwrap()).filter(|engine| lacks(*engine).is_none())
 }
 
-/// A short echo of 512 bytes on four flows, which waits longer for a reply than any machine is busy.
+/// A short echo of 512 bytes on four flows, with a longer time-out than any machine is busy.
 fn setup(transport: &str, server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup(transport, client.parse().unwrap());
     setup.spec.read_size = Some(64 << 10);
@@ -43,14 +43,14 @@ fn check_counted(ended: &Ended) {
     assert_eq!(ours.received, calls.completed + odd + short.sum::<u64>(), "{ours:?}");
 }
 
-/// A trial that can be opened, and how many datagrams of this machine no socket saw meanwhile.
+/// A trial that can be opened, and the number of datagrams that no socket of this machine received meanwhile.
 fn run_watched(setup: &Setup) -> (Result<Ended, Reply>, u64) {
     let before = backlog_drops().unwrap();
     let ended = try_run(setup);
     (ended, backlog_drops().unwrap().saturating_sub(before))
 }
 
-/// Whether a trial is to be judged: not where a busy machine kept one of both ends from all of its window, or dropped a datagram.
+/// Whether a trial is to be judged: not if a busy machine kept an end from all of its window, or dropped a datagram.
 fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
     match ended {
         Ok(ended @ Ended { client: Reply::Done(_), server: Reply::Done(_), .. }) => {
@@ -65,7 +65,7 @@ fn tells((ended, dropped): &(Result<Ended, Reply>, u64)) -> bool {
 fn check_conserved(setup: &Setup) -> Option<Ended> {
     let ended = match until(setup, run_watched, tells).0 {
         Ok(ended) => ended,
-        // IPv6 may be missing on the machine that tests.
+        // The test machine may have no IPv6.
         Err(Reply::Skipped(reason)) if reason.contains("IPv6") => return None,
         Err(other) => panic!("{other:?} of {setup:?}"),
     };
@@ -86,7 +86,7 @@ fn check_conserved(setup: &Setup) -> Option<Ended> {
 }
 
 #[test]
-fn an_echo_is_conserved_over_every_transport_and_engine() {
+fn echoes_are_conserved_by_every_engine() {
     for transport in ["udp", "udp6", "unix-dgram"] {
         for server in servers() {
             for client in CLIENTS {
@@ -106,14 +106,14 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
             // Fewer than the default buffer holds of the longest.
             setup.spec.flows = Some(2);
             (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
-            // Comparing every byte takes its time.
+            // Comparing every byte takes time.
             setup.window_ns *= if request + response > 50_000 { 10 } else { 1 };
             check_conserved(&setup);
         }
     }
 }
 
-/// A server fails its trial if its work did not run exactly once a request.
+/// A server fails its trial if its work did not run exactly once per request.
 #[test]
 fn work_runs_once_a_request_on_every_engine() {
     for server in servers() {
@@ -124,7 +124,7 @@ fn work_runs_once_a_request_on_every_engine() {
 }
 
 #[test]
-fn calls_in_flight_at_once_and_threads_are_conserved() {
+fn concurrent_calls_of_threads_are_conserved() {
     for server in servers() {
         for client in CLIENTS {
             for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
@@ -148,7 +148,7 @@ fn a_thousand_clients_are_carried() {
         // However slow the machine, every flow's call must fit; and all of them into one buffer.
         setup.window_ns = 300_000_000;
         setup.spec.set("rcvbuf", Level::Number(4 << 20));
-        // Where the system's limit is lower some of them are lost, and time out.
+        // If the system's limit is lower, some of them are lost, and time out.
         setup.spec.timeout = Some(500_000_000);
         let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
         check_counted(&ended);
@@ -164,21 +164,21 @@ fn an_offered_load_is_offered() {
         let ended = run(&setup);
         check_counted(&ended);
         let calls = ended.calls();
-        // What is due before the window closes is begun, or overdue, however late the machine is.
+        // A call that is due before the window closes is begun or overdue, however late the machine is.
         assert!(calls.calls <= 404 && calls.calls + calls.overdue + 40 >= 400, "{calls:?}");
     }
 }
 
-/// So short that lost replies are given up, and their flows go on, often within a window.
+/// So short that lost replies are given up, and their flows continue, often within a window.
 const SOON_NS: u64 = 50_000_000;
 
-/// So long that no busy machine is taken for a loss.
+/// So long that a busy machine never looks like a loss.
 const LATE_NS: u64 = 5_000_000_000;
 
 /// A trial with a planted fault, long enough to show it.
 fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, shows: impl Fn(&Ended) -> bool) -> Ended {
     let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
-    // Several of the times after which a reply is given up.
+    // Several times the time-out of a reply.
     setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
     (setup.spec.depth, setup.spec.timeout) = (Some(4), Some(timeout_ns));
     until(
@@ -193,7 +193,7 @@ fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, show
 }
 
 #[test]
-fn a_lost_reply_is_a_time_out_and_its_flow_goes_on() {
+fn lost_reply_is_one_time_out() {
     for server in servers() {
         for client in CLIENTS {
             // All four flows of four would be stuck after sixteen.
@@ -221,7 +221,7 @@ fn a_late_reply_is_not_the_next_calls() {
 }
 
 #[test]
-fn doubled_and_overtaken_replies_are_counted_and_cost_nothing() {
+fn repeated_and_overtaken_replies_are_counted() {
     for server in servers() {
         for client in CLIENTS {
             let doubled = |ended: &Ended| datagrams(ended.client()).duplicated > 0;
@@ -244,7 +244,7 @@ fn wrong_bytes_and_wrong_lengths_are_named() {
         (Plant::LongReply { after_bytes: 5000 }, ErrorClass::LongReply),
         (Plant::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
     ] {
-        // Ten calls come before the fault, and others after it.
+        // Ten calls precede the fault, and others follow it.
         let goes_on = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
         let ended = planted(plant, (Engine::Plain, "plain"), LATE_NS, goes_on);
         assert!(ended.errors(class) == 1 && goes_on(&ended), "{:?}", ended.calls());
@@ -252,8 +252,8 @@ fn wrong_bytes_and_wrong_lengths_are_named() {
 }
 
 #[test]
-fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
-    // The buffer of a well-known benchmark: whatever is longer comes back cut off.
+fn both_ends_detect_a_short_buffer() {
+    // The buffer of a well-known benchmark: longer messages come back cut off.
     for server in servers() {
         for client in CLIENTS {
             let mut setup = Setup { verify: true, ..setup("udp", server, client) };
@@ -271,17 +271,17 @@ fn a_buffer_that_is_too_short_is_seen_at_both_ends() {
 }
 
 #[test]
-fn a_request_that_no_datagram_holds_is_refused_with_the_next_step() {
+fn oversized_request_is_refused_with_the_next_step() {
     let mut setup = setup("udp", Engine::Plain, "plain");
     (setup.spec.request, setup.spec.response) = (Some(65_508), Some(OrSame::Is(1)));
-    // A client that a busy machine keeps from its whole window has asked for nothing.
+    // A client that a busy machine keeps from its whole window has sent nothing.
     let ended = until(&setup, run, |ended| !matches!(ended.client, Reply::Done(_)));
     let Reply::Failed(reason, _) = ended.client else { panic!("it fits nowhere") };
     assert!(reason.contains("use a smaller --request"), "{reason}");
 }
 
 #[test]
-fn a_full_buffer_loses_requests_and_says_so() {
+fn requests_lost_to_a_full_buffer_are_reported() {
     let mut setup = setup("udp", Engine::Plain, "plain");
     setup.spec.flows = Some(50);
     (setup.spec.request, setup.spec.response) = (Some(8000), Some(OrSame::Is(1)));
@@ -296,21 +296,21 @@ fn a_full_buffer_loses_requests_and_says_so() {
     check_counted(&ended);
     let (ours, theirs) = (datagrams(ended.client()), datagrams(ended.server()));
     assert!(theirs.dropped > 0, "{theirs:?}");
-    // On loopback only the kernel's own queue may lose a request besides.
+    // On loopback only the kernel's own queue may lose a request too.
     let unknown = ours.sent - (theirs.received + theirs.dropped);
     assert!(unknown <= elsewhere, "{unknown} unknown, {elsewhere} elsewhere: {ours:?} {theirs:?}");
 }
 
 #[test]
-fn a_server_that_dies_or_stands_still_is_no_hang() {
+fn dead_or_stalled_server_is_no_hang() {
     for server in servers() {
         let mut setup = Setup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
-        // What waited in its socket when it died is answered by nobody, and what comes after that by the kernel.
+        // Requests waiting in its socket when it died get no answer, and later ones an error of the kernel.
         (setup.window_ns, setup.spec.timeout) = (3_600_000_000_000, Some(SOON_NS));
         let ended = run(&setup);
         assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
         let Reply::Failed(reason, _) = &ended.client else { panic!("{server}: {:?}", ended.client) };
-        assert!(reason.contains("nobody"), "{reason}");
+        assert!(reason.contains("no longer receives"), "{reason}");
         assert!(ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
         let all_wait = |ended: &Ended| ended.errors(ErrorClass::TimedOut) >= 16;
         let ended = planted(Plant::Stall { after_bytes: 5000 }, (server, "plain"), SOON_NS, all_wait);
@@ -318,8 +318,8 @@ fn a_server_that_dies_or_stands_still_is_no_hang() {
     }
 }
 
-/// A socket of the test, and a client's setup against it.
-fn foreign(client: &str) -> (UdpSocket, Address, Setup) {
+/// A socket of the test, and a client's setup with it as its server.
+fn external(client: &str) -> (UdpSocket, Address, Setup) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let mut setup = setup("udp", Engine::Plain, client);
@@ -328,9 +328,9 @@ fn foreign(client: &str) -> (UdpSocket, Address, Setup) {
 }
 
 #[test]
-fn a_server_that_never_answers_costs_time_outs_and_no_more() {
+fn silent_server_costs_only_time_outs() {
     for client in CLIENTS {
-        let (_silent, address, setup) = foreign(client);
+        let (_silent, address, setup) = external(client);
         let carry = |setup: &Setup| run_against(setup, address.clone());
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
@@ -344,31 +344,31 @@ fn a_server_that_never_answers_costs_time_outs_and_no_more() {
 }
 
 #[test]
-fn nobody_at_all_is_given_up() {
+fn missing_server_is_given_up() {
     for client in CLIENTS {
-        let (gone, address, mut setup) = foreign(client);
-        // It has the port, and is there for itself alone.
+        let (gone, address, mut setup) = external(client);
+        // It has the port, and is its only user.
         gone.connect(gone.local_addr().unwrap()).unwrap();
         setup.window_ns = 3_600_000_000_000;
-        let Ok(Reply::Failed(reason, report)) = run_against(&setup, address) else { panic!("nobody listens") };
-        assert!(reason.contains("nobody"), "{reason}");
+        let Ok(Reply::Failed(reason, report)) = run_against(&setup, address) else { panic!("there is no listener") };
+        assert!(reason.contains("no longer receives"), "{reason}");
         assert!(report.call.unwrap().errors.iter().all(|error| error.class == ErrorClass::Refused));
     }
 }
 
 #[test]
 fn replies_without_numbers_are_never_the_next_calls() {
-    let (server, address, mut setup) = foreign("plain");
+    let (server, address, mut setup) = external("plain");
     server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     setup.spec.flows = Some(1);
-    // Three calls of 20 ms each, and much time to be late in.
+    // Three calls of 20 ms each, and much time for delays.
     setup.window_ns = 2_000_000_000;
     // Only the length of its replies is known.
     setup.spec.response = setup.spec.request.map(OrSame::Is);
     let serving = std::thread::spawn(move || {
         let (mut buffer, mut late) = ([0; 2048], None);
         let mut peers = Vec::new();
-        // The first request is answered when the second one comes, and so on: always too late.
+        // The first request is answered when the second one arrives, and so on: always too late.
         loop {
             let (len, peer) = match server.recv_from(&mut buffer) {
                 // Ends that are threads of this process are woken by signals.

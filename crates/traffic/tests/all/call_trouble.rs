@@ -1,17 +1,17 @@
-//! Everything that can go wrong with a call is classified, counted once, and never a hang.
+//! Every error of a call is classified, counted once, and never a hang.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use crate::calls::{self, Ended, PATIENCE, client, kinds, listen, run, run_against, server, setup, try_run, until};
-use crate::support::nobody;
+use crate::support::no_listener;
 use bytegauge_model::{
     Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame,
 };
 use bytegauge_traffic::{Address, Cast, Command, Plant, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Calls that were begun are completed, lost, or still on their way: each of them once.
+/// Each call that began is completed, lost, or outstanding.
 fn check_counted(ended: &Ended, connect_per_call: bool) {
     let calls = ended.calls();
     let is_call = |error: &&CallError| match error.phase {
@@ -30,7 +30,7 @@ fn planted(plant: Plant, engine: Engine) -> Setup {
 }
 
 #[test]
-fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
+fn wrong_reply_costs_one_call_and_is_named() {
     for engine in kinds() {
         for response in [512, 700] {
             for (plant, class, missing) in [
@@ -45,7 +45,7 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
                 let ended = until(&setup, run, shown);
                 check_counted(&ended, false);
                 let [error] = &ended.calls().errors[..] else { panic!("{engine} {plant:?} {:?}", ended.calls()) };
-                // A byte too many that comes alone is taken for the next reply's first, and is wrong there.
+                // An additional byte that arrives alone is taken for the next reply's first, and is wrong there.
                 let late = class == ErrorClass::LongReply && error.class == ErrorClass::Corrupt;
                 assert!(error.count == 1 && (error.class == class || late), "{engine} {plant:?} {error:?}");
                 assert!(late || (error.reply_bytes_missing > 0) == missing, "{error:?}");
@@ -56,7 +56,7 @@ fn a_reply_too_short_too_long_or_wrong_costs_one_call_and_is_named() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_timed_out() {
+fn silent_server_times_out() {
     for engine in kinds() {
         let mut setup = planted(Plant::Stall { after_bytes: 20_000 }, engine);
         setup.spec.timeout = Some(20_000_000);
@@ -68,18 +68,18 @@ fn a_server_that_says_nothing_is_timed_out() {
 
 #[test]
 fn a_client_that_cannot_send_is_timed_out() {
-    // Replies are awaited only when a request is out: with a stalled server this one never is.
+    // Replies are awaited only when a request has been sent: with a stalled server this one never is.
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
             let mut setup = planted(Plant::Stall { after_bytes: 1 }, engine);
             setup.spec.transport = Some(transport.parse().unwrap());
             (setup.spec.request, setup.spec.response) = (Some(16 << 20), Some(OrSame::Is(1)));
             (setup.spec.depth, setup.spec.timeout) = (Some(2), Some(50_000_000));
-            let told = |ended: &Result<Ended, Reply>| match ended {
+            let stop_requested = |ended: &Result<Ended, Reply>| match ended {
                 Ok(ended @ Ended { client: Reply::Done(_), .. }) => ended.errors(ErrorClass::TimedOut) > 0,
                 _ => true,
             };
-            let ended = match until(&setup, try_run, told) {
+            let ended = match until(&setup, try_run, stop_requested) {
                 Ok(Ended { client: Reply::Skipped(_), .. } | Ended { server: Reply::Skipped(_), .. }) => continue,
                 Err(Reply::Skipped(_)) => continue,
                 ended => ended.unwrap(),
@@ -91,8 +91,8 @@ fn a_client_that_cannot_send_is_timed_out() {
 }
 
 #[test]
-fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
-    // The death of one thread of many is not the server's: processes show it for the blocking engine.
+fn death_of_the_server_keeps_the_counts() {
+    // The death of one thread of many is not the server's: processes test that for the blocking engine.
     for engine in kinds().filter(|engine| *engine != Engine::Blocking) {
         for connect_per_call in [false, true] {
             let mut setup = planted(Plant::Die { after_bytes: 50_000 }, engine);
@@ -102,7 +102,7 @@ fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
             setup.spec.connect_per_call = Some(connect_per_call);
             let ended = run(&setup);
             let Reply::Failed(reason, _) = &ended.client else { panic!("{:?}", ended.client) };
-            assert!(reason.contains("no connection any more"), "{reason}");
+            assert!(reason.contains("no longer accepts connections"), "{reason}");
             assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
             assert!(ended.calls().calls > 0 && ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
             check_counted(&ended, connect_per_call);
@@ -111,7 +111,7 @@ fn a_server_that_dies_ends_the_trial_and_what_was_counted_is_kept() {
 }
 
 #[test]
-fn a_server_left_by_its_client_stops_when_told() {
+fn server_without_clients_stops_when_requested() {
     for engine in kinds() {
         let setup = setup("tcp", engine);
         let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
@@ -126,10 +126,10 @@ fn a_server_left_by_its_client_stops_when_told() {
 }
 
 #[test]
-fn a_server_that_resets_loses_replies_that_are_on_their_way() {
+fn reset_loses_replies_in_flight() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
-        // More than both socket buffers hold: closing at once throws the rest away.
+        // More than both socket buffers hold: closing at once discards the rest.
         (setup.spec.response, setup.spec.connect_per_call) = (Some(OrSame::Is(300_000)), Some(true));
         setup.spec.set("linger", Level::Number(0));
         setup.spec.set("rcvbuf", Level::Number(4096));
@@ -148,7 +148,7 @@ fn a_server_that_resets_loses_replies_that_are_on_their_way() {
 }
 
 #[test]
-fn a_server_that_takes_the_first_bytes_for_the_message_resets_by_closing_with_unread_data() {
+fn closing_with_unread_data_resets() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         let spec = &mut setup.spec;
@@ -169,21 +169,23 @@ fn a_refused_connection_is_counted_and_given_up() {
         let mut setup = setup("tcp", engine);
         setup.window_ns = 3_600_000_000_000;
         setup.spec.connect_per_call = Some(true);
-        let (_nobody, at) = nobody();
+        let (_reserved, at) = no_listener();
         let Ok(client) = run_against(&setup, Address::Ip(at)) else { panic!("connections come with calls") };
         let Reply::Failed(reason, report) = client else { panic!("{client:?}") };
-        assert!(reason.contains("no connection any more"), "{reason}");
+        assert!(reason.contains("no longer accepts connections"), "{reason}");
         let errors = report.call.unwrap().errors;
         assert!(matches!(errors[..], [CallError { class: ErrorClass::Refused, phase: ErrorPhase::Connect, .. }]));
-        // Where connections persist nothing begins.
+        // With persistent connections nothing begins.
         setup.spec.connect_per_call = Some(false);
-        let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else { panic!("nobody listens") };
+        let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else {
+            panic!("there is no listener")
+        };
         assert!(reason.starts_with("connecting to the server by tcp"), "{reason}");
     }
 }
 
 #[test]
-fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
+fn full_unix_backlog_differs_from_a_missing_socket() {
     let [full, gone] = ["full", "gone"].map(|name| format!("bytegauge-{name}-{}", std::process::id()));
     let address = |name: &str| SockAddr::unix(format!("\0{name}")).unwrap();
     let open = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -192,7 +194,7 @@ fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
     listener.listen(0).unwrap();
     // It has the name, and does not listen.
     deaf.bind(&address(&gone)).unwrap();
-    // The only place, and nobody accepts.
+    // The only place, and there is no accept.
     let filler = open();
     filler.connect(&address(&full)).unwrap();
     let classes = |engine, name: &str| {
@@ -212,12 +214,12 @@ fn a_unix_socket_whose_backlog_is_full_is_told_from_one_that_is_gone() {
 }
 
 #[test]
-fn a_connection_that_nobody_answers_is_timed_out() {
+fn unanswered_connection_times_out() {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
-    // The backlog is full with these, and what comes after them is dropped without a word.
+    // These fill the backlog, and later ones are dropped silently.
     let fillers: Vec<Socket> = (0..8)
         .map(|_| {
             let filler = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -241,7 +243,7 @@ fn a_connection_that_nobody_answers_is_timed_out() {
     drop(fillers);
 }
 
-/// The longest call of a trial whose server stands still once for 50 ms, and how many calls took half as long.
+/// The longest call of a trial whose server stalls once for 50 ms, and the number of calls that took half as long.
 fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
     setup.spec.flows = Some(1);
@@ -254,7 +256,7 @@ fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     (total.max(), total.len() - total.count_between(0, 25_000_000))
 }
 
-/// The same, once more where a busy machine kept the nap out of the window.
+/// The same, repeated if a busy machine kept the stall out of the window.
 fn after_a_nap_that_shows(rate: Option<u64>, shows: impl Fn((u64, u64)) -> bool) -> (u64, u64) {
     let mut seen = after_a_nap(rate);
     for _ in 0..4 {
@@ -267,28 +269,28 @@ fn after_a_nap_that_shows(rate: Option<u64>, shows: impl Fn((u64, u64)) -> bool)
 }
 
 #[test]
-fn a_stall_is_felt_by_every_call_that_was_due_but_not_by_a_closed_loop() {
+fn stall_delays_all_due_calls() {
     let (longest_ns, slow) = after_a_nap_that_shows(None, |(longest_ns, _)| longest_ns >= 49_000_000);
     assert!(longest_ns >= 49_000_000);
-    // The closed loop asked nothing more while it waited: one slow call, whatever the machine adds.
+    // The closed loop sent no more while it waited: one slow call, whatever delay the machine adds.
     assert!(slow < 10, "{slow}");
     let shows = |(longest_ns, slow)| longest_ns >= 49_000_000 && slow >= 40;
     let (longest_ns, slow) = after_a_nap_that_shows(Some(2000), shows);
     assert!(longest_ns >= 49_000_000);
-    // 2000 calls a second were due during the first half of the stall: they waited 25 ms or more.
+    // 2000 calls per second were due during the first half of the stall: they waited 25 ms or more.
     assert!(slow >= 40, "{slow}");
 }
 
 #[test]
-fn an_offered_load_is_offered_and_what_is_too_much_is_overdue() {
+fn excess_of_an_offered_load_is_overdue() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
         setup.window_ns = 500_000_000;
         (setup.spec.call_rate, setup.spec.arrivals) = (Some(OrMax::Is(2000)), Some(arrivals));
         let ended = run(&setup);
         let (calls, overdue) = (ended.calls().calls, ended.calls().overdue);
-        // A thousand were due in the window; six standard deviations of a Poisson count are 190. A call that
-        // is late on a busy machine completes after the window or is overdue.
+        // A thousand were due in the window; six standard deviations of a Poisson count are 190. A call that is late on a busy
+        // machine completes after the window or is overdue.
         assert!(calls <= 1190 && calls + overdue + 100 >= 810, "{arrivals:?}: {calls} and {overdue} overdue");
         setup.spec.call_rate = Some(OrMax::Is(1_000_000_000));
         assert!(run(&setup).calls().overdue > 400_000_000);
@@ -303,7 +305,7 @@ fn two_groups_of_clients_load_one_server() {
     assert_eq!(server.completed, ours.completed + theirs.completed);
 }
 
-/// What the measured clients, their rivals and the server counted.
+/// The counts of the measured clients, the competing ones and the server.
 fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let mut setup = setup.clone();
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
@@ -311,7 +313,7 @@ fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let address = listen(&mut cast, &setup).unwrap();
     let open = |setup: &Setup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
     client(&mut cast).send(open(&setup)).unwrap();
-    setup.until_told = true;
+    setup.until_stopped = true;
     setup.spec.flows = Some(3);
     client(&mut rivals).send(open(&setup)).unwrap();
     for end in [client(&mut cast), client(&mut rivals)] {

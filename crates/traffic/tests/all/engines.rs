@@ -1,8 +1,8 @@
 //! The conformance suite of the engines: every engine of the table that carries parties passes it.
 //!
-//! Plain clients and servers of the standard library stand at the other end, so that two engines cannot agree on
-//! a mistake; a flow that errs on purpose shows that the suite notices. Nothing here asserts how long something
-//! takes; guards only turn a hang into a failure.
+//! Plain clients and servers of the standard library are the other end, so that two engines cannot agree on a mistake; a flow
+//! with a planted error shows that the suite detects it. No test asserts how long something takes; guards only turn a hang
+//! into a failure.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -24,7 +24,7 @@ use crate::support::echo::{Echo, Mistake};
 use crate::support::habits::{AfterEof, BothWays, Impatient, Sleeper, Waiter};
 use crate::support::running::{Outcome, Running};
 use crate::support::{
-    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, nobody, plain,
+    Group, echo_server, expect, for_all, for_all_over_unix, in_a_minute_ns, listener, message, no_listener, plain,
     plain_call, reset, small_parts, telling_server, wait_until,
 };
 
@@ -37,7 +37,7 @@ fn task(flow: usize, calls: usize, len: usize) -> Task {
     Task { flow, calls, len, connect_per_call: false, give_up_ns: in_a_minute_ns() }
 }
 
-/// What was counted is what the flows saw.
+/// The counts equal those of the flows.
 fn counted(outcome: &Outcome<Echo>) -> u64 {
     let bytes: u64 = outcome.group.flows().map(|flow| flow.received_bytes + flow.sent_bytes).sum();
     assert_eq!(outcome.total_bytes, bytes);
@@ -81,7 +81,7 @@ fn random_pieces_come_back_whole() {
 
 #[test]
 fn messages_larger_than_any_buffer_come_back_whole() {
-    // A tiny send buffer makes the path slow, so that less has to go through it.
+    // A tiny send buffer makes the path slow, so that fewer bytes have to pass.
     for_all(|engine| {
         check_large(engine, 5 << 20, &[]);
         check_large(engine, 100_000, &[option::SEND_BUFFER.to(1)]);
@@ -135,10 +135,10 @@ fn a_unix_listener_accepts() {
 }
 
 #[test]
-fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
+fn half_closed_peer_gets_its_reply() {
     for_all(|engine| {
         let (server, address) = echo_server(engine, 4096, &small_parts());
-        // Ten times what the sender's buffer takes: each part of it waits for an acknowledgement.
+        // Ten times the sender's buffer: each part of it waits for an acknowledgement.
         for len in [10, 300_000] {
             let mut stream = plain(address);
             let sent = message(5, len);
@@ -161,7 +161,7 @@ fn a_peer_that_shut_down_its_writing_still_gets_its_reply() {
 }
 
 #[test]
-fn a_flow_may_send_after_the_end_of_what_it_received() {
+fn flow_may_send_after_the_end_of_stream() {
     for_all(|engine| {
         let (listener, address) = listener();
         let group = Group::server(AfterEof::default).with(&small_parts());
@@ -179,7 +179,7 @@ fn a_flow_may_send_after_the_end_of_what_it_received() {
 }
 
 #[test]
-fn a_reset_in_any_state_is_told_and_the_others_go_on() {
+fn reset_in_any_state_affects_one_connection() {
     for_all(|engine| {
         let (server, address, broken) = telling_server(engine);
         let mut other = plain(address);
@@ -197,23 +197,23 @@ fn a_reset_in_any_state_is_told_and_the_others_go_on() {
         reading.write_all(&message(3, 8 << 20)).unwrap();
         reading.read_exact(&mut [0; 1000]).unwrap();
         reset(reading);
-        // Before the engine has seen it at all, perhaps.
+        // Perhaps before the engine has seen it at all.
         reset(plain(address));
         plain_call(&mut other, 4, 100_000);
         drop(other);
         wait_until("three resets are seen", || broken.load(Ordering::Relaxed) >= 3);
-        let outcome = told_when(server, address, 5);
+        let outcome = reported_when(server, address, 5);
         let failed = |end: &End| matches!(end, End::Failed { errno, .. } if [ECONNRESET, EPIPE].contains(errno));
         let resets = outcome.group.flows().filter(|flow| flow.ends.iter().any(failed)).count();
-        // The last may have been gone before it was accepted.
+        // The last may have closed before it was accepted.
         assert!((3..=4).contains(&resets), "{resets} resets");
         let served: u64 = outcome.group.flows().map(|flow| flow.served).sum();
         assert_eq!(served, 4, "and one more that shows that the server is alive");
     });
 }
 
-/// One more call after everything else, on a connection of its own, so that what came before has been seen.
-fn told_when(server: Running<Echo>, address: std::net::SocketAddr, flow: usize) -> Outcome<Echo> {
+/// One more call after everything else, on a connection of its own, so that earlier events have been seen.
+fn reported_when(server: Running<Echo>, address: std::net::SocketAddr, flow: usize) -> Outcome<Echo> {
     let mut last = plain(address);
     plain_call(&mut last, flow, 10);
     drop(last);
@@ -221,7 +221,7 @@ fn told_when(server: Running<Echo>, address: std::net::SocketAddr, flow: usize) 
 }
 
 #[test]
-fn a_server_that_dies_is_told_to_its_clients() {
+fn death_of_a_server_reaches_its_clients() {
     for_all(|engine| {
         let (listener, address) = listener();
         listener.set_nonblocking(false).unwrap();
@@ -247,9 +247,9 @@ fn a_server_that_dies_is_told_to_its_clients() {
 }
 
 #[test]
-fn a_refused_connection_is_told() {
+fn refused_connection_is_reported() {
     for_all(|engine| {
-        let (_nobody, address) = nobody();
+        let (_reserved, address) = no_listener();
         let clients = Group::clients((0..20).map(|flow| Caller::new(task(flow, 1, 10))).collect(), address);
         let outcome = Running::start(engine, clients, None, 4096).finish();
         assert_eq!(outcome.group.left.len(), 20);
@@ -260,9 +260,9 @@ fn a_refused_connection_is_told() {
 }
 
 #[test]
-fn a_connection_that_nobody_answers_ends_with_the_flows_patience() {
+fn unanswered_connection_ends_with_the_patience() {
     for_all(|engine| {
-        // A full backlog drops what comes (listen(2)).
+        // A full backlog drops new connections (listen(2)).
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         socket.listen(0).unwrap();
@@ -274,7 +274,7 @@ fn a_connection_that_nobody_answers_ends_with_the_flows_patience() {
             let outcome = Running::start(engine, clients, None, 64).finish();
             outcome.group.left[0].0.ends.clone()
         };
-        // A busy machine may keep it from so much as trying.
+        // A busy machine may even keep it from trying.
         let ends = [30_000_000, 300_000_000, 3_000_000_000].into_iter().map(ends_after).find(|ends| !ends.is_empty());
         assert_eq!(ends, Some(vec![End::Failed { doing: Doing::Connecting, errno: ETIMEDOUT }]));
     });
@@ -283,7 +283,7 @@ fn a_connection_that_nobody_answers_ends_with_the_flows_patience() {
 #[test]
 fn thousands_of_connections_are_carried() {
     let limit = bytegauge_sys::limit::raise_open_files().unwrap().soft;
-    // Both ends are in this process, and other tests run beside.
+    // Both ends are in this process, and other tests run at the same time.
     let connections = (limit as usize / 4).saturating_sub(500).clamp(10, 2000);
     for_all(|engine| {
         let (server, address) = echo_server(engine, 1000, &[]);
@@ -319,7 +319,7 @@ fn a_connection_per_call() {
     });
 }
 
-/// Or threads would wait for each other's connections.
+/// Otherwise threads would wait for each other's connections.
 #[test]
 fn a_blocking_flow_connects_again_without_its_party() {
     let (server, address) = echo_server(Engine::Blocking, 4096, &[]);
@@ -358,15 +358,15 @@ fn many_that_send_at_once_are_all_served() {
 #[test]
 fn deadlines_are_met_in_order_and_never_early() {
     for_all(|engine| {
-        // Threads may be woken in any order; one thread keeps the order of the deadlines, unless the machine stood still
-        // until several were over before they were asked for.
+        // Threads may be woken in any order; one thread keeps the order of the deadlines, unless the machine stalled until
+        // several were over.
         let in_order = |step_ns: u64| deadlines_are_met(engine, step_ns) || engine == Engine::Blocking;
         let steps_ns = [7_000_000, 28_000_000, 112_000_000, 448_000_000];
         assert!(steps_ns.into_iter().any(in_order), "{engine}");
     });
 }
 
-/// Five flows pause and wait for nothing, with so much time between their deadlines. Whether they met them in order.
+/// Five flows pause without events, with this time between their deadlines. Returns whether they met them in order.
 fn deadlines_are_met(engine: Engine, step_ns: u64) -> bool {
     let began_ns = monotonic_ns();
     let waited = Arc::new(AtomicUsize::new(0));
@@ -398,7 +398,7 @@ fn deadlines_are_met(engine: Engine, step_ns: u64) -> bool {
 }
 
 #[test]
-fn a_flow_that_asks_for_the_past_holds_nobody_up() {
+fn flow_with_a_past_deadline_blocks_no_other() {
     for_all(|engine| {
         for want in [Want::ReceiveUntil(1), Want::Pause(1)] {
             let (_near, far) = UnixStream::pair().unwrap();
@@ -410,7 +410,7 @@ fn a_flow_that_asks_for_the_past_holds_nobody_up() {
 }
 
 #[test]
-fn a_waiting_engine_is_told_and_aborted_and_hands_everything_back() {
+fn waiting_engine_stops_and_returns_every_flow() {
     for_all(|engine| {
         for abort in [false, true] {
             let (server, address) = echo_server(engine, 4096, &[]);
@@ -443,11 +443,11 @@ fn the_window_opens_closes_and_ends_the_loop() {
     });
 }
 
-/// What the window of a server held, which is called all the time.
+/// The window of a server that is called all the time.
 fn a_window_of(engine: Engine, window_ns: u64) -> Window {
     let (listener, address) = listener();
     let mut stream = plain(address);
-    let schedule = Schedule { warmup_ns: 20_000_000, window_ns, until_told: false };
+    let schedule = Schedule { warmup_ns: 20_000_000, window_ns, until_stopped: false };
     let server = Running::start_by(engine, Group::server(Echo::default), Some(listener.into()), 4096, schedule);
     let caller = std::thread::spawn(move || {
         let sent = message(1, 2000);
@@ -465,7 +465,7 @@ fn a_window_of(engine: Engine, window_ns: u64) -> Window {
     assert!(outcome.window.bytes <= outcome.total_bytes);
     if outcome.window.bytes > 0 {
         assert!(outcome.window.calls > 0 && outcome.window.short_calls <= outcome.window.calls);
-        assert!(outcome.window.usage.total_ns > 0, "whoever moved the bytes used CPU time");
+        assert!(outcome.window.usage.total_ns > 0, "moving bytes uses CPU time");
     }
     let window = outcome.window.clone();
     drop(outcome);
@@ -474,7 +474,7 @@ fn a_window_of(engine: Engine, window_ns: u64) -> Window {
 }
 
 #[test]
-fn both_ways_at_once_do_not_wait_for_each_other() {
+fn directions_do_not_wait_for_each_other() {
     for_all_over_unix(|engine| {
         let (left, right) = UnixStream::pair().unwrap();
         let flow = |k, fd: UnixStream| {
@@ -489,7 +489,7 @@ fn both_ways_at_once_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_happens_to_a_resting_flow_costs_no_spinning() {
+fn events_of_a_resting_flow_cause_no_spinning() {
     for_all(|engine| {
         let (listener, address) = listener();
         listener.set_nonblocking(false).unwrap();
@@ -497,7 +497,7 @@ fn what_happens_to_a_resting_flow_costs_no_spinning() {
         let accepted = listener.accept().unwrap().0;
         let sleeper = Sleeper { until_ns: monotonic_ns() + 100_000_000, ended: false };
         let running = Running::start(engine, Group::joined(vec![(sleeper, accepted.into())]), None, 64);
-        peer.write_all(b"bytes that nobody reads yet").unwrap();
+        peer.write_all(b"bytes that are not read yet").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         reset(peer);
         let outcome = running.finish();
@@ -521,7 +521,7 @@ fn the_suite_notices_a_flow_that_errs() {
                 assert_eq!(flow.completed, 0, "{mistake:?}");
                 flow.wrong > 0 || flow.late
             };
-            // A busy machine may keep it from so much as connecting in time.
+            // A busy machine may even keep it from connecting in time.
             assert!([100_000_000, 1_000_000_000, 10_000_000_000].into_iter().any(is_noticed_within), "{mistake:?}");
             server.abort();
         }

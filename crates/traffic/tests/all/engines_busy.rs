@@ -1,4 +1,4 @@
-//! What keeps one thread of an engine busy, or ends it, must not keep the engine from its time.
+//! A busy or dying thread of an engine must not keep the engine beyond its time.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use bytegauge_traffic::meter::{Meter, Schedule};
 use crate::support::Group;
 use crate::support::running::Running;
 
-/// A flow that sends bytes, each of which takes its time.
+/// A flow that sends bytes, each of which takes time.
 struct Slow;
 
 impl Flow for Slow {
@@ -38,12 +38,12 @@ impl Flow for Slow {
 }
 
 #[test]
-fn a_round_over_many_busy_flows_does_not_outlast_the_window() {
+fn round_of_busy_flows_ends_with_the_window() {
     for edge in [false, true] {
         let pairs: Vec<_> = (0..64).map(|_| UnixStream::pair().unwrap()).collect();
         let (near, _far): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
         let flows = near.into_iter().map(|fd| (Slow, OwnedFd::from(fd))).collect();
-        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_told: false };
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
         let engine = Engine::Epoll(EpollMode { edge, batch: false });
         let outcome = Running::start_by(engine, Group::joined(flows), None, 64, schedule).finish();
         // A turn of every flow is 64 × 32 calls; a slow machine makes fewer within the window, not more.
@@ -64,12 +64,12 @@ impl Flow for Buggy {
 }
 
 #[test]
-fn a_thread_of_the_blocking_engine_that_dies_is_a_fault_not_a_hang() {
+fn death_of_a_blocking_thread_is_a_fault() {
     let (near, _far) = UnixStream::pair().unwrap();
-    let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
     // Far longer than the thread needs to start, and over as soon as it died.
-    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 20_000_000_000, until_told: false }, 0);
-    let station = Station { listener: None, buffer_size: 64, abort: &abort, told: &told };
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 20_000_000_000, until_stopped: false }, 0);
+    let station = Station { listener: None, buffer_size: 64, abort: &abort, stop_requested: &stop_requested };
     let mut group = Group::joined(vec![(Buggy, OwnedFd::from(near))]);
     let Err(Fault::Impossible(what)) = drive(Engine::Blocking, &mut group, station, &mut meter) else {
         panic!("it went unnoticed")

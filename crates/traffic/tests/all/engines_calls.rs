@@ -1,4 +1,4 @@
-//! Which system calls engines make, and how long they are: two engines that are compared must not differ by that.
+//! The kinds and sizes of the engines' system calls: compared engines must not differ in these.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use bytegauge_traffic::pace::Pace;
 use crate::support::running::Running;
 use crate::support::{Group, file_reads, for_all};
 
-/// Receives until the end, or so many bytes.
+/// Receives until the end, or this number of bytes.
 #[derive(Debug)]
 struct Taker {
     left: usize,
@@ -44,18 +44,18 @@ impl Flow for Taker {
     }
 }
 
-/// What the receives of bytes one by one, out of a descriptor that holds them already, cost in reads of files.
+/// The file reads of receiving bytes one by one, from a descriptor that already holds them.
 fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
-    let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true }, 0);
+    let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true }, 0);
     let before = file_reads()?;
     if engine == Engine::Blocking {
         let (mut flow, mut buffer) = (Taker::of(bytes), [0]);
         let (fd, buffer) = (Some(fd.as_fd()), &mut buffer[..]);
-        let slot = Slot { fd, buffer, pace: Pace::Free, abort: &abort, told: &told, rewind: false };
+        let slot = Slot { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested, rewind: false };
         engine::run(engine, &mut flow, slot, &mut meter).unwrap();
     } else {
-        let station = Station { listener: None, buffer_size: 1, abort: &abort, told: &told };
+        let station = Station { listener: None, buffer_size: 1, abort: &abort, stop_requested: &stop_requested };
         drive(engine, &mut Group::joined(vec![(Taker::of(bytes), fd)]), station, &mut meter).unwrap();
     }
     assert_eq!(meter.total_bytes(), bytes as u64);
@@ -63,7 +63,7 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
 }
 
 #[test]
-fn every_engine_without_a_ring_takes_sockets_by_their_own_calls() {
+fn engines_without_a_ring_use_socket_calls() {
     const BYTES: usize = 1000;
     for engine in [Engine::Blocking, Engine::Epoll(EpollMode { edge: false, batch: false })] {
         let (mut near, far) = UnixStream::pair().unwrap();
@@ -72,7 +72,7 @@ fn every_engine_without_a_ring_takes_sockets_by_their_own_calls() {
             println!("skipped: no account of calls in /proc/thread-self/io");
             return;
         };
-        // The account itself is read, too.
+        // The accounting file itself is read, too.
         assert!(reads < 100, "{engine}: {reads} reads of a socket");
         let (out, input) = pipe::anonymous().unwrap();
         bytegauge_sys::io::write(input.as_fd(), &[7; BYTES]).unwrap();
@@ -82,14 +82,14 @@ fn every_engine_without_a_ring_takes_sockets_by_their_own_calls() {
 }
 
 #[test]
-fn a_receive_is_as_long_as_was_asked_for() {
+fn receives_have_the_requested_size() {
     const BYTES: usize = 150_000;
     for_all(|engine| {
         for buffer_size in [1000, 16_384, 65_536] {
             let (mut near, far) = UnixStream::pair().unwrap();
             near.set_nonblocking(true).unwrap();
             let sent = near.write(&[7; BYTES]).unwrap();
-            // All of it is there: no receive has to be short but for the last.
+            // All of it is there: only the last receive may be short.
             assert!(sent > 2 * buffer_size, "{sent} B fit");
             if matches!(engine, Engine::Uring(UringMode { kind: UringKind::ZeroCopy, .. })) {
                 continue;

@@ -1,4 +1,4 @@
-//! An end that runs out of descriptors neither spins nor hangs. A process of its own: it takes all there are.
+//! An end without free descriptors neither spins nor hangs. Runs in a process of its own, since it uses all descriptors.
 
 use std::fs::File;
 use std::process::Command;
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use crate::support::{echo_server, for_all, plain, plain_call};
 
-/// Set in the process that may take all descriptors.
+/// Set in the process that may use all descriptors.
 const ALONE: &str = "BYTEGAUGE_TEST_ALONE";
 
 #[test]
-fn out_of_descriptors_an_engine_waits_and_then_goes_on() {
+fn engine_without_descriptors_waits_and_continues() {
     if std::env::var_os(ALONE).is_some() {
         return for_all(check);
     }
-    let name = concat!(module_path!(), "::out_of_descriptors_an_engine_waits_and_then_goes_on");
+    let name = concat!(module_path!(), "::engine_without_descriptors_waits_and_continues");
     let (_, name) = name.split_once("::").expect("a crate and a path in it");
-    // As many as there may be can be a billion.
+    // The system's limit can be a billion.
     let mut alone = Command::new("sh");
     alone.args(["-c", "ulimit -Sn 256 && exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     let ran = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
-    let (told, complaint) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && told.contains("1 passed"), "{told}\n{complaint}");
+    let (output, complaint) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && output.contains("1 passed"), "{output}\n{complaint}");
 }
 
 fn check(engine: bytegauge_model::Engine) {
@@ -38,7 +38,7 @@ fn check(engine: bytegauge_model::Engine) {
     let began = Instant::now();
     std::thread::sleep(Duration::from_millis(100));
     drop(taken);
-    // A machine that stands still meanwhile gives it time to try again.
+    // A machine that stalls meanwhile gives it time to try again.
     let waited_ms = began.elapsed().as_millis() as u64;
     plain_call(&mut first, 2, 100);
     plain_call(&mut second, 3, 100);

@@ -1,4 +1,4 @@
-//! Where engines have what they send: composed once a message, sent back from where it was received, and not copied.
+//! The memory of engines' sends: composed once per message, sent back from where it was received, and not copied.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -18,7 +18,7 @@ use crate::support::mirror::Mirror;
 use crate::support::running::Running;
 use crate::support::{Group, expect, for_all, for_all_over_unix, listener, message, plain, plain_call, small_parts};
 
-/// Sends numbered messages, and counts how often it is asked for one.
+/// Sends numbered messages, and counts how often it is called for one.
 #[derive(Debug)]
 struct Numbered {
     size: usize,
@@ -65,7 +65,7 @@ impl Flow for Numbered {
 #[test]
 fn every_message_is_composed_once() {
     for_all_over_unix(|engine| {
-        // More than the socket takes at once, and much less: parts, full sockets, many in one bundle.
+        // More than the socket accepts at once, and much less: parts, full sockets, many in one bundle.
         for (messages, size) in [(20, 300_000), (2000, 100)] {
             let (near, mut far) = UnixStream::pair().unwrap();
             option::set(near.as_fd(), &option::SEND_BUFFER.to(16_384)).unwrap();
@@ -87,9 +87,9 @@ fn every_message_is_composed_once() {
 const FEW: u64 = 100;
 const MANY: u64 = 6100;
 
-/// Allocations of a long run beyond those of a short one, at most: fewer than one per four messages, so none is made per
-/// message or per system call. It is not 0, since an engine that starts looks through the threads of the process, and
-/// other tests start and end theirs.
+/// Most allocations of a long run in addition to those of a short one: fewer than one per four messages, so none is made per
+/// message or per system call. It is not 0, since an engine that starts looks through the threads of the process, and other
+/// tests start and end theirs.
 const ALLOCATIONS_MORE_MAX: u64 = (MANY - FEW) / 4;
 
 #[test]
@@ -126,16 +126,22 @@ fn a_server_allocates_nothing_per_call() {
 }
 
 #[test]
-fn a_stream_of_its_own_thread_composes_every_message_once() {
-    // A descriptor that does not block, so that a write takes a part only.
+fn stream_thread_composes_each_message_once() {
+    // A non-blocking descriptor, so that a write accepts only a part.
     let (near, mut far) = UnixStream::pair().unwrap();
-    let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
     option::set(near.as_fd(), &option::SEND_BUFFER.to(16_384)).unwrap();
     near.set_nonblocking(true).unwrap();
     let mut flow = Numbered::of(u64::MAX >> 32, 300_000);
-    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true }, 0);
-    let slot =
-        Slot { fd: Some(near.as_fd()), buffer: &mut [], pace: Pace::Free, abort: &abort, told: &told, rewind: false };
+    let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true }, 0);
+    let slot = Slot {
+        fd: Some(near.as_fd()),
+        buffer: &mut [],
+        pace: Pace::Free,
+        abort: &abort,
+        stop_requested: &stop_requested,
+        rewind: false,
+    };
     // It ends when the socket is full, in the middle of the first message.
     engine::run(Engine::Blocking, &mut flow, slot, &mut meter).unwrap_err();
     assert!(flow.sent > 0 && flow.sent < 300_000 && flow.composed == 1, "{flow:?}");
@@ -151,7 +157,7 @@ fn an_echo_within_a_read_is_not_copied() {
         let server = Running::start(engine, Group::server(Mirror::default), Some(listener.into()), 16_384);
         let mut streams: Vec<_> = (0..20).map(|_| plain(address)).collect();
         for len in [0, 60, 508, 10_236] {
-            // Again and again, since an engine may take its memory from elsewhere the second time.
+            // Repeatedly, since an engine may use other memory the second time.
             for _ in 0..20 {
                 streams.iter_mut().enumerate().for_each(|(flow, stream)| plain_call(stream, flow, len));
             }
@@ -206,12 +212,12 @@ fn an_echo_of_any_pieces_comes_back_whole() {
 }
 
 #[test]
-fn a_connection_that_takes_nothing_keeps_no_other_from_its_echo() {
+fn blocked_connection_delays_no_other_echo() {
     for_all(|engine| {
         let (listener, address) = listener();
         let group = Group::server(Mirror::default).with(&small_parts());
         let server = Running::start(engine, group, Some(listener.into()), 1 << 20);
-        // More of them than a pool of receives has buffers, each with more on its way than its sockets hold.
+        // More of them than a pool of receives has buffers, each with more in flight than its sockets hold.
         let mut stuck: Vec<_> = (0..40).map(|_| plain(address)).collect();
         for stream in &mut stuck {
             stream.set_nonblocking(true).unwrap();

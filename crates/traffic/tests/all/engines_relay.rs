@@ -1,6 +1,6 @@
 //! Flows that wake each other: a relay of two connections on every engine whose flows can.
 //!
-//! Plain clients and servers of the standard library stand at both ends.
+//! Plain clients and servers of the standard library are at both ends.
 
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::support::relayed::{
     calls_come_back, echo, replies_at_the_end, server,
 };
 use crate::support::running::{Outcome, Running};
-use crate::support::{Group, engines, for_all, listener, nobody, plain, small_parts};
+use crate::support::{Group, engines, for_all, listener, no_listener, plain, small_parts};
 
 /// Most bytes of one receive.
 const BUFFER: usize = 4096;
@@ -48,7 +48,7 @@ fn passed(outcome: &Outcome<Relay>) -> usize {
 }
 
 #[test]
-fn what_arrives_at_one_side_leaves_at_the_other() {
+fn all_bytes_are_relayed() {
     for_all_that_pair(|engine| {
         let connections = 20;
         let (to, serving) = server(connections, echo);
@@ -63,7 +63,7 @@ fn what_arrives_at_one_side_leaves_at_the_other() {
 }
 
 #[test]
-fn the_end_of_a_stream_is_passed_on_in_both_directions() {
+fn end_of_stream_is_relayed_in_both_directions() {
     for_all_that_pair(|engine| {
         let (to, serving) = server(3, replies_at_the_end);
         let (running, address) = relay(engine, to, &small_parts());
@@ -93,7 +93,7 @@ fn a_reset_is_passed_on_as_a_reset() {
 #[test]
 fn who_cannot_be_passed_on_is_reset() {
     for_all_that_pair(|engine| {
-        let (_nobody, to) = nobody();
+        let (_reserved, to) = no_listener();
         let (running, address) = relay(engine, to, &[]);
         let error = plain(address).read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -102,7 +102,7 @@ fn who_cannot_be_passed_on_is_reset() {
 }
 
 #[test]
-fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
+fn back_pressure_loses_no_bytes() {
     for_all_that_pair(|engine| {
         let held_up = || {
             let (behind, to) = blocking_listener();
@@ -114,12 +114,12 @@ fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
             assert!(most < HELD_MAX + BUFFER, "{most} B were held");
             most >= HELD_MAX
         };
-        // A client that a busy machine keeps from running is taken for one that is held up.
+        // A client that a busy machine keeps from running looks like one that is blocked.
         assert!((0..5).any(|_| held_up()), "{engine}");
     });
 }
 
-/// A flow that wakes its partner whatever happens.
+/// A flow that wakes its partner at every event.
 #[derive(Debug)]
 struct Restless(usize);
 
@@ -139,33 +139,33 @@ impl Flow for Restless {
 }
 
 #[test]
-fn two_flows_that_wake_each_other_for_ever_hold_nobody_up() {
+fn flows_that_wake_each_other_block_no_other() {
     for_all_that_pair(|engine| {
         // A busy machine may keep the engine from a short window.
         assert!([20_000_000, 200_000_000, 5_000_000_000].into_iter().any(|ns| both_are_woken(engine, ns)), "{engine}");
     });
 }
 
-/// Whether two that wake each other for so long were both asked more than once; they hold up nobody in any case.
+/// Whether two flows that wake each other for this time were both called more than once; they must block no other flow.
 fn both_are_woken(engine: Engine, window_ns: u64) -> bool {
     let (_near, far) = UnixStream::pair().unwrap();
     let mut group = Group::joined(vec![(Restless(0), OwnedFd::from(far))]);
     group.pair = Box::new(|_| Some(Restless(0)));
-    let schedule = Schedule { warmup_ns: 0, window_ns, until_told: false };
+    let schedule = Schedule { warmup_ns: 0, window_ns, until_stopped: false };
     let outcome = Running::start_by(engine, group, None, 64, schedule).finish();
     assert_eq!((outcome.stop, outcome.group.left.len()), (Stop::Time, 2));
     outcome.group.flows().all(|flow| flow.0 > 1)
 }
 
 #[test]
-fn an_engine_whose_flows_cannot_wake_each_other_says_so() {
+fn engines_without_wake_ups_refuse_pairs() {
     for_all(|engine| {
         if can_pair(engine) {
             return;
         }
-        let (abort, told) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 1, until_told: false }, 0);
-        let station = Station { listener: None, buffer_size: 64, abort: &abort, told: &told };
+        let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 1, until_stopped: false }, 0);
+        let station = Station { listener: None, buffer_size: 64, abort: &abort, stop_requested: &stop_requested };
         let mut group = Group::joined(Vec::<(Relay, OwnedFd)>::new());
         match drive(engine, &mut group, station, &mut meter) {
             Err(Fault::Impossible(what)) => assert!(what.contains("use epoll or uring"), "{what}"),

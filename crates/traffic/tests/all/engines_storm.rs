@@ -1,4 +1,4 @@
-//! A storm of resets: hundreds of clients go away at once, wherever they are, and everybody else is served.
+//! A storm of resets: hundreds of clients close at once, in any state, and all others are served.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ const EACH: usize = 10;
 /// Bytes of a message that socket buffers hardly hold before they have grown.
 const LARGE: usize = 250_000;
 
-/// Where a client is when it resets its connection.
+/// The state in which a client resets its connection.
 const PHASES: [fn(SocketAddr) -> TcpStream; 5] =
     [unseen, between_calls, in_the_middle_of_a_request, in_the_middle_of_a_reply, after_half_closing];
 
@@ -45,7 +45,7 @@ fn in_the_middle_of_a_reply(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The server has more to send than the buffers hold, to somebody who sends nothing more.
+/// The server has more to send than the buffers hold, to a client that sends no more.
 fn after_half_closing(address: SocketAddr) -> TcpStream {
     let mut stream = plain(address);
     stream.write_all(&message(4, LARGE)).unwrap();
@@ -65,7 +65,7 @@ fn victims(address: SocketAddr) -> Vec<TcpStream> {
 }
 
 #[test]
-fn a_storm_of_resets_costs_nobody_else_a_call() {
+fn resets_cost_no_call_of_other_clients() {
     for_all(|engine| {
         let (server, address, broken) = telling_server(engine);
         let mut control = plain(address);
@@ -81,9 +81,9 @@ fn a_storm_of_resets_costs_nobody_else_a_call() {
             }
             plain_call(&mut control, wave, 100_000);
         }
-        // Those that the engine had not seen may be gone without a trace.
+        // Those that the engine had not seen may have closed without a trace.
         let seen = WAVES * EACH * (PHASES.len() - 1);
-        wait_until("every reset is told", || broken.load(Ordering::Relaxed) >= seen);
+        wait_until("every reset is reported", || broken.load(Ordering::Relaxed) >= seen);
         plain_call(&mut control, 0, 10);
         drop(control);
         let outcome = server.tell();
@@ -91,7 +91,7 @@ fn a_storm_of_resets_costs_nobody_else_a_call() {
         let accepted = outcome.report.accepted as usize;
         assert!((1 + seen..=1 + WAVES * EACH * PHASES.len()).contains(&accepted), "{accepted} accepted");
         let served: u64 = outcome.group.flows().map(|flow| flow.served).sum();
-        // The control's calls, and those of the idle; a large reply that buffers of the kernel took whole counts as well.
+        // The calls of the control and of idle clients; a large reply that fits kernel buffers counts too.
         let (least, large) = (3 * WAVES + 1 + WAVES * EACH, 2 * WAVES * EACH);
         assert!((least..=least + large).contains(&(served as usize)), "{served} served, {least} at least");
     });

@@ -1,5 +1,4 @@
-//! Calls over datagrams between two ends that take themselves for those of two hosts: whoever has shown the ticket is answered, and
-//! nobody else.
+//! Calls over datagrams between two ends set up as on two hosts: only a sender with the ticket is answered.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,16 +12,16 @@ use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
 
 use crate::calls::{self, Ended, PATIENCE, listen, report, run_against, server, try_run, until};
 
-/// What is answered to who shows a ticket, bytes.
+/// Bytes of the answer to a ticket.
 const ANSWER: usize = 32;
 
-/// The server's engines that have what they need from this kernel.
+/// The server's engines that this kernel supports.
 fn servers() -> impl Iterator<Item = Engine> {
     let names = ["plain", "mmsg", "uring:plain", "uring:multishot"];
     names.into_iter().map(|name| name.parse().unwrap()).filter(|engine| lacks(*engine).is_none())
 }
 
-/// A short echo on four flows, which waits longer for a reply than any machine is busy.
+/// A short echo on four flows, with a longer time-out than any machine is busy.
 fn setup(server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup("udp", client.parse().unwrap());
     setup.window_ns = 100_000_000;
@@ -34,8 +33,8 @@ fn setup(server: Engine, client: &str) -> Setup {
 }
 
 #[test]
-fn clients_that_are_let_in_call_and_what_let_them_in_counts_for_nothing() {
-    // As long as a ticket's answer, as what is shown, shorter and longer; and replies that are no echo.
+fn admission_of_clients_is_not_counted() {
+    // As long as a ticket's answer, as a ticket, shorter and longer; and replies that are no echo.
     let sizes = [(1, 1), (ANSWER, ANSWER), (SHOWN, SHOWN), (512, 512), (512, ANSWER), (SHOWN, 1)];
     for engine in servers() {
         for (request, response) in sizes {
@@ -44,7 +43,7 @@ fn clients_that_are_let_in_call_and_what_let_them_in_counts_for_nothing() {
             setup.verify = true;
             (setup.spec.request, setup.spec.response, setup.spec.depth) =
                 (Some(request as u64), Some(OrSame::Is(response as u64)), Some(4));
-            // One datagram a system call is no failure here.
+            // One datagram per system call is no failure here.
             setup.modes_are_shown = true;
             let ran = |ended: &Result<Ended, Reply>| ended.as_ref().is_ok_and(|ended| ended.calls().calls > 0);
             let ended = until(&setup, try_run, ran).unwrap();
@@ -52,7 +51,7 @@ fn clients_that_are_let_in_call_and_what_let_them_in_counts_for_nothing() {
             let named = format!("{engine} {request} {response}: {:?}", ended.client);
             assert!(matches!((&ended.client, &ended.server), (Reply::Done(_), Reply::Done(_))), "{named}");
             assert!(calls.calls > 0, "{named}");
-            // Of the wrong length, or another call's, there is none.
+            // A wrong length, or another call's number, does not occur.
             let lost: u64 = calls.errors.iter().map(|error| error.count).sum();
             assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{named}");
             let (ours, theirs) = (calls.datagrams.unwrap(), server.call.as_ref().unwrap().datagrams.unwrap());
@@ -85,7 +84,7 @@ fn hears<'a>(socket: &UdpSocket, heard: &'a mut [u8]) -> &'a [u8] {
 }
 
 #[test]
-fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewhere() {
+fn server_answers_only_admitted_senders() {
     for engine in servers() {
         let setup = setup(engine, "plain");
         let ticket = setup.far.unwrap().ticket;
@@ -97,11 +96,11 @@ fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewh
             [&[][..], &request, &[0; SHOWN], &wrong.shown_by(0), &long, &ticket.shown_by(0)[..SHOWN - 1]]
                 .into_iter()
                 .chain([&ticket.shown_by(4)[..], &ticket.shown_by(usize::MAX)])
-                .map(|says| (caller("127.0.0.1:0", at), says))
-                // What was overheard, from an address that somebody else has, or forged.
+                .map(|message| (caller("127.0.0.1:0", at), message))
+                // An overheard ticket from another address, or a forged one.
                 .chain((0..4).map(|_| (caller("127.0.0.2:0", at), &request[..])))
-                .map(|(socket, says)| {
-                    socket.send(says).unwrap();
+                .map(|(socket, message)| {
+                    socket.send(message).unwrap();
                     socket
                 })
                 .collect();
@@ -109,25 +108,25 @@ fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewh
             forger.send(&ticket.shown_by(flow)).unwrap();
             forger.send(&request).unwrap();
         }
-        let guest = caller("127.0.0.1:0", at);
+        let admitted = caller("127.0.0.1:0", at);
         let mut heard = vec![0; 2000];
         for _ in 0..3 {
-            guest.send(&ticket.shown_by(3)).unwrap();
-            assert_eq!(hears(&guest, &mut heard), &ticket.shown_by(3)[..ANSWER]);
+            admitted.send(&ticket.shown_by(3)).unwrap();
+            assert_eq!(hears(&admitted, &mut heard), &ticket.shown_by(3)[..ANSWER]);
         }
-        // Who shows the number of a flow that has come is nobody, and so is what it sends.
+        // A second sender with the number of an admitted flow is refused, and so are its requests.
         let late = caller("127.0.0.1:0", at);
         late.send(&ticket.shown_by(3)).unwrap();
         late.send(&request).unwrap();
-        // A server takes what comes in turn, but for a ring, which has so many receives at once.
+        // A server handles datagrams in order, except a ring, which has several receives at once.
         for turn in 0..200 {
             let request: Vec<u8> = (0..512).map(|at| (at + turn) as u8).collect();
-            guest.send(&request).unwrap();
-            assert_eq!(hears(&guest, &mut heard), request, "{engine}");
+            admitted.send(&request).unwrap();
+            assert_eq!(hears(&admitted, &mut heard), request, "{engine}");
         }
-        for stranger in strange.iter().chain([&late]) {
-            stranger.set_nonblocking(true).unwrap();
-            assert_eq!(stranger.recv(&mut heard).unwrap_err().kind(), ErrorKind::WouldBlock, "{engine}");
+        for unadmitted in strange.iter().chain([&late]) {
+            unadmitted.set_nonblocking(true).unwrap();
+            assert_eq!(unadmitted.recv(&mut heard).unwrap_err().kind(), ErrorKind::WouldBlock, "{engine}");
         }
         server(&mut cast).send(Command::Stop).unwrap();
         let ended = server(&mut cast).reply(PATIENCE).unwrap();
@@ -137,16 +136,16 @@ fn a_server_says_nothing_to_who_has_not_shown_its_ticket_or_shows_it_from_elsewh
 }
 
 #[test]
-fn a_client_sends_nothing_but_its_ticket_to_who_does_not_answer_with_it() {
+fn unadmitted_client_sends_only_its_ticket() {
     let check = |answer: &'static [u8]| {
         let door = UdpSocket::bind("127.0.0.1:0").unwrap();
         door.set_read_timeout(Some(PATIENCE)).unwrap();
         let (setup, at) = (setup(Engine::Plain, "plain"), door.local_addr().unwrap());
         let ticket = setup.far.unwrap().ticket;
         let other = std::thread::spawn(move || {
-            let (mut said, mut count) = ([0; 2000], 0);
+            let (mut received, mut count) = ([0; 2000], 0);
             loop {
-                let (len, source) = match door.recv_from(&mut said) {
+                let (len, source) = match door.recv_from(&mut received) {
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     heard => heard.unwrap(),
                 };
@@ -154,7 +153,7 @@ fn a_client_sends_nothing_but_its_ticket_to_who_does_not_answer_with_it() {
                     return count;
                 }
                 count += 1;
-                assert!((0..4).any(|flow| said[..len] == ticket.shown_by(flow)), "{:?}", &said[..len]);
+                assert!((0..4).any(|flow| received[..len] == ticket.shown_by(flow)), "{:?}", &received[..len]);
                 door.send_to(answer, source).unwrap();
             }
         });

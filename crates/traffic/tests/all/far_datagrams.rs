@@ -1,5 +1,5 @@
-//! Streams of datagrams between two ends that take themselves for those of two hosts, over a path that loses words of the handshake
-//! as well as data.
+//! Streams of datagrams between two ends set up as on two hosts, over a path that loses messages of the handshake as well as
+//! data.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -12,7 +12,7 @@ use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
 
-/// Who says nothing for so long hangs.
+/// A peer that is silent for this time has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOWS: usize = 2;
@@ -30,10 +30,10 @@ fn setup(engine: &str, window_ns: u64) -> Setup {
     Setup { far, warmup_ns: 1_000_000, window_ns, seed: 7, verify: true, ..Setup::of(&levels).unwrap() }
 }
 
-/// What a path does with the datagram that goes there, or back, as that one of so many, with so many bytes.
+/// The fate of a datagram in this direction, given its number and its size.
 type Loses = fn(back: bool, number: u64, len: usize) -> bool;
 
-/// A path to a door.
+/// A path to a socket.
 struct Lossy {
     at: SocketAddr,
     over: Arc<AtomicBool>,
@@ -78,17 +78,17 @@ impl Drop for Lossy {
     }
 }
 
-/// Carries a trial as the harness does: what the source and the sink counted. `None` where this machine lacks the engine.
+/// Runs a trial as the harness does: the counts of the source and the sink. `None` if this machine lacks the engine.
 fn carried(engine: &str, loses: Loses, window_ns: u64) -> Option<[EndReport; 2]> {
     let setup = setup(engine, window_ns);
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let told = |cast: &mut Cast, role: EndRole, command| cast.end(role).unwrap().send(command).unwrap();
+    let stop_requested = |cast: &mut Cast, role: EndRole, command| cast.end(role).unwrap().send(command).unwrap();
     let heard = |cast: &mut Cast, role: EndRole| cast.end(role).unwrap().reply(PATIENCE).unwrap();
-    told(&mut cast, EndRole::Sink, Command::Open(EndRole::Sink, Box::new(setup.clone()), None));
+    stop_requested(&mut cast, EndRole::Sink, Command::Open(EndRole::Sink, Box::new(setup.clone()), None));
     let Reply::Listening(Address::Ip(door)) = heard(&mut cast, EndRole::Sink) else { panic!("no door") };
     let path = Lossy::to(door, loses);
     let open = Command::Open(EndRole::Source, Box::new(setup), Some(Address::Ip(path.at)));
-    told(&mut cast, EndRole::Source, open);
+    stop_requested(&mut cast, EndRole::Source, open);
     for role in [EndRole::Source, EndRole::Sink] {
         match heard(&mut cast, role) {
             Reply::Ready => {}
@@ -96,10 +96,10 @@ fn carried(engine: &str, loses: Loses, window_ns: u64) -> Option<[EndReport; 2]>
         }
     }
     for role in [EndRole::Sink, EndRole::Source] {
-        told(&mut cast, role, Command::Go);
+        stop_requested(&mut cast, role, Command::Go);
     }
     let closed = heard(&mut cast, EndRole::Sink);
-    told(&mut cast, EndRole::Source, Command::Stop);
+    stop_requested(&mut cast, EndRole::Source, Command::Stop);
     let mut reports = [EndRole::Source, EndRole::Sink].map(|role| match (role, heard(&mut cast, role)) {
         (_, Reply::Done(report)) => Some(*report),
         (_, Reply::Skipped(reason)) if engine.starts_with("uring") && !reason.is_empty() => None,
@@ -110,14 +110,14 @@ fn carried(engine: &str, loses: Loses, window_ns: u64) -> Option<[EndReport; 2]>
     Some(reports)
 }
 
-/// Every number is accounted for, although some were lost, and nothing but data was counted.
+/// Every number is accounted for, although some were lost, and only data was counted.
 fn check(engine: &str, loses: Loses) {
     let mut seen = [100_000_000, 1_000_000_000, 10_000_000_000].into_iter().map(|window_ns| {
         let [source, sink] = carried(engine, loses, window_ns)?;
         assert_eq!((source.flows.len(), sink.flows.len()), (FLOWS, FLOWS));
         Some((source.datagrams.unwrap(), sink.datagrams.unwrap(), sink))
     });
-    // A busy machine may keep both from a window in which something comes, and something is lost.
+    // A busy machine may keep both from a window in which datagrams arrive, and some are lost.
     let shows = |seen: &Option<(DatagramReport, DatagramReport, EndReport)>| {
         seen.as_ref().is_none_or(|(sent, came, _)| came.total > 0 && came.distinct() < sent.total)
     };
@@ -127,20 +127,20 @@ fn check(engine: &str, loses: Loses) {
 }
 
 #[test]
-fn flows_begin_and_end_over_a_path_that_loses_words_of_the_handshake() {
+fn flows_survive_losses_of_the_handshake() {
     for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
-        // The first knocks of either flow, the first times that it hears of its reader, and one of seven from then on.
+        // The first tickets of each flow, the first answers, and from then on every seventh datagram.
         check(engine, |_, number, _| number <= 4 || number % 7 == 0);
     }
 }
 
 #[test]
-fn a_source_leaves_although_no_answer_to_its_farewell_ever_comes() {
+fn source_leaves_without_an_answer_to_its_end() {
     check("plain", |back, number, len| (back && len == 0) || number % 7 == 0);
 }
 
 #[test]
-fn a_source_that_was_never_let_in_sends_nothing_but_its_ticket() {
+fn unadmitted_source_sends_only_its_ticket() {
     for engine in ["plain", "mmsg", "gso"] {
         let setup = setup(engine, 100_000_000);
         let shown = setup.far.unwrap().ticket;
@@ -151,14 +151,18 @@ fn a_source_that_was_never_let_in_sends_nothing_but_its_ticket() {
         source.send(Command::Open(EndRole::Source, Box::new(setup), Some(at))).unwrap();
         assert_eq!(source.reply(PATIENCE).unwrap(), Reply::Ready);
         source.send(Command::Go).unwrap();
-        // Whoever should hear it has given up.
+        // The other end has given up.
         source.send(Command::Stop).unwrap();
         let Reply::Done(report) = source.reply(PATIENCE).unwrap() else { panic!("{engine}") };
         assert_eq!((report.total_bytes, report.datagrams.unwrap().total), (0, 0), "{engine}");
         door.set_nonblocking(true).unwrap();
         let mut bytes = [0; 2000];
-        let said: Vec<_> = std::iter::from_fn(|| door.recv(&mut bytes).ok().map(|len| bytes[..len].to_vec())).collect();
-        assert!(!said.is_empty(), "{engine}: it knocks until it is told to go");
-        assert!(said.iter().all(|said| (0..FLOWS).any(|flow| *said == shown.shown_by(flow))), "{engine}: {said:?}");
+        let received: Vec<_> =
+            std::iter::from_fn(|| door.recv(&mut bytes).ok().map(|len| bytes[..len].to_vec())).collect();
+        assert!(!received.is_empty(), "{engine}: it sends its ticket until it is stopped");
+        assert!(
+            received.iter().all(|received| (0..FLOWS).any(|flow| *received == shown.shown_by(flow))),
+            "{engine}: {received:?}"
+        );
     }
 }

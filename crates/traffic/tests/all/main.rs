@@ -1,6 +1,6 @@
-//! Engines, and the ends over them, against plain peers and against each other.
+//! Engines and ends with plain peers and with each other.
 //!
-//! One binary: what it links is linked once.
+//! One binary, so that dependencies are linked once.
 #![forbid(unsafe_code)]
 // Tests print why they were skipped, and what they saw.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

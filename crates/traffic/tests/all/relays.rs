@@ -17,7 +17,7 @@ use crate::support::relayed::{
     HELD_UP, a_reset_comes_through, all_comes_back_at_the_end, all_comes_through_after_a_pause, blocking_listener,
     calls_come_back, echo, replies_at_the_end, server,
 };
-use crate::support::{file_reads, listener, message, nobody, plain, plain_call};
+use crate::support::{file_reads, listener, message, no_listener, plain, plain_call};
 
 /// Every method with every threading, and one of an odd buffer.
 fn specs() -> Vec<Spec> {
@@ -48,7 +48,7 @@ fn specs() -> Vec<Spec> {
 /// A relay of calls by a method, over TCP.
 fn relay_by(method: RelayMethod) -> Spec {
     let levels = [("transport", "tcp".into()), ("request", 4096.into())];
-    let mut spec = levels.into_iter().collect::<Spec>().said_of(Workload::Call);
+    let mut spec = levels.into_iter().collect::<Spec>().with_workload(Workload::Call);
     spec.relay = Some(RelayChoice::Method(method));
     spec
 }
@@ -60,8 +60,8 @@ fn relay_with(method: RelayMethod, change: impl FnOnce(&mut Spec)) -> Spec {
     spec
 }
 
-/// What this machine lacks for a method, asked in a thread of its own: a ring that was tried interrupts the system calls of
-/// the thread that made it when it goes.
+/// The missing requirement of a method, checked in a thread of its own: when a tested ring closes, it interrupts the system
+/// calls of the thread that created it.
 fn lacks(method: RelayMethod) -> Option<String> {
     std::thread::spawn(move || relay::lacks(method)).join().unwrap()
 }
@@ -77,38 +77,39 @@ fn for_all(check: impl Fn(&Spec)) {
     }
 }
 
-/// A relay that runs.
+/// A running relay.
 struct Running {
     shared: Arc<RelayShared>,
-    told: Arc<AtomicBool>,
-    /// How many of its own calls were read(2), if the kernel says, and how many bytes its engine copied.
+    stop_requested: Arc<AtomicBool>,
+    /// The number of its read(2) calls, if the kernel reports it, and of the bytes that its engine copied.
     thread: JoinHandle<Result<(Option<u64>, u64), Fault>>,
     address: Address,
 }
 
 impl Running {
-    /// A relay in front of an address, until `expected` connections have ended, or until it is told.
+    /// A relay in front of an address, until `expected` connections have ended, or until it is stopped.
     fn over(transport: &str, relay: &Spec, to: &Address, expected: Option<usize>, plant: Option<Plant>) -> Running {
         let mut spec = relay.clone();
         spec.transport = Some(transport.parse().unwrap());
         let setup = Setup { plant, ..Setup::of(&spec).unwrap() };
         let (listener, address) = relay::listen(&setup).unwrap();
         let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &setup).unwrap(), expected));
-        let told = Arc::new(AtomicBool::new(false));
+        let stop_requested = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (shared, told) = (Arc::clone(&shared), Arc::clone(&told));
+            let (shared, stop_requested) = (Arc::clone(&shared), Arc::clone(&stop_requested));
             move || {
-                let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_told: true };
+                let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_stopped: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
                 let before = file_reads();
-                let report = relay::carry(&shared, &setup, Cues { abort: &abort, told: &told }, &mut meter)?;
+                let report =
+                    relay::carry(&shared, &setup, Cues { abort: &abort, stop_requested: &stop_requested }, &mut meter)?;
                 Ok((file_reads().zip(before).map(|(after, before)| after - before), report.copied_bytes))
             }
         });
-        Running { shared, told, thread, address }
+        Running { shared, stop_requested, thread, address }
     }
 
-    /// Over TCP, until it is told.
+    /// Over TCP, until it is stopped.
     fn start(relay: &Spec, to: SocketAddr) -> (Running, SocketAddr) {
         let running = Running::over("tcp", relay, &Address::Ip(to), None, None);
         let Address::Ip(address) = running.address else { panic!("TCP has an address") };
@@ -116,18 +117,18 @@ impl Running {
     }
 
     fn tell(self) -> (RelayReport, Option<Fault>) {
-        self.told.store(true, Ordering::Relaxed);
+        self.stop_requested.store(true, Ordering::Relaxed);
         self.finish()
     }
 
     /// The same, and how many bytes its engine copied.
     fn tell_all(self) -> ((RelayReport, Option<Fault>), u64) {
-        self.told.store(true, Ordering::Relaxed);
+        self.stop_requested.store(true, Ordering::Relaxed);
         let (_, copied) = self.thread.join().unwrap().unwrap();
         (self.shared.take_books(), copied)
     }
 
-    /// What it counted when it was over.
+    /// Its counts at the end.
     fn finish(self) -> (RelayReport, Option<Fault>) {
         self.thread.join().unwrap().unwrap();
         self.shared.take_books()
@@ -135,7 +136,7 @@ impl Running {
 }
 
 #[test]
-fn what_arrives_at_one_side_leaves_at_the_other() {
+fn all_bytes_are_relayed() {
     for_all(|setup| {
         let connections = 6;
         let (to, serving) = server(connections, echo);
@@ -165,19 +166,19 @@ fn methods_receive_by_the_call_of_sockets() {
         (0..CALLS).for_each(|call| plain_call(&mut stream, call, 10));
         drop(stream);
         serving.join().unwrap();
-        running.told.store(true, Ordering::Relaxed);
+        running.stop_requested.store(true, Ordering::Relaxed);
         let (Some(reads), _) = running.thread.join().unwrap().unwrap() else {
             println!("skipped: no account of calls in /proc/thread-self/io");
             return;
         };
-        // The account itself is read, too.
+        // The accounting file itself is read, too.
         assert!(reads < CALLS as u64 / 5, "{method}: {reads} reads of a socket");
     }
 }
 
 #[test]
-fn the_end_of_a_stream_is_passed_on_in_both_directions() {
-    // Says first that it has nothing to say.
+fn end_of_stream_is_relayed_in_both_directions() {
+    // Ends its sending first.
     fn listens_alone(mut stream: TcpStream) {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut all = Vec::new();
@@ -207,7 +208,7 @@ fn the_end_of_a_stream_is_passed_on_in_both_directions() {
         let (to, serving) = server(1, listens_alone);
         let (running, address) = Running::start(setup, to);
         let mut stream = plain(address);
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server says nothing");
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server sends nothing");
         stream.write_all(&message(3, 2_000_000)).unwrap();
         drop(stream);
         serving.join().unwrap();
@@ -224,15 +225,15 @@ fn a_reset_is_passed_on_as_a_reset() {
             a_reset_comes_through(address, &behind, breaks);
             let (report, fault) = running.tell();
             assert_eq!((report.connections, report.broken), (1, 1));
-            assert!(fault.is_none(), "what is passed on is no fault of the relay: {fault:?}");
+            assert!(fault.is_none(), "a relayed error is no fault of the relay: {fault:?}");
         }
     });
 }
 
 #[test]
-fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
+fn unreachable_upstream_resets_with_a_reason() {
     for_all(|setup| {
-        let (_nobody, to) = nobody();
+        let (_reserved, to) = no_listener();
         let (running, address) = Running::start(setup, to);
         let error = plain(address).read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -244,7 +245,7 @@ fn who_cannot_be_passed_on_is_reset_and_the_reason_is_kept() {
 }
 
 #[test]
-fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
+fn back_pressure_loses_no_bytes() {
     for_all(|setup| {
         if !method(setup).has_back_pressure() {
             return;
@@ -252,15 +253,15 @@ fn a_side_that_takes_nothing_holds_the_other_one_up_and_loses_nothing() {
         let (behind, to) = blocking_listener();
         let (running, address) = Running::start(setup, to);
         let taken = all_comes_through_after_a_pause(address, &behind, 100_000);
-        assert!(taken < HELD_UP, "all of it was taken although nobody reads");
+        assert!(taken < HELD_UP, "all of it was accepted without a reader");
         let (report, fault) = running.tell();
         assert!(fault.is_none() && report.given_up == HELD_UP as u64, "{report:?} {fault:?}");
     });
 }
 
-/// The kernel takes all for a side that takes nothing: that is a failure with its reason, before memory is gone.
+/// The kernel accepts all bytes for a side that reads none: the relay fails with its reason, before memory runs out.
 #[test]
-fn a_redirection_without_back_pressure_fails_above_its_bound() {
+fn redirection_fails_above_its_limit() {
     let setup = relay_by(RelayMethod::Sockmap);
     if let Some(reason) = lacks(RelayMethod::Sockmap) {
         return eprintln!("SKIPPED: {reason}");
@@ -269,19 +270,19 @@ fn a_redirection_without_back_pressure_fails_above_its_bound() {
     let (running, address) = Running::start(&setup, to);
     let mut client = plain(address);
     let silent = behind.accept().unwrap().0;
-    // More than the sockets and the bound hold, or as much of it as comes before the reset.
+    // More than the sockets and the limit hold, or the part of it before the reset.
     let is_reset = (0..128).any(|_| client.write_all(&[7; 1 << 20]).is_err()) || client.read(&mut [0]).is_err();
-    assert!(is_reset, "it was taken although nobody reads");
+    assert!(is_reset, "it was accepted without a reader");
     let (report, fault) = running.tell();
     assert_eq!((report.connections, report.broken), (1, 1));
     let reason = fault.unwrap().to_string();
-    assert!(reason.contains("holds no writer up") && reason.contains("more than 16 MiB"), "{reason}");
+    assert!(reason.contains("sockmap has no back-pressure") && reason.contains("more than 16 MiB"), "{reason}");
     drop(silent);
 }
 
 #[test]
-fn a_client_that_vanishes_in_the_middle_takes_nobody_along() {
-    // Writes more than anybody takes.
+fn vanished_client_affects_no_other() {
+    // Writes more than the other side reads.
     fn talks(mut stream: TcpStream) {
         while stream.write_all(&[7; 50_000]).is_ok() {}
     }
@@ -290,21 +291,21 @@ fn a_client_that_vanishes_in_the_middle_takes_nobody_along() {
         let (running, address) = Running::start(setup, to);
         let mut client = plain(address);
         let read = client.read_exact(&mut [0; 100_000]);
-        // Who is not held up may have said too much by then.
+        // Without back-pressure, too much may have been sent by then.
         assert!(read.is_ok() || !method(setup).has_back_pressure(), "{read:?}");
         drop(client);
         talking.join().unwrap();
-        // The next one is served, by whoever listens there now.
+        // The next one is served by the current listener.
         let mut next = plain(address);
         assert_eq!(next.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         let (report, _) = running.tell();
-        // A listener that was closed is there for a moment longer where another test starts a program just then.
+        // A closed listener stays for a moment longer if another test is starting a program.
         assert_eq!((report.connections, report.broken + report.unconnected), (2, 2));
     });
 }
 
 #[test]
-fn it_is_over_when_it_is_told_or_when_all_have_ended() {
+fn relay_ends_when_stopped_or_all_ended() {
     for_all(|setup| {
         let (to, serving) = server(1, |mut stream| {
             let _ = stream.read(&mut [0]);
@@ -314,7 +315,7 @@ fn it_is_over_when_it_is_told_or_when_all_have_ended() {
         idle.write_all(b"x").unwrap();
         serving.join().unwrap();
         running.tell();
-        assert!(!matches!(idle.read(&mut [0]), Ok(n) if n > 0), "nobody holds the connection any more");
+        assert!(!matches!(idle.read(&mut [0]), Ok(n) if n > 0), "the connection is closed");
 
         let (to, serving) = server(2, echo);
         let running = Running::over("tcp", setup, &Address::Ip(to), Some(2), None);
@@ -336,7 +337,7 @@ fn unix_sockets_are_relayed_as_tcp_is() {
         if method(setup).needs_tcp() {
             return;
         }
-        // Each has a name of its own: the one before may not be free yet.
+        // Each has a name of its own: the previous one may not be free yet.
         let behind = format!("bytegauge-behind-{}-{}", std::process::id(), relays.fetch_add(1, Ordering::Relaxed));
         let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         listener.bind(&name(&behind)).unwrap();
@@ -366,7 +367,7 @@ fn unix_sockets_are_relayed_as_tcp_is() {
 }
 
 #[test]
-fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
+fn unavailable_pipe_is_a_reason_to_skip() {
     for method in [RelayMethod::Splice, RelayMethod::Sendfile] {
         let setup = relay_with(method, |spec| spec.relay_pipe = Some(OrAuto::Is(1 << 32)));
         let (_behind, to) = listener();
@@ -379,7 +380,7 @@ fn a_pipe_that_cannot_be_had_is_a_reason_to_skip() {
 }
 
 #[test]
-fn a_planted_fault_is_in_the_bytes_and_not_in_the_books() {
+fn planted_fault_changes_bytes_but_not_counts() {
     for (plant, differs) in [(Plant::RelayLoses { offset: 5 }, "lost"), (Plant::RelayCorrupts { offset: 5 }, "wrong")] {
         let (behind, to) = blocking_listener();
         let setup = relay_by(RelayMethod::ReadWrite);

@@ -317,7 +317,7 @@ fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
         set(&["congestion"], named(CONGESTION));
     }
     let workload = if case.traffic == Traffic::Calls { Workload::Call } else { Workload::Stream };
-    let mut setup = Setup::of(&levels.said_of(workload))?;
+    let mut setup = Setup::of(&levels.with_workload(workload))?;
     // It continues until it is killed.
     setup.window_ns = u64::try_from((WARM_UP + MARGIN).as_nanos())?;
     Ok(setup)

@@ -1,4 +1,4 @@
-//! What trials far longer than those of the confirmation say of the answers.
+//! The answers in trials far longer than those of the confirmation.
 
 use bytegauge_model::CellId;
 use schemars::JsonSchema;
@@ -9,13 +9,13 @@ use serde::Serialize;
 pub struct AuditView {
     /// The choice.
     pub choice: CellId,
-    /// Whom it was compared with.
+    /// The rivals in the comparison.
     pub rivals: Vec<AuditRival>,
-    /// `holds`: within the margin of every rival; `contradicts`: a rival is cheaper by more than the margin,
-    /// of an open choice beyond what its confirmation found; `open`.
+    /// `holds`: within the margin of every rival; `contradicts`: a rival is cheaper by more than the margin, for an open choice
+    /// beyond its confirmation; `open`.
     #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,
-    /// So much dearer than its rivals the choice is at most there, as a share; `null` where blocks are too few.
+    /// The choice is at most this much slower than its rivals there, as a share; `null` with too few blocks.
     pub bound: Option<f64>,
     /// The rival that contradicts.
     pub better: Option<CellId>,
@@ -26,35 +26,35 @@ pub struct AuditView {
 pub struct AuditRival {
     /// The rival.
     pub cell: CellId,
-    /// Blocks that hold both.
+    /// Blocks with both.
     pub blocks: usize,
-    /// How much dearer the choice is than the rival, as a share.
+    /// How much slower the choice is than the rival, as a share.
     pub dearer: Option<f64>,
-    /// Lower end of the interval of that; all rivals of a group hold together. `null` where blocks are too few.
+    /// Lower end of its interval; all intervals of a group hold together. `null` with too few blocks.
     pub dearer_lower: Option<f64>,
     /// Upper end.
     pub dearer_upper: Option<f64>,
 }
 
-/// What long trials show of all choices of a session.
+/// The results of long trials for all choices of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AuditSummary {
     /// Length of such a trial, nanoseconds.
     pub window_ns: u64,
-    /// Groups whose choice was audited.
+    /// Groups whose choice was measured in them.
     pub questions: usize,
-    /// Those in which it holds.
+    /// Groups in which it holds.
     pub hold: usize,
-    /// Those in which it is contradicted.
+    /// Groups in which it is contradicted.
     pub contradicted: usize,
-    /// How much dearer than the runner-up the choice is in the mean group, as a share; of a choice that was not shown to be
-    /// as good, beyond what its confirmation found.
+    /// How much slower than the runner-up the choice is in the mean group, as a share; for an open choice, beyond its
+    /// confirmation.
     pub dearer: Option<f64>,
-    /// Lower end of the interval of that, with the groups as replicates; `null` where they are too few.
+    /// Lower end of its interval, with the groups as replicates; `null` with too few.
     pub dearer_lower: Option<f64>,
     /// Upper end.
     pub dearer_upper: Option<f64>,
-    /// What that shows: `holds`, `contradicts` or `open`.
+    /// The result: `holds`, `contradicts` or `open`.
     #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,
 }

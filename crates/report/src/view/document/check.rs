@@ -1,69 +1,69 @@
-//! What a session that checked a program of the user's adds to the document.
+//! The part of the document about checks of a user's program.
 
 use bytegauge_model::{CellId, GroupId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A program, what it gains, and whether what was advised held.
+/// A program, its gain, and whether a recommendation held.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CheckView {
     /// The program's name.
     pub program: String,
-    /// What was measured, as `--metric` takes it.
+    /// The measured quantity, as in `--metric`.
     pub metric: String,
-    /// The value that the user has now, for people.
+    /// The user's current value, for people.
     pub default: Option<String>,
-    /// What is gained over it, one for each group.
+    /// The gain over it, one for each group.
     pub gains: Vec<GainView>,
-    /// What became of the advice of an earlier session.
+    /// The test of the recommendation of an earlier session.
     pub advice: Vec<AdviceView>,
     /// Runs after which processes were still there, and were ended.
     pub left_behind: usize,
-    /// Runs after which the server did not heed its signal and was killed.
+    /// Runs after which the server ignored its signal and was killed.
     pub stopped_by_force: usize,
 }
 
-/// What the named value gains over the one that is there now. Intervals hold for all values at once.
+/// The gain of the recommended value over the current one. Intervals hold for all values at once.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GainView {
     /// The group.
     pub group: GroupId,
-    /// The cell with the named value.
+    /// The cell with the recommended value.
     pub cell: Option<CellId>,
-    /// The value that is there now, for people.
+    /// The current value, for people.
     pub default: String,
-    /// How much faster the named value is, as a share: 0.5 is one and a half times as fast.
+    /// How much faster the recommended value is, as a share: 0.5 is one and a half times as fast.
     pub gain: Option<f64>,
     /// Lower end of its interval.
     pub lower: Option<f64>,
     /// Upper end of its interval.
     pub upper: Option<f64>,
-    /// CPU time of a run with the named value, of its whole process tree, nanoseconds.
+    /// CPU time of a run with the recommended value, of its whole process tree, nanoseconds.
     pub cpu_ns: Option<f64>,
-    /// The same with the value that is there now.
+    /// The same with the current value.
     pub default_cpu_ns: Option<f64>,
-    /// The same in words.
+    /// The same as a text.
     pub text: String,
 }
 
-/// A value that an earlier session advised, and what it came to in the program.
+/// The recommended value of an earlier session, and its result in the program.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AdviceView {
     /// The group.
     pub group: GroupId,
-    /// The session that advised it.
+    /// The session of the recommendation.
     pub session: i64,
     /// The value, for people.
     pub value: String,
-    /// What it was advised for.
+    /// The conditions of the recommendation.
     pub question: String,
-    /// Whether it is shown to be within the margin of the best here (`true`), or beyond it (`false`); `null` where
-    /// neither is shown.
+    /// Whether it is significantly within the margin of the best here (`true`), or beyond it (`false`); `null` if neither
+    /// is significant.
     pub held: Option<bool>,
-    /// Its rate against that of the value which is there now, as the earlier session measured it.
+    /// Its rate relative to that of the current value, as measured by the earlier session.
     pub predicted: Option<f64>,
-    /// The same, as it was observed in the program.
+    /// The same, as measured in the program.
     pub observed: Option<f64>,
-    /// The same in words.
+    /// The same as a text.
     pub text: String,
 }

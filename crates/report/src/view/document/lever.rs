@@ -1,24 +1,24 @@
-//! A setting that moves more than the choices that were asked about.
+//! A setting with a larger effect than the choices of the session.
 
 use bytegauge_model::{CellId, GroupId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One level of a condition, or of a choice that is no size, against another, each at the best choice confirmed with it.
+/// One level of a condition, or of a choice that is no size, compared with another, each with its best confirmed choice.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LeverView {
     /// The factor.
     pub factor: String,
-    /// The dearer level.
+    /// The slower level.
     pub from: Value,
-    /// The cheaper level.
+    /// The faster level.
     pub to: Value,
-    /// The group with the dearer level.
+    /// The group with the slower level.
     pub group: GroupId,
-    /// The best choice with the cheaper level.
+    /// The best choice with the faster level.
     pub cell: CellId,
-    /// Cost with the dearer level over cost with the cheaper one, at least; all levers of a session hold together at its
+    /// Cost with the slower level over cost with the faster one, at least; all levers of a session hold together at its
     /// level.
     pub times_lower: f64,
     /// The same at most.

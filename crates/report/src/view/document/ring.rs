@@ -1,27 +1,27 @@
-//! What a document says of a ring beside its rate.
+//! The part of the document about a ring, in addition to its rate.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a ring counted, summed over the trials behind the estimate.
+/// A ring's counts, summed over the trials of the estimate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RingView {
-    /// Operations handed to the kernel within the windows.
+    /// Operations submitted within the windows.
     pub submitted: u64,
     /// Completions taken within the windows.
     pub completed: u64,
-    /// Completions of which result and user data were compared, over the rings' whole lives.
+    /// Completions whose result and user data were compared, over the rings' whole lives.
     pub checked: u64,
     /// Completions that the loop never took, over the rings' whole lives.
     pub left: u64,
     /// Calls of io_uring_enter(2) within the windows.
     pub enters: u64,
-    /// Completions for each of those calls.
+    /// Completions per such call.
     pub nops_per_enter: Option<f64>,
-    /// Rounds after which the completion queue had overflowed, if it ever had.
+    /// Rounds after which the completion queue had overflowed, if it did.
     pub overflowed_after_rounds: Option<u64>,
     /// Completions that fit the ring that the kernel made.
     pub completion_entries: u32,
-    /// CPU time of the kernel's thread that submits for the ring, in CPUs.
+    /// CPU time of the kernel's submission thread, in CPUs.
     pub kernel_thread_cpus: Option<f64>,
 }

@@ -1,7 +1,7 @@
-//! The JSON Schemas of the documents, derived from their types: their doc comments are its descriptions.
+//! The JSON Schemas of the documents, derived from their types; doc comments become descriptions.
 //!
-//! What lies in tables elsewhere, factors and limits, is taken from them. Written to `schema/` by
-//! `cargo xtask generate`; nothing else in the product asks for it.
+//! Factors and limits are taken from their tables. Written to `schema/` by `cargo xtask generate`; not used elsewhere in the
+//! product.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,12 @@ pub fn text() -> String {
     of::<View>("report", "bytegauge report")
 }
 
-/// The same of what several sessions show beside each other.
+/// The same for the comparison of several sessions.
 pub fn between_text() -> String {
     of::<BetweenView>("between", "bytegauge between")
 }
 
-/// The same of what sessions before say beside those after.
+/// The same for sessions before and after.
 pub fn compare_text() -> String {
     of::<HistoryView>("compare", "bytegauge compare")
 }
@@ -43,14 +43,14 @@ fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
     text
 }
 
-/// Forbids keys that are not described, except where a type says that it has others.
+/// Forbids keys that are not described, except in a type that declares that it has others.
 fn closed(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".into(), json!(false));
     }
 }
 
-/// How [`super::Factors`] look, from the table of factors.
+/// The schema of [`super::Factors`], from the table of factors.
 pub struct FactorLevels;
 
 impl JsonSchema for FactorLevels {
@@ -69,7 +69,7 @@ impl JsonSchema for FactorLevels {
     }
 }
 
-/// How levels of a kind look in JSON. A name stands for what the system chooses, or for what has no number.
+/// The JSON of levels of a kind. A name represents the system's default, or a level without a number.
 fn types(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Size { auto: false, .. } | Kind::Count { auto: false, .. } | Kind::Duration { auto: false, .. } => {

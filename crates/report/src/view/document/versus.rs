@@ -1,4 +1,4 @@
-//! What a session that compares two adds to the document.
+//! The part of the document about a comparison of two.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,35 @@ use serde::Serialize;
 /// Two subjects, and whether the second is worse.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VersusView {
-    /// What there is now.
+    /// The current one.
     pub a: VersusSideView,
-    /// What may take its place.
+    /// The one that may replace it.
     pub b: VersusSideView,
-    /// What both have in common, for people; empty for programs.
+    /// Their common levels, for people; empty for programs.
     pub alike: String,
-    /// What is compared: `time` for the same work, `cpu time` of it under an offered load, or the `events` that were
-    /// counted meanwhile.
+    /// The compared quantity: `time` for the same work, its `cpu time` under an offered load, or the `events` counted
+    /// meanwhile.
     pub cost: &'static str,
-    /// The median difference by its sign: how much longer `b` takes for the same work, as a share; below 0 `a` takes
-    /// longer, by so much of its own. `null` where nothing was compared.
+    /// The median difference with its sign: how much longer `b` takes for the same work, as a share; below 0 `a` takes longer,
+    /// by this share of its own time. `null` without a comparison.
     pub longer: Option<f64>,
     /// Lower end of its interval at `level`.
     pub lower: Option<f64>,
     /// Upper end of its interval.
     pub upper: Option<f64>,
-    /// Blocks behind it, merged where neighbours depend on each other.
+    /// Blocks behind it; adjacent blocks that depend on each other are merged.
     pub blocks: usize,
-    /// Confidence of the interval: of one look, so that all looks together keep 95 %.
+    /// Confidence of the interval: of one analysis, so that all analyses together keep 95 %.
     pub level: f64,
     /// The difference that matters, as a share.
     pub margin: f64,
     /// `worse`: b takes longer by more than the margin. `better`: a does. `equivalent`: neither does. `open`: none of these
-    /// is shown.
+    /// is significant.
     #[schemars(extend("enum" = ["worse", "better", "equivalent", "open"]))]
     pub verdict: &'static str,
-    /// Why it is open, where more blocks would not decide it.
+    /// Why it is open, if more blocks would not decide it.
     pub why_open: Option<String>,
-    /// The same in words.
+    /// The same as a text.
     pub text: String,
 }
 
@@ -48,13 +48,13 @@ pub struct VersusSideView {
     pub cell: CellId,
     /// As it was given.
     pub words: String,
-    /// What it has and the other has not, by factor, for people; empty for programs.
+    /// Its levels that the other does not have, by factor, for people; empty for programs.
     pub differs: BTreeMap<String, String>,
-    /// Trials behind its rate.
+    /// Number of trials of its rate.
     pub trials: usize,
-    /// The median of its rates; its unit and interval stand with its cell.
+    /// The median of its rates; its unit and interval are with its cell.
     pub rate: Option<f64>,
-    /// CPU time of a run, a byte, a call or an operation, nanoseconds.
+    /// CPU time per run, byte, call or operation, nanoseconds.
     pub cpu_ns: Option<f64>,
     /// Why it was not measured.
     pub reason: Option<String>,

@@ -51,7 +51,7 @@ pub fn holds(view: &View, questions: &Questions) -> Vec<String> {
             "call" => {
                 "the server does nothing with a request: one that works shifts this (--profile rpc,many-idle)".into()
             }
-            _ => "the reader throws the bytes away: one that works shifts this (--profile sum,parser)".to_owned(),
+            _ => "the reader discards the bytes: one that works shifts this (--profile sum,parser)".to_owned(),
         });
     }
     if view.cells.iter().any(|cell| cell.counters.verified_bytes.is_some()) {

@@ -1,8 +1,8 @@
 //! The client's end over datagrams: one thread, an epoll(7) over the connected sockets of its flows.
 //!
-//! One datagram a system call, or as many as a batch holds where a flow has several calls to send or several
-//! replies to take. Never waits in a send: a queue that is full (of a Unix socket, the server's) is waited for
-//! beside all others, and its call times out like any other.
+//! One datagram per system call, or as many as a batch holds if a flow has several calls to send or several replies to receive.
+//! Never blocks in a send: room in a queue (of a Unix socket, the server's) is waited for together with all other events, and
+//! its call times out like any other.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,10 +32,10 @@ struct ClientLoop<'a> {
     live: usize,
     epoll: Epoll,
     timers: Timers,
-    /// Requests of one flow on their way into the kernel: nothing stays here, so all flows share it.
+    /// Requests of one flow while they are sent: none stays here, so all flows share it.
     outbox: Outbox,
     inbox: Inbox,
-    /// What a server on another host has answered, perhaps more than once, when it let its clients in.
+    /// The ticket by which a server on another host has admitted its clients, which may arrive more than once.
     answered: Option<[u8; LEN]>,
     meter: &'a mut Meter,
     report: EngineReport,
@@ -45,11 +45,11 @@ struct ClientSlot {
     /// Absent once it is done.
     flow: Option<DatagramFlow>,
     fd: Option<OwnedFd>,
-    /// Whether it is told when there is room to send.
+    /// Whether it is woken when there is room to send.
     waits_for_room: bool,
 }
 
-/// Carries a thread's flows until every one of them is done. `batch` datagrams are moved by a call, at most.
+/// Drives a thread's flows until every one of them is done. A call moves at most `batch` datagrams.
 pub(crate) fn carry(
     clients: &mut Clients,
     batch: usize,
@@ -70,7 +70,7 @@ pub(crate) fn carry(
         epoll: Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?,
         timers: Timers::default(),
         outbox: Outbox::new(batch, request),
-        // A byte more than a reply has, so that a longer one is seen.
+        // One byte more than a reply, so that a longer one is detected.
         inbox: Inbox::new(batch, response + 1, false),
         answered,
         meter,
@@ -86,7 +86,7 @@ impl ClientLoop<'_> {
         self.timers.grow(self.slots.len());
         for index in 0..self.slots.len() {
             self.register(index)?;
-            // In turn with everything else, so that the first flows do not wait for the last ones' requests.
+            // Takes turns with all other work, so that the first flows do not wait for the last ones' requests.
             self.timers.set(index as u32, 0);
         }
         Ok(())
@@ -128,7 +128,7 @@ impl ClientLoop<'_> {
                         }
                     }
                 }
-                // Somebody wants a flag looked at.
+                // A flag is to be checked.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
             }
@@ -144,7 +144,7 @@ impl ClientLoop<'_> {
         self.advance(index, now_ns)
     }
 
-    /// Takes the replies that are there. When that was done.
+    /// Receives the available replies. Returns the time.
     fn receive(&mut self, index: usize, mut now_ns: u64) -> Result<u64, Fault> {
         let ClientSlot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(now_ns) };
         loop {
@@ -157,7 +157,7 @@ impl ClientLoop<'_> {
                 Ok(()) => {}
                 Err(error) if is_passing(&error) => return Ok(now_ns),
                 Err(error) => {
-                    // What the network said of an earlier request, such as that nobody listens (udp(7)).
+                    // The network's error about an earlier request, such as that there is no listener (udp(7)).
                     flow.failed(error.raw_os_error().unwrap_or_default(), now_ns);
                     return Ok(now_ns);
                 }
@@ -168,14 +168,14 @@ impl ClientLoop<'_> {
             for slot in 0..count {
                 let arrived = self.inbox.arrived(slot);
                 let datagram = &*self.inbox.bytes(slot);
-                // As much of it as there is room for.
+                // As much of it as fits.
                 if self.answered.is_some_and(|answered| arrived.len == LEN && answered.starts_with(datagram)) {
                     continue;
                 }
                 self.meter.count(datagram.len(), datagram.len());
                 flow.received(datagram, now_ns);
             }
-            // Nothing else is due, or was there: an empty receive would be in vain.
+            // No other reply is due, or was there: another receive would find none.
             if !flow.waits() || count < self.inbox.slots() {
                 return Ok(now_ns);
             }
@@ -214,7 +214,7 @@ impl ClientLoop<'_> {
         }
     }
 
-    /// Sends what was begun, as much as a batch holds. When that was done; `None` if there is no room.
+    /// Sends the calls that have begun, as many as a batch holds. Returns the time; `None` if there is no room.
     fn send(&mut self, index: usize, now_ns: u64) -> Result<Option<u64>, Fault> {
         let ClientSlot { flow: Some(flow), fd: Some(fd), .. } = &mut self.slots[index] else { return Ok(Some(now_ns)) };
         let count = flow.unsent().min(self.outbox.slots());
@@ -272,7 +272,7 @@ impl ClientLoop<'_> {
         self.epoll.add(fd.as_fd(), Ready::READ, index as u64).map_err(Fault::io("waiting for replies"))
     }
 
-    /// Gives a flow another socket; what still comes for the old one finds nobody.
+    /// Gives a flow another socket; replies that still arrive for the old one are lost.
     fn reopen(&mut self, index: usize) -> Result<(), Fault> {
         let fd = self.clients.join()?;
         let slot = &mut self.slots[index];
@@ -292,7 +292,7 @@ impl ClientLoop<'_> {
         self.live -= 1;
         self.timers.clear(index as u32);
         if let Some(fd) = slot.fd.take() {
-            // It stays open, and what still comes is not to wake anybody.
+            // It stays open, and replies that still arrive must wake no thread.
             let _ = self.epoll.remove(fd.as_fd());
             self.clients.keep(fd);
         }

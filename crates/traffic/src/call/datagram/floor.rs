@@ -1,4 +1,4 @@
-//! The client over datagrams without a network: what it costs to begin, time, check and record a call.
+//! The client over datagrams without a network: the cost of beginning, timing, checking and recording a call.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::meter::Meter;
 
-/// Carries one flow until it is done; every request is answered at once.
+/// Runs one flow until it is done; every request is answered at once.
 pub(crate) fn carry(
     clients: &mut Clients,
     abort: &AtomicBool,
@@ -22,7 +22,7 @@ pub(crate) fn carry(
     let mut reply = vec![0; clients.setup().response()];
     let head = request.len().min(reply.len()).min(size_of::<u64>());
     let (mut flow, _) = clients.next_datagram_flow();
-    // As an engine with threads of its own counts, which is the slower of two ways (`engine::null`).
+    // As in an engine with threads of its own, whose counting is the slower of two ways (`engine::null`).
     let mut share = meter.tally().share_of_meter();
     let never = AtomicBool::new(false);
     let mut now_ns = monotonic_ns();
@@ -42,7 +42,7 @@ pub(crate) fn carry(
                     flow.received(black_box(&reply), now_ns);
                 }
                 Due::Reopen => flow.reopened(),
-                // A moment that has not come: nobody waits here.
+                // A time in the future, for which this loop does not wait.
                 Due::At(_) => now_ns = monotonic_ns(),
                 Due::Over => {
                     flow.hand_in(0);

@@ -1,9 +1,9 @@
-//! One client's flow over datagrams: begins calls when they are due, tells replies apart by their numbers, times
-//! and checks them.
+//! One client's flow over datagrams: begins calls when they are due, assigns replies to calls by their numbers, times and
+//! checks them.
 //!
-//! Nothing promises that a request or a reply arrives, arrives once, or arrives in order. So a reply is taken for the
-//! call whose number it carries, never for the next one that waits; a call that nobody answers in time is an error
-//! of its own and the flow goes on with the next number. Does no I/O and reads no clock.
+//! A request or a reply may be lost, repeated or reordered. So a reply belongs to the call whose number it has, never simply to
+//! the next one that waits. A call without a reply in time is an error of its own class, and the flow continues with the next
+//! number. Does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::call::record::{Counts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
 
-/// Calls given up whose replies are still recognised; older ones count as duplicates.
+/// Number of calls given up whose replies are still recognised; replies to older ones count as duplicates.
 const GIVEN_UP_MAX: usize = 1024;
 
-/// What a flow wants.
+/// The next action of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A call is to begin.
     Begin,
-    /// What was begun is to be sent.
+    /// Calls that have begun are to be sent.
     Send,
-    /// A new socket: a late reply that carries no number would be taken for the next call's.
+    /// A new socket: otherwise a late reply without a number would be taken for that to the next call.
     Reopen,
-    /// Nothing before this moment of the monotonic clock, nanoseconds, unless a reply comes.
+    /// Nothing before this time of the monotonic clock, nanoseconds, unless a reply arrives.
     At(u64),
     /// No more calls.
     Over,
@@ -43,32 +43,32 @@ pub struct DatagramFlow {
     recorder: Recorder,
     arrival: Arrival,
     flow: usize,
-    /// Calls begun and neither answered nor given up, in the order in which they began.
+    /// Calls begun and neither answered nor given up, in the order of their beginning.
     calls: VecDeque<Call>,
-    /// The last of them whose requests were not taken by the kernel.
+    /// The number of the last of them whose requests the kernel has not accepted.
     unsent: usize,
-    /// Numbers of calls that were given up lately.
+    /// Numbers of calls that were given up recently.
     given_up: VecDeque<u64>,
-    /// The newest call that was completed: a reply to an older one was overtaken.
+    /// The newest completed call: a reply to an older one was overtaken.
     newest: Option<u64>,
-    /// Failures in a row, and until when nothing is tried after them.
+    /// Failures in a row, and the end of the pause after them.
     failures: u32,
     /// Since when the flow could begin a call.
     free_ns: u64,
     rests_until_ns: u64,
-    /// Whether replies may come that nothing tells from those that are due.
-    is_soiled: bool,
+    /// Whether late replies may arrive that cannot be distinguished from due ones.
+    has_late_replies: bool,
     is_over: bool,
     counts: Counts,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// Which of the flow's calls it is.
+    /// Its number among the flow's calls.
     count: u64,
-    /// When it was meant to begin.
+    /// Its intended time.
     began_ns: u64,
-    /// When it did begin.
+    /// The time at which it began.
     write_began_ns: u64,
     write_ns: u64,
     late_ns: u64,
@@ -88,14 +88,14 @@ impl DatagramFlow {
             failures: 0,
             free_ns: 0,
             rests_until_ns: 0,
-            is_soiled: false,
+            has_late_replies: false,
             is_over: false,
             counts: Counts::default(),
             client,
         }
     }
 
-    /// What the flow counted, once nobody carries it any more, and how many datagrams its socket had no room for.
+    /// The flow's counts, once it is done, and the number of datagrams for which its socket had no room.
     pub fn hand_in(mut self, dropped: u64) {
         self.counts.datagrams.dropped += dropped;
         self.counts.unfinished += self.calls.len() as u64;
@@ -106,16 +106,16 @@ impl DatagramFlow {
         });
     }
 
-    /// Whether a reply may be on its way.
+    /// Whether a reply may be in flight.
     #[inline]
     pub fn waits(&self) -> bool {
         self.calls.len() > self.unsent
     }
 
-    /// What to do now. Gives up the calls that take too long.
+    /// The next action. Gives up calls that take too long.
     pub fn due(&mut self, now_ns: u64) -> Due {
         self.give_up(now_ns);
-        if self.is_soiled {
+        if self.has_late_replies {
             return Due::Reopen;
         }
         let is_last = self.is_over || self.client.is_late(now_ns);
@@ -152,7 +152,7 @@ impl DatagramFlow {
         self.counts.begun += 1;
     }
 
-    /// Writes the request of one of the calls that were begun and not sent, the oldest is 0.
+    /// Writes the request of a call that has begun and was not sent; the oldest is 0.
     pub fn write(&self, index: usize, request: &mut [u8]) {
         if let Some(call) = self.calls.get(self.calls.len() - self.unsent + index) {
             self.client.terms.write_request(Terms::number(self.flow, call.count), request);
@@ -161,15 +161,15 @@ impl DatagramFlow {
 
     /// The flow has a new socket.
     pub fn reopened(&mut self) {
-        self.is_soiled = false;
+        self.has_late_replies = false;
     }
 
-    /// Requests that were begun and not sent.
+    /// Requests that have begun and were not sent.
     pub fn unsent(&self) -> usize {
         self.unsent
     }
 
-    /// The oldest request that was not sent is.
+    /// The oldest unsent request was sent.
     #[inline]
     pub fn sent(&mut self, now_ns: u64) {
         let index = self.calls.len() - self.unsent;
@@ -180,7 +180,7 @@ impl DatagramFlow {
         }
     }
 
-    /// A datagram arrived: as much of it as the buffer held.
+    /// A datagram arrived: `bytes` is as much of it as the buffer held.
     pub fn received(&mut self, datagram: &[u8], now_ns: u64) {
         self.counts.datagrams.received += 1;
         let head = self.client.terms.head_of(datagram);
@@ -220,8 +220,8 @@ impl DatagramFlow {
         self.arrival.over(now_ns);
     }
 
-    /// The kernel refused to send, or said of what was sent that nobody takes it: it does not say which of several,
-    /// so all that waits is lost.
+    /// The kernel refused to send, or reported that datagrams sent were not accepted. It does not report which ones, so all
+    /// outstanding calls are lost.
     pub fn failed(&mut self, errno: i32, now_ns: u64) {
         let (class, sent) = (class_of(errno), self.calls.len() - self.unsent);
         for index in 0..self.calls.len() {
@@ -246,12 +246,12 @@ impl DatagramFlow {
 
     fn give_up(&mut self, now_ns: u64) {
         while let Some(call) = self.calls.front()
-            && (now_ns >= self.limit_ns(call) || (self.is_soiled && self.waits()))
+            && (now_ns >= self.limit_ns(call) || (self.has_late_replies && self.waits()))
         {
             let (count, began_ns) = (call.count, call.began_ns);
             let is_sent = self.waits();
-            // Replies without numbers are told apart by their order alone, which is lost with the first of them.
-            self.is_soiled |= is_sent && self.client.terms.head == 0;
+            // Replies without numbers are assigned by their order, which is lost with the first of them.
+            self.has_late_replies |= is_sent && self.client.terms.head == 0;
             let phase = if is_sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
             self.lose((ErrorClass::TimedOut, phase), now_ns, began_ns);
             if self.given_up.len() == GIVEN_UP_MAX {
@@ -265,14 +265,14 @@ impl DatagramFlow {
         }
     }
 
-    /// The call that waits for a reply with this head. Of calls whose heads are alike the oldest.
+    /// The call that waits for a reply with this head; of calls with equal heads the oldest.
     fn call_of(&self, head: u64) -> Option<(usize, Call)> {
         let sent = self.calls.len() - self.unsent;
         let mut waiting = self.calls.iter().take(sent).copied().enumerate();
         waiting.find(|(_, call)| self.client.terms.carried(Terms::number(self.flow, call.count)) == head)
     }
 
-    /// What is wrong with a reply, and how many of its bytes did not come.
+    /// The error in a reply, and the number of its missing bytes.
     fn judge(&self, datagram: &[u8], count: u64) -> Result<(), (ErrorClass, u64)> {
         let terms = &self.client.terms;
         match datagram.len() {
@@ -285,7 +285,7 @@ impl DatagramFlow {
         }
     }
 
-    /// A datagram that no call waits for.
+    /// A datagram for which no call waits.
     #[cold]
     fn odd(&mut self, head: Option<u64>) {
         let terms = &self.client.terms;
@@ -349,8 +349,8 @@ mod tests {
             timeout_ns: TIMEOUT_NS,
             open_ns: 0,
             close_ns: u64::MAX / 2,
-            until_told: false,
-            told: Arc::new(AtomicBool::new(false)),
+            until_stopped: false,
+            stop_requested: Arc::new(AtomicBool::new(false)),
             gave_up: Arc::new(AtomicU64::new(0)),
             shown: None,
         })
@@ -367,7 +367,7 @@ mod tests {
         records.recorder().with(|record| record.report())
     }
 
-    /// Begins and sends a call. Its request, which is its reply.
+    /// Begins and sends a call. Returns its request, which is its reply.
     fn call(flow: &mut DatagramFlow, now_ns: u64) -> Vec<u8> {
         let mut request = vec![0; flow.client.terms.request];
         assert_eq!(flow.due(now_ns), Due::Begin);
@@ -382,11 +382,11 @@ mod tests {
         report.errors.iter().map(|error| (error.class, error.phase, error.count)).collect()
     }
 
-    /// What happens next to one flow.
+    /// The next event of a flow.
     #[derive(Clone, Debug)]
     enum Step {
         Go,
-        /// One of the datagrams on their way arrives; it may stay, to arrive again.
+        /// A datagram in flight arrives; it may stay, to arrive again.
         Arrive(usize, bool),
         Lose(usize),
         Wait(u64),
@@ -408,7 +408,7 @@ mod tests {
         fn every_call_ends_once_whatever_the_network_does(
             steps in prop::collection::vec(step(), 1..200), depth in 1usize..6, len in 1usize..20,
         ) {
-            // A head of a byte is enough for as many calls as these.
+            // A head of one byte is enough for this number of calls.
             let client = client(len, len.min(8), depth);
             let (mut flow, record) = flow(&client);
             let (mut now_ns, mut network, mut answered) = (0, Vec::new(), 0u64);
@@ -472,14 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_call_times_out_and_the_next_goes_on() {
+    fn lost_call_times_out_before_the_next() {
         let client = client(64, 8, 1);
         let (mut flow, record) = flow(&client);
         let lost = call(&mut flow, 10);
         assert_eq!(flow.due(11), Due::At(10 + TIMEOUT_NS));
         let next = call(&mut flow, 10 + TIMEOUT_NS);
         assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 1)]);
-        // Too late, and not what the next call waits for.
+        // Too late, and not the reply that the next call waits for.
         flow.received(&lost, 1100);
         assert_eq!((flow.counts.datagrams.late, flow.counts.completed, flow.waits()), (1, 0, true));
         flow.received(&next, 1200);
@@ -500,7 +500,7 @@ mod tests {
             flow.received(reply, 5);
         }
         assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken), (3, 1));
-        // One that was lost was overtaken by nobody.
+        // A lost reply was not overtaken.
         let replies: Vec<_> = (0..3).map(|_| call(&mut flow, 10)).collect();
         replies[1..].iter().for_each(|reply| flow.received(reply, 15));
         assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken, errors(&record).len()), (5, 1, 0));
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn without_numbers_a_time_out_asks_for_a_new_socket() {
+    fn time_out_without_numbers_needs_a_new_socket() {
         let client = client(64, 0, 2);
         let (mut flow, record) = flow(&client);
         call(&mut flow, 0);

@@ -1,12 +1,12 @@
 //! Calls over datagrams: a request is one datagram, its reply another, and either may be lost.
 //!
-//! Engines of connections carry bytes; here the bounds of what is sent and whom a reply goes to matter, so both
-//! ends have loops of their own. What is measured and reported is the same: schedule, record, classes of errors.
+//! Engines of connections move byte streams; here message boundaries and senders matter, so both ends have loops of their own.
+//! Measurements and reports are the same: schedule, record, classes of errors.
 
+mod admission;
 mod client;
 mod floor;
 mod flow;
-mod guests;
 mod responder;
 mod ring;
 mod server;
@@ -29,19 +29,20 @@ use crate::setup::Setup;
 pub use flow::DatagramFlow;
 pub use socket::{bind, dropped_at};
 
+pub(crate) use admission::{Admissions, let_in};
 pub(crate) use floor::carry as carry_alone;
-pub(crate) use guests::{GuestList, let_in};
 
-/// Serves requests at a bound socket until told, where there is a list those of its guests alone. What this thread saw, however it ended.
+/// Serves requests at a bound socket until it is stopped; with a list, only those of admitted senders. Returns this thread's counts,
+/// however it ended.
 pub(crate) fn serve(
     setup: &Setup,
-    (shared, guests): (&Arc<ServerShared>, Option<&Arc<GuestList>>),
+    (shared, admitted): (&Arc<ServerShared>, Option<&Arc<Admissions>>),
     fd: BorrowedFd<'_>,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
     let read_size = setup.read_size();
-    let mut responder = DatagramResponder::new(shared, guests);
+    let mut responder = DatagramResponder::new(shared, admitted);
     let served = match setup.server_engine() {
         Engine::Plain => server::serve(&mut responder, fd, (read_size, 1), flags, meter),
         Engine::Mmsg => server::serve(&mut responder, fd, (read_size, setup.call_batch()), flags, meter),
@@ -51,7 +52,7 @@ pub(crate) fn serve(
     (served, responder.seen)
 }
 
-/// Carries a thread's clients until all of their flows are done.
+/// Drives a thread's clients until all of their flows are done.
 pub(crate) fn carry(
     clients: &mut Clients,
     abort: &AtomicBool,
@@ -60,7 +61,7 @@ pub(crate) fn carry(
     let setup = clients.setup();
     let batch = match setup.client_engine() {
         Engine::Plain => 1,
-        // More is never there at once.
+        // There are never more at once.
         Engine::Mmsg => setup.call_batch().min(setup.depth()).max(2),
         other => return Err(unfit(other)),
     };

@@ -1,8 +1,7 @@
-//! What a server does with one datagram: counts it, does the work, says what goes back.
+//! Handles one datagram at a server: counts it, does the work, determines the reply.
 //!
-//! A datagram is a request, whatever its length: one that a short buffer cut off is answered by what is left of it,
-//! as every echo does, and counted. Moves no byte, except for the replies that a planted fault spoils, loses,
-//! doubles or holds back.
+//! A datagram of any length is a request: one that a short buffer cut off is answered from its first part, as by every echo, and
+//! counted. Moves no bytes, except replies that a planted fault spoils, loses, repeats or delays.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,23 +13,23 @@ use bytegauge_model::CallDatagrams;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, SlotTarget};
 
-use crate::call::datagram::guests::{Comes, GuestList, Guests};
+use crate::call::datagram::admission::{Admissions, AdmittedSenders, Comes};
 use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
 use crate::engine::Stop;
 use crate::meter::Meter;
 use crate::plant::Plant;
 
-/// How often a server that is planted to stand still looks whether it may leave.
+/// Interval at which a server with a planted stall checks whether it may leave.
 const LOOK_AROUND: Duration = Duration::from_millis(1);
 
-/// What goes back.
+/// The reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The bytes that came.
+    /// The received bytes.
     Echo,
     /// A reply that begins with this number.
     Made(u64),
-    /// Nothing now.
+    /// No reply now.
     Nothing,
 }
 
@@ -40,25 +39,25 @@ pub(super) struct DatagramResponder {
     worker: ServerWorker,
     /// Requests that this thread served.
     served: u64,
-    /// Who is answered, where not everybody is.
-    guests: Option<Guests>,
+    /// The admitted senders, if only these are answered.
+    admitted: Option<AdmittedSenders>,
     pub(super) seen: CallDatagrams,
-    /// Replies that a planted fault keeps until this moment, nanoseconds.
+    /// Replies that a planted fault delays until this time, nanoseconds.
     held: Vec<(u64, Reply)>,
-    /// Whether a planted fault keeps the server from going on.
+    /// Whether a planted fault stops the server.
     pub(super) is_stuck: bool,
 }
 
-/// A reply and whom it is for.
+/// A reply and its receiver.
 type Reply = (PeerAddress, Vec<u8>);
 
 impl DatagramResponder {
-    pub(super) fn new(shared: &Arc<ServerShared>, guests: Option<&Arc<GuestList>>) -> DatagramResponder {
-        let guests = guests.map(|list| Guests::new(Arc::clone(list)));
+    pub(super) fn new(shared: &Arc<ServerShared>, admitted: Option<&Arc<Admissions>>) -> DatagramResponder {
+        let admitted = admitted.map(|list| AdmittedSenders::new(Arc::clone(list)));
         DatagramResponder {
             worker: ServerWorker::of_thread(shared),
             served: 0,
-            guests,
+            admitted,
             seen: CallDatagrams::default(),
             held: Vec::new(),
             is_stuck: false,
@@ -71,7 +70,7 @@ impl DatagramResponder {
         (!terms.echo).then_some(terms.response)
     }
 
-    /// Writes what all replies have in common that are no echo.
+    /// Writes the common part of all replies that are no echo.
     pub(super) fn make(&self, reply: &mut [u8]) {
         self.worker.shared.terms().write_reply(0, reply);
     }
@@ -82,7 +81,7 @@ impl DatagramResponder {
         self.worker.shared.terms().write_head(head, reply);
     }
 
-    /// A datagram arrived, as much of it as the buffer held, and counts if it is a request.
+    /// A datagram arrived; `request` is as much of it as the buffer held. It counts if it is a request.
     #[inline]
     pub(super) fn answers(
         &mut self,
@@ -92,12 +91,12 @@ impl DatagramResponder {
         fd: BorrowedFd<'_>,
         meter: &mut Meter,
     ) -> Answer {
-        if let Some(guests) = &mut self.guests {
-            match guests.comes(request, from) {
+        if let Some(admitted) = &mut self.admitted {
+            match admitted.comes(request, from) {
                 Comes::ToCall => {}
                 Comes::ToBeLetIn => {
-                    // Whoever does not hear it asks again.
-                    let _ = sent(fd, from, &guests.answer());
+                    // A client that does not get the answer asks again.
+                    let _ = sent(fd, from, &admitted.answer());
                     return Answer::Nothing;
                 }
                 Comes::Uninvited => return Answer::Nothing,
@@ -119,14 +118,14 @@ impl DatagramResponder {
             return self.planted(plant, self.served, request, from, fd);
         }
         if from.is_none() {
-            // A Unix socket without a name: nobody can be told.
+            // A Unix socket without a name cannot get a reply.
             self.seen.unsent += 1;
             return Answer::Nothing;
         }
         if terms.echo { Answer::Echo } else { Answer::Made(head) }
     }
 
-    /// Carries out a planted fault: the reply is sent from here, spoiled, or kept.
+    /// Performs a planted fault: the reply is sent from here, spoiled, or delayed.
     #[cold]
     fn planted(&mut self, plant: Plant, served: u64, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
         let terms = *self.worker.shared.terms();
@@ -167,13 +166,13 @@ impl DatagramResponder {
         Answer::Nothing
     }
 
-    /// Stands still until somebody ends it.
-    pub(super) fn rest(told: &AtomicBool, abort: &AtomicBool) -> Stop {
+    /// Stalls until it is stopped.
+    pub(super) fn rest(stop_requested: &AtomicBool, abort: &AtomicBool) -> Stop {
         loop {
             if abort.load(Ordering::Relaxed) {
                 return Stop::Aborted;
             }
-            if told.load(Ordering::Relaxed) {
+            if stop_requested.load(Ordering::Relaxed) {
                 return Stop::Time;
             }
             std::thread::sleep(LOOK_AROUND);
@@ -194,7 +193,7 @@ fn spoil(plant: Plant, reply: &mut Vec<u8>) {
         Plant::ShortReply { .. } => reply.truncate(reply.len() / 2),
         Plant::LongReply { .. } => reply.push(0xee),
         Plant::Corrupt { .. } => {
-            // Its number stays, or it would answer nobody.
+            // Its number stays; otherwise it would answer no request.
             if let Some(last) = reply.last_mut() {
                 *last ^= 1;
             }

@@ -1,7 +1,7 @@
-//! The server's end over datagrams by io_uring(7): receives kept outstanding, or one that goes on.
+//! The server's end over datagrams by io_uring(7): several receives in the kernel, or one multishot receive.
 //!
-//! `plain` keeps so many messages with the kernel: each is filled by a receive, sent back from where it lies, and
-//! offered again. `multishot` has one receive that takes buffers of a pool; an echo is sent from its buffer.
+//! `plain` keeps `outstanding` messages in the kernel: each is filled by a receive, sent back in place, and offered again.
+//! `multishot` has one receive that uses buffers of a pool; an echo is sent from its buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,20 +20,20 @@ use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
 
-/// The token of the receive that goes on; messages carry their index.
+/// The token of the multishot receive; messages have their index.
 const RECEIVER: u64 = u64::MAX;
 
 struct Server<'a> {
     responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     ring: Ring,
-    /// What receives fill, and echoes are sent from.
+    /// Messages that receives fill, and from which echoes are sent.
     messages: Vec<MessageId>,
-    /// What other replies are sent from, one for each of them.
+    /// Messages of other replies, one for each.
     made: Vec<MessageId>,
-    /// What the receive that goes on takes from.
+    /// The pool of the multishot receive.
     pool: Option<PoolId>,
-    /// Messages that nothing uses, of a server with a pool.
+    /// Free messages of a server with a pool.
     free: Vec<usize>,
     /// Requests that wait for one.
     waiting: VecDeque<Taken>,
@@ -41,13 +41,13 @@ struct Server<'a> {
     report: EngineReport,
 }
 
-/// Serves until told, with `outstanding` receives of at most `read_size` bytes.
+/// Serves until it is stopped, with `outstanding` receives of at most `read_size` bytes.
 pub(super) fn serve(
     mode: UringMode,
     responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
     (read_size, outstanding): (usize, usize),
-    (told, abort): (&AtomicBool, &AtomicBool),
+    (stop_requested, abort): (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
     let entries = (2 * outstanding as u32).next_power_of_two().clamp(64, 8192);
@@ -56,13 +56,13 @@ pub(super) fn serve(
     let mut pool = None;
     if mode.kind != UringKind::Plain {
         ring.require(Feature::MultishotReceive)?;
-        // As many again for those that are being sent back.
+        // As many again for replies in flight.
         let buffers = outstanding.min(1 << 14) as u16;
         let made = ring.new_pool(2 * buffers, read_size + MESSAGE_ROOM)?;
         ring.keep_offered(made, buffers);
         pool = Some(made);
     }
-    // With a pool they only say where an echo goes.
+    // With a pool they only hold the address for an echo.
     let messages = messages(&mut ring, outstanding, if pool.is_some() { 0 } else { read_size })?;
     let mut made = Vec::new();
     if let Some(len) = responder.made_len() {
@@ -73,7 +73,7 @@ pub(super) fn serve(
     let free = (0..messages.len()).collect();
     let (waiting, report) = (VecDeque::new(), EngineReport::default());
     let mut server = Server { responder, fd, ring, messages, made, pool, free, waiting, meter, report };
-    let stopped = server.run(told, abort);
+    let stopped = server.run(stop_requested, abort);
     let counts = server.ring.counts();
     let report = EngineReport {
         system_calls: counts.system_calls - before.system_calls,
@@ -90,7 +90,7 @@ fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>,
 }
 
 impl Server<'_> {
-    fn run(&mut self, told: &AtomicBool, abort: &AtomicBool) -> Result<Stop, Fault> {
+    fn run(&mut self, stop_requested: &AtomicBool, abort: &AtomicBool) -> Result<Stop, Fault> {
         match self.pool {
             Some(_) => self.receive_on_and_on(),
             None => (0..self.messages.len()).for_each(|index| self.receive(index)),
@@ -100,13 +100,13 @@ impl Server<'_> {
                 return Ok(Stop::Aborted);
             }
             let now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, told) {
+            if !self.meter.goes_on(now_ns, stop_requested) {
                 return Ok(Stop::Time);
             }
             if self.responder.is_stuck {
-                return Ok(DatagramResponder::rest(told, abort));
+                return Ok(DatagramResponder::rest(stop_requested, abort));
             }
-            // A wait of 0 ns would not even look.
+            // A wait of 0 ns would not even check.
             let until_ns = self.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
             let waited = self.ring.wait(1, Some(until_ns - now_ns)).map_err(Fault::io("waiting in io_uring"))?;
             let mut any = false;
@@ -173,7 +173,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Answers what one of the outstanding receives brought.
+    /// Answers the request of one of the receives.
     fn answer(&mut self, index: usize, moved: usize) {
         let id = self.messages[index];
         let (arrived, from) = (self.ring.arrived(id, moved), self.ring.source(id));
@@ -185,7 +185,7 @@ impl Server<'_> {
         }
     }
 
-    /// Sends a reply from message `index`, where an echo of `len` bytes lies. `false` if nothing is to be sent.
+    /// Sends a reply from message `index`, which has an echo of `len` bytes. `false` if nothing is to be sent.
     fn send(&mut self, index: usize, answer: Answer, len: usize, to: &PeerAddress) -> bool {
         let (id, len) = match answer {
             Answer::Nothing => return false,
@@ -207,7 +207,7 @@ impl Server<'_> {
                 self.meter.count(len, len);
                 self.responder.seen.sent += 1;
             }
-            // A client that is gone, or a queue that is full.
+            // The client is gone, or the queue is full.
             Err(_) => self.responder.seen.unsent += 1,
         }
         if self.pool.is_none() {
@@ -219,7 +219,7 @@ impl Server<'_> {
         }
     }
 
-    /// Answers what the receive that goes on brought, as soon as a message is free to reply from.
+    /// Answers a request of the multishot receive, as soon as a message for the reply is free.
     fn answer_later(&mut self, mut taken: Taken) {
         let Some(index) = self.free.pop() else { return self.waiting.push_back(taken) };
         let Some(parcel) = self.ring.parcel(&mut taken) else {
@@ -237,7 +237,7 @@ impl Server<'_> {
     }
 }
 
-/// Whether an error says no more than that nothing was received this time.
+/// Whether an error only means that nothing was received this time.
 fn passing(errno: Errno) -> Result<(), Fault> {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     let error = io::Error::from(errno);

@@ -1,7 +1,7 @@
-//! The server's end over datagrams by system calls: one datagram a call, or as many as there are.
+//! The server's end over datagrams by system calls: one datagram per call, or as many as are available.
 //!
-//! The thread waits in its receive, and sends every reply before it receives again. An echo goes back from where it
-//! lies, uncopied. Several threads may share one socket: the kernel gives each datagram to one of them.
+//! The thread waits in its receive, and sends every reply before it receives again. An echo is sent in place, without a copy.
+//! Several threads may share one socket: the kernel gives each datagram to one of them.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,23 +23,23 @@ struct Server<'a> {
     inbox: Inbox,
     /// Replies that are no echo.
     outbox: Option<Outbox>,
-    /// What goes back of each datagram of the last receive.
+    /// The replies to the datagrams of the last receive.
     answers: Vec<Answer>,
-    told: &'a AtomicBool,
+    stop_requested: &'a AtomicBool,
     abort: &'a AtomicBool,
     meter: &'a mut Meter,
     report: EngineReport,
 }
 
-/// Serves until told. `batch` datagrams of at most `read_size` bytes are moved by a call.
+/// Serves until it is stopped. A call moves `batch` datagrams of at most `read_size` bytes.
 pub(super) fn serve(
     responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
     (read_size, batch): (usize, usize),
-    (told, abort): (&AtomicBool, &AtomicBool),
+    (stop_requested, abort): (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    // A signal that comes between the look at the flags and the wait is lost.
+    // A signal between the check of the flags and the wait is lost.
     socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(Fault::io("bounding a receive"))?;
     let outbox = responder.made_len().map(|len| {
         let mut outbox = Outbox::new(batch, len);
@@ -52,7 +52,7 @@ pub(super) fn serve(
         answers: Vec::with_capacity(batch),
         responder,
         fd,
-        told,
+        stop_requested,
         abort,
         meter,
         report: EngineReport::default(),
@@ -66,11 +66,11 @@ impl Server<'_> {
             if self.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
             }
-            if !self.meter.goes_on(monotonic_ns(), self.told) {
+            if !self.meter.goes_on(monotonic_ns(), self.stop_requested) {
                 return Ok(Stop::Time);
             }
             if self.responder.is_stuck {
-                return Ok(DatagramResponder::rest(self.told, self.abort));
+                return Ok(DatagramResponder::rest(self.stop_requested, self.abort));
             }
             self.report.system_calls += 1;
             let received = match self.inbox.slots() {
@@ -89,7 +89,7 @@ impl Server<'_> {
         }
     }
 
-    /// Answers everything that the last receive brought.
+    /// Answers all datagrams of the last receive.
     fn answer(&mut self) {
         self.answers.clear();
         for slot in 0..self.inbox.filled() {
@@ -103,7 +103,7 @@ impl Server<'_> {
             }
             self.answers.push(answer);
         }
-        // Replies that stand beside each other go together.
+        // Adjacent replies are sent together.
         let mut first = 0;
         while first < self.answers.len() {
             let run = self.answers[first..].iter().take_while(|answer| **answer != Answer::Nothing).count();
@@ -133,9 +133,9 @@ impl Server<'_> {
                     self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
                     first += sent;
                 }
-                // A client that takes nothing must not keep the server from leaving.
+                // A client that does not receive must not keep the server from leaving.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted && !self.must_leave() => {}
-                // A client that is gone, or a queue that is full: its reply is lost, the others are not.
+                // The client is gone, or the queue is full: its reply is lost, the others are not.
                 Err(_) => {
                     self.responder.seen.unsent += 1;
                     first += 1;
@@ -152,7 +152,7 @@ impl Server<'_> {
     }
 
     fn must_leave(&self) -> bool {
-        self.told.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+        self.stop_requested.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
     }
 }
 

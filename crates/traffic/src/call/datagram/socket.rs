@@ -1,4 +1,4 @@
-//! The server's sockets over datagrams. Nobody is accepted: a bound socket takes whatever comes.
+//! The server's sockets over datagrams. There is no accept: a bound socket receives from any sender.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -7,14 +7,14 @@ use bytegauge_model::option::Setter;
 use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::address::Address;
-use crate::call::socket::{open, told, unbound};
+use crate::call::socket::{announced, open, unbound};
 use crate::fault::Fault;
 use crate::place::unbindable;
 use crate::setup::Setup;
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, set_all, wanted};
 
-/// Binds the server's sockets: one that its threads share, or one a thread with `SO_REUSEPORT`.
+/// Binds the server's sockets: one that its threads share, or one per thread with `SO_REUSEPORT`.
 ///
 /// # Errors
 /// [`Fault::Missing`] if the machine lacks the transport or an option.
@@ -26,24 +26,24 @@ pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     for _ in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &options)?;
-        // What it got is read back and reported.
+        // The value in force is read back and reported.
         let _ = enlarge(socket.as_fd(), setup);
         match setup.shares_port() {
-            // Another program may have the agent's port of UDP.
+            // Another program may have the agent's UDP port.
             true => {
                 let asked = setup.host.any_port(setup.transport());
                 socket.bind(&address).map_err(|error| unbindable(&Place::Ip(asked), error))?;
             }
             false => socket.bind(&address).map_err(Fault::io("binding the server's socket"))?,
         }
-        // The next socket of the group takes the port that this one got.
+        // The next socket of the group gets the port of this one.
         address = socket.local_addr().map_err(Fault::io("reading the port"))?;
         sockets.push(socket.into());
     }
-    Ok((sockets, told(&address)?))
+    Ok((sockets, announced(&address)?))
 }
 
-/// Datagrams that a socket had no room for, in its whole life.
+/// Datagrams for which a socket had no room, since its creation.
 pub fn dropped_at(fd: BorrowedFd<'_>) -> u64 {
     socket_memory(fd).map_or(0, |memory| memory.drops.into())
 }

@@ -26,7 +26,7 @@ fn only_waiting_threads_have_no_slack() {
 }
 
 #[test]
-fn more_descriptors_than_a_queue_holds_are_handed_over() {
+fn more_descriptors_than_fit_are_handed_over() {
     const COUNT: usize = 700;
     let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
     let job = |_| {
@@ -61,7 +61,7 @@ fn crew_that_cannot_start_keeps_no_descriptor() {
     Crew::start(roster, Flags::default(), job).unwrap_err();
     for mut peer in peers {
         peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // The end: no copy of the other side is open in any table.
+        // The end of stream: no copy of the other side is open in any table.
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
     }
 }
@@ -84,9 +84,9 @@ fn sorted(mut parts: Vec<usize>) -> Vec<usize> {
     parts
 }
 
-/// Sleeps until a flag is set, as an engine that waits does: only a signal ends the wait early.
+/// Sleeps until a flag is set, as a waiting engine does: only a signal ends the wait early.
 fn until_flagged(flags: &Flags) {
-    while ![&flags.abort, &flags.told].iter().any(|flag| flag.load(Ordering::Relaxed)) {
+    while ![&flags.abort, &flags.stop_requested].iter().any(|flag| flag.load(Ordering::Relaxed)) {
         let hour_ns = 3_600_000_000_000;
         let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
     }
@@ -127,19 +127,19 @@ fn descriptors_outlive_a_table_that_hands_them_over() {
     let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
     io::Write::write_all(&mut given, b"x").unwrap();
     drop(given);
-    // The last copy was closed: the peer reads to an end.
+    // The last copy was closed: the peer reads the end of the stream.
     let mut text = String::new();
     io::Read::read_to_string(&mut peer, &mut text).unwrap();
     assert_eq!(text, "x");
 }
 
 #[test]
-fn threads_that_are_told_leave() {
+fn stopped_threads_leave() {
     let crew = start(|flags, thread| {
         until_flagged(flags);
         thread
     });
-    crew.tell();
+    crew.stop();
     let mut closed = 0;
     let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
     assert!(left.fault.is_none());
@@ -147,17 +147,17 @@ fn threads_that_are_told_leave() {
 }
 
 #[test]
-fn only_those_with_a_window_are_waited_for_until_the_others_are_told() {
+fn threads_without_a_window_are_stopped_last() {
     let crew = start(|flags, thread| {
         if thread != 1 {
             until_flagged(flags);
         }
         thread
     });
-    let (mut closed, told) = (0, Arc::clone(&crew.flags.told));
+    let (mut closed, stop_requested) = (0, Arc::clone(&crew.flags.stop_requested));
     let left = crew.finish(Duration::from_secs(60), Some(1..2), || {
         closed += 1;
-        told.store(true, Ordering::Relaxed);
+        stop_requested.store(true, Ordering::Relaxed);
     });
     assert!(left.fault.is_none());
     assert_eq!((left.parts[0], sorted(left.parts), closed), (1, vec![0, 1, 2], 1));
@@ -194,7 +194,7 @@ fn thread_that_never_leaves_is_left_behind() {
 }
 
 #[test]
-fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
+fn death_of_a_thread_keeps_other_results() {
     let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
     let mut closed = 0;
     let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
@@ -203,7 +203,7 @@ fn a_thread_that_dies_is_noticed_and_the_others_are_kept() {
 }
 
 #[test]
-fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_died() {
+fn death_of_a_thread_leaves_no_reader_waiting() {
     let roster = Roster { cpus: vec![None; 2], ..test_roster() };
     let crew = Crew::start(roster, Flags::default(), |thread| {
         let run = move |mut post: Post<usize>| {
@@ -212,22 +212,22 @@ fn whoever_waits_for_the_end_of_what_it_reads_is_not_left_waiting_by_one_that_di
                 std::panic::resume_unwind(Box::new("planned"));
             }
             post.closed();
-            // It drains until the other end, which is told when all have closed, says that nothing more comes.
+            // It drains until the other end, which is stopped when all have closed, ends the stream.
             until_flagged(&post.flags);
             thread
         };
         (Vec::new(), run)
     })
     .unwrap();
-    let told = Arc::clone(&crew.flags.told);
-    let left = crew.finish(Duration::from_secs(60), None, || told.store(true, Ordering::Relaxed));
+    let stop_requested = Arc::clone(&crew.flags.stop_requested);
+    let left = crew.finish(Duration::from_secs(60), None, || stop_requested.store(true, Ordering::Relaxed));
     assert!(left.fault.unwrap().to_string().contains("died"));
     assert_eq!((left.parts, left.in_time), (vec![1], 1));
 }
 
 #[test]
-fn a_crew_of_which_one_cannot_begin_goes_home() {
-    // The first thread's CPU is in no machine: the others wait at the gate, and are not left there.
+fn crew_ends_if_a_thread_cannot_begin() {
+    // No machine has the first thread's CPU: the others wait at the gate, and are released.
     let cpus = vec![Some(usize::MAX >> 1), None, None];
     let roster = Roster { cpus, ..test_roster() };
     let crew = Crew::start(roster, Flags::default(), |_| (Vec::new(), |mut post: Post<bool>| post.begin().is_some()));

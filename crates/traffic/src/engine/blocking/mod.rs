@@ -1,7 +1,7 @@
-//! The blocking engine: one thread a flow, `recv(2)` and `send(2)`, a short count taken as it comes. Pipes and files
-//! take `read(2)` and `write(2)`, at the same places.
+//! The blocking engine: one thread per flow, `recv(2)` and `send(2)`, short counts accepted. Pipes and files use `read(2)` and
+//! `write(2)` in the same places.
 //!
-//! Here is the loop of a stream, whose flows have threads already; [`party`] starts threads for a party's.
+//! This file has the loop of a stream, whose flows already have threads; [`party`] starts threads for a party's flows.
 
 mod party;
 mod worker;
@@ -47,7 +47,7 @@ pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, met
     }
 }
 
-/// A file is read again and again. A device never ends, so it never pays for the rewinding.
+/// Reads a file again and again. A device never ends, so it never seeks.
 #[inline]
 fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     match sys_io::read(fd, buffer)? {
@@ -59,10 +59,10 @@ fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The loop itself, with its two calls (system calls here, nothing at all in the null engine) and where it counts what
-/// they moved. The pace is looked at once a call only where there is one.
+/// The loop, with its two calls (system calls, or nothing in the null engine) and the place where bytes are counted. The pace
+/// is checked once per call, only if there is one.
 ///
-/// A function of its own in the program, as all loops that are measured: `cargo xtask hot-loops` reads them.
+/// Not inlined, as all measured loops: `cargo xtask hot-loops` reads them.
 #[inline(never)]
 pub(super) fn run_on<F: Flow>(
     (read, write): (impl Fn(&mut [u8]) -> io::Result<usize>, impl Fn(&[u8]) -> io::Result<usize>),
@@ -71,7 +71,7 @@ pub(super) fn run_on<F: Flow>(
     meter: &mut Meter,
     mut count: impl FnMut(&mut Meter, usize, usize),
 ) -> Result<Stop, Fault> {
-    let Slot { buffer, pace, abort, told, .. } = slot;
+    let Slot { buffer, pace, abort, stop_requested, .. } = slot;
     let mut room = Room::default();
     let paced = !pace.is_free();
     loop {
@@ -92,12 +92,12 @@ pub(super) fn run_on<F: Flow>(
                 Err(source) => return Err(Fault::Io { doing: "moving bytes".into(), source }),
             }
             if paced {
-                pace.wait(meter.start_ns(), meter.total_bytes(), told);
-                // A paced call takes as long as its pause: look at the clock at once.
+                pace.wait(meter.start_ns(), meter.total_bytes(), stop_requested);
+                // A paced call takes as long as its pause: read the clock at once.
                 break;
             }
         }
-        if !meter.lap(told) {
+        if !meter.lap(stop_requested) {
             return Ok(Stop::Time);
         }
     }

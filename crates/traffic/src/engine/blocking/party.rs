@@ -1,8 +1,8 @@
-//! A party carried by a thread per flow: this one accepts, keeps the time and ends the others.
+//! A party with a thread per flow: this thread accepts, keeps the time and ends the others.
 //!
-//! The party is asked under a lock: for a flow's first connection and when a flow leaves, never in between. The threads
-//! count in the meter's tally. Who wants the engine to stop sets a flag and interrupts this thread; it passes
-//! both on until the last thread has gone.
+//! The party is locked for a flow's first connection and when a flow leaves, never in between. The threads count in the
+//! meter's tally. To stop the engine, set a flag and interrupt this thread; it passes both on until the last thread has
+//! ended.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,36 +26,36 @@ use crate::meter::Meter;
 use crate::party::{Opener, Party};
 use crate::tally::Tally;
 
-/// A flow's thread needs little: its buffer is not on the stack.
+/// Stack of a flow's thread; its buffer is elsewhere.
 const STACK_BYTES: usize = 128 << 10;
 
-/// How often threads that have to stop are interrupted.
+/// Interval between interrupts of threads that have to stop.
 const INTERRUPT_NS: u64 = 2_000_000;
 
-/// How long threads may take that have to stop. The scope of the threads waits for them even so; the end's watchdog, which
-/// waits less long, leaves the whole engine behind then (`end::crew`).
+/// Longest time for threads to stop. Their scope waits for them even then; the end's watchdog, which waits less long, then
+/// abandons the whole engine (`end::crew`).
 const STOP_NS: u64 = 10_000_000_000;
 
-/// What the threads of a party share.
+/// State shared by the threads of a party.
 pub(super) struct WorkerShared<'a, P: Party> {
     party: Mutex<&'a mut P>,
     /// Opens connections without the party.
     pub(super) opener: Option<Opener>,
     pub(super) tally: Arc<Tally>,
     pub(super) buffer_size: usize,
-    /// Set when every thread has to give its flow back.
+    /// Set when every thread has to return its flow.
     pub(super) stop: AtomicBool,
     pub(super) system_calls: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
     pub(super) footprint: Arc<Footprint>,
-    /// Threads that have not given their flows back.
+    /// Threads that have not returned their flows.
     live: AtomicUsize,
-    /// Those of them that wait in a system call now and then.
+    /// Those of them that may wait in a system call.
     roster: Mutex<Vec<ThreadHandle>>,
     fault: Mutex<Option<Fault>>,
-    /// Written to when the thread that waits at the other end should look around.
+    /// Written to wake the thread that waits at the other end.
     bell: OwnedFd,
-    /// Whether it waits for a descriptor to become free.
+    /// Whether it waits for a free descriptor.
     short_of_descriptors: AtomicBool,
 }
 
@@ -113,7 +113,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
                 return Ok(Stop::Aborted);
             }
             let now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, self.station.told) {
+            if !self.meter.goes_on(now_ns, self.station.stop_requested) {
                 return Ok(Stop::Time);
             }
             if self.shared.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {
@@ -141,10 +141,10 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
         }
     }
 
-    /// Takes one connection. `false` if there is no descriptor for it.
+    /// Accepts one connection. `false` if there is no descriptor for it.
     fn accept(&mut self) -> Result<bool, Fault> {
         let Some(listener) = self.station.listener else { return Ok(true) };
-        // Before the attempt: whoever closes a connection after it rings.
+        // Before the attempt: a thread that closes a connection after it wakes this one.
         self.shared.short_of_descriptors.store(true, Ordering::Relaxed);
         self.report.system_calls += 1;
         let accepted = socket::accept(listener, false);
@@ -172,7 +172,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
         let spawned = std::thread::Builder::new().name("flow".into()).stack_size(STACK_BYTES).spawn_scoped(
             self.scope,
             move || {
-                // A panic must not leave the others waiting for this thread.
+                // After a panic, the others must not wait for this thread.
                 if catch_unwind(AssertUnwindSafe(|| Worker::begin(shared, flow, fd))).is_err() {
                     shared.lose();
                 }
@@ -214,14 +214,14 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         lock(&self.party)
     }
 
-    /// Enters the calling thread into the roster of those that can be interrupted.
+    /// Registers the calling thread as interruptible.
     pub(super) fn enter(&self) -> io::Result<ThreadHandle> {
         let handle = ThreadHandle::current()?;
         lock(&self.roster).push(handle);
         Ok(handle)
     }
 
-    /// A thread's flow has ended. What the thread has counted must be settled by now.
+    /// A thread's flow has ended. The thread must have reported its counts.
     pub(super) fn leave(&self, handle: Option<ThreadHandle>, flow: P::Flow, fd: Option<OwnedFd>, fault: Option<Fault>) {
         self.party().left(flow, fd);
         self.on_closed();
@@ -256,17 +256,17 @@ impl<'a, P: Party> WorkerShared<'a, P> {
     }
 
     fn ring(&self) {
-        // A full pipe rings loud enough.
+        // A full pipe wakes the reader too.
         let _ = sys_io::write(self.bell.as_fd(), &[1]);
     }
 
-    /// Makes every thread give its flow back. Threads that do not within `limit_ns` are a fault, and are left alone.
+    /// Makes every thread return its flow. If threads do not within `limit_ns`, that is a fault, and they are abandoned.
     fn stop_all(&self, limit_ns: u64) {
         self.stop.store(true, Ordering::SeqCst);
         let until_ns = monotonic_ns() + limit_ns;
         while self.live.load(Ordering::Acquire) > 0 {
             if monotonic_ns() >= until_ns {
-                let what = "threads of the blocking engine that were told to stop".into();
+                let what = "threads of the blocking engine that had to stop".into();
                 lock(&self.fault).get_or_insert(Fault::Stalled { what, after_ms: limit_ns / 1_000_000 });
                 return;
             }
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::flow::Want;
 
-    /// A flow that is never asked.
+    /// A flow that never runs.
     struct Unasked;
 
     impl Flow for Unasked {
@@ -305,9 +305,9 @@ mod tests {
         }
     }
 
-    struct Nobody;
+    struct EmptyParty;
 
-    impl Party for Nobody {
+    impl Party for EmptyParty {
         type Flow = Unasked;
 
         fn first(&mut self) -> Option<(Unasked, Option<OwnedFd>)> {
@@ -328,9 +328,9 @@ mod tests {
     #[test]
     fn thread_that_never_leaves_is_a_fault() {
         let (_heard, bell) = pipe::anonymous().unwrap();
-        let mut party = Nobody;
+        let mut party = EmptyParty;
         let shared = WorkerShared::new(&mut party, Arc::default(), 1, bell);
-        // A thread that never gives its flow back.
+        // A thread that never returns its flow.
         shared.live.store(1, Ordering::Relaxed);
         // The test hangs if there is no limit.
         shared.stop_all(1_000_000);

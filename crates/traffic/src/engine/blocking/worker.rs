@@ -1,7 +1,7 @@
-//! One flow's thread: it does what the flow wants, and sleeps in the call that the flow waits for.
+//! One flow's thread: it does what the flow wants, and sleeps in the call for which the flow waits.
 //!
-//! A deadline that is far away costs nothing: the socket's own timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) brings the
-//! thread back now and then, and only a near one is waited for exactly, with one more call.
+//! A distant deadline costs nothing: the socket's own timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) returns control now and then. Only
+//! a near deadline is waited for exactly, with one more call.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -118,7 +118,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
 
     fn pause(&mut self, at_ns: u64) -> bool {
         self.system_calls += 1;
-        // Interrupted or not, the flow is asked again, and it knows the moment.
+        // Interrupted or not, the flow is called again, and knows its deadline.
         let _ = sleep_until_ns(at_ns);
         self.tick();
         true
@@ -234,7 +234,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         Ok(true)
     }
 
-    /// WaitingFor for a connection attempt to end. `None`: the engine has to stop.
+    /// Waits for a connection attempt to end. `None`: the engine has to stop.
     fn settle(&mut self, fd: OwnedFd) -> io::Result<Option<OwnedFd>> {
         let until_ns = self.flow.patience_ns();
         while !self.shared.stop.load(Ordering::Relaxed) {

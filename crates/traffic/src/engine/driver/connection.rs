@@ -1,8 +1,8 @@
-//! One connection and its flow: asked what it wants, until it has to wait or has had its turn.
+//! One connection and its flow: handled until it has to wait or its turn is over.
 //!
-//! Flows may come in pairs, as the two connections of a relay do: what one of them is told may change what the
-//! other one wants. A flow that says so has its partner asked at once, while what it was told is in the caches;
-//! what the partner says back waits for the next round, so that two flows can never keep a thread to themselves.
+//! Flows may come in pairs, as the two connections of a relay: an event at one may change what the other wants. A flow that
+//! reports such a change has its partner called at once, while the data is in the caches. A change in return waits for the
+//! next round, so that two flows never occupy a thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,26 +14,26 @@ use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
 
-/// Steps that one connection may take before others have their turn.
+/// Most steps of one connection before others have their turn.
 const TURN_STEPS: usize = 32;
 
-/// The partner of a flow that has none.
-const NOBODY: u32 = u32::MAX;
+/// The partner of a flow without one.
+const NO_PARTNER: u32 = u32::MAX;
 
-/// What a slot's flow said last, as long as it was not asked again.
+/// The state of a slot's flow since it was last called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum WaitingFor {
-    /// It is being worked on, or has had its turn.
+    /// It is being handled, or its turn is over.
     No,
-    /// For bytes.
+    /// Waits for bytes.
     Receive,
-    /// Until its bytes are taken.
+    /// Waits until its bytes are sent.
     Send,
-    /// For either.
+    /// Waits for either.
     Either,
-    /// Until a connection is there.
+    /// Waits for a connection.
     Connected,
-    /// For a moment.
+    /// Waits for a time.
     Moment,
 }
 
@@ -43,7 +43,7 @@ impl WaitingFor {
     }
 }
 
-/// What a port keeps of a connection.
+/// A port's state of a connection.
 pub(in crate::engine) trait EngineLink: Default {
     /// The slot has another connection now, or none.
     fn renew(&mut self);
@@ -56,20 +56,20 @@ pub(in crate::engine) trait EngineLink: Default {
 pub(in crate::engine) struct Slot<F, L> {
     pub(in crate::engine) flow: Option<F>,
     pub(in crate::engine) fd: Option<OwnedFd>,
-    /// Counts connections, so that an event of an older one is told apart.
+    /// Counts connections, so that events of older ones are recognised.
     generation: u32,
-    /// The slot of the flow that is paired with this one.
+    /// The slot of the flow's partner.
     partner: u32,
     pub(in crate::engine) waits: WaitingFor,
     /// The peer has shut down its writing side, and the flow knows.
     pub(in crate::engine) eof: bool,
-    /// It leaves, and is not asked any more.
+    /// It is leaving, and is not called any more.
     pub(in crate::engine) leaving: bool,
-    /// Whether it stands in the queue of those that go on.
+    /// Whether it is in the queue of ready slots.
     pub(in crate::engine) queued: bool,
-    /// What the flow said it wants and was not given yet: asking twice may not bring the same answer.
+    /// The next action, if not done yet: a second call may return something else.
     pub(in crate::engine) held: Option<Want>,
-    /// The port's.
+    /// The port's state.
     pub(in crate::engine) link: L,
 }
 
@@ -79,7 +79,7 @@ impl<F, L: EngineLink> Slot<F, L> {
             flow: None,
             fd: None,
             generation: 0,
-            partner: NOBODY,
+            partner: NO_PARTNER,
             waits: WaitingFor::No,
             eof: false,
             leaving: false,
@@ -100,7 +100,7 @@ impl<F, L: EngineLink> Slot<F, L> {
 }
 
 impl<P: Party, I: Port> Driver<'_, P, I> {
-    /// Gives a flow a slot, and another one to the flow that is paired with it.
+    /// Gives a flow a slot, and its partner another one.
     pub(super) fn take_in(&mut self, mut flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, Fault> {
         if !P::Flow::PAIRED {
             return Ok(self.seat(flow, fd));
@@ -134,7 +134,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         index
     }
 
-    /// Sees to it that a slot's flow goes back to its party, with its connection.
+    /// Starts to return a slot's flow to its party, with its connection.
     pub(in crate::engine) fn leave(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.flow.is_none() || slot.leaving {
@@ -146,9 +146,9 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         I::depart(self, index);
     }
 
-    /// Gives a flow back, whatever is in flight.
+    /// Returns a flow, whatever is in flight.
     pub(in crate::engine) fn give_up(&mut self, index: u32) {
-        if P::Flow::PAIRED && self.slots[index as usize].partner != NOBODY {
+        if P::Flow::PAIRED && self.slots[index as usize].partner != NO_PARTNER {
             self.tell_partner(index, self.slots[index as usize].partner);
         }
         let slot = &mut self.slots[index as usize];
@@ -168,7 +168,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         self.on_closed();
     }
 
-    /// Lets a slot go on in the next round.
+    /// Queues a slot for the next round.
     pub(in crate::engine) fn go_on_later(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.waits = WaitingFor::No;
@@ -177,19 +177,19 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         }
     }
 
-    /// The token of a slot's present connection.
+    /// The token of a slot's current connection.
     #[inline]
     pub(in crate::engine) fn token(&self, index: u32) -> u64 {
         u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// Whether a token is of the present connection of its slot.
+    /// Whether a token belongs to the current connection of its slot.
     #[inline]
     pub(in crate::engine) fn is_current(&self, token: u64) -> bool {
         self.token(token as u32) == token
     }
 
-    /// A moment that the flow named, or the end of its patience.
+    /// A time set by the flow, or the end of its patience.
     pub(super) fn on_deadline(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
         let now_ns = if P::Flow::TIMED { now_ns } else { 0 };
         let waits = self.slots[index as usize].waits;
@@ -214,19 +214,19 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         self.advance(index, now_ns)
     }
 
-    /// Does what a flow wants until it has to wait, or has had its turn; then what its partner does, if that one shall
-    /// be asked.
+    /// Does what a flow wants until it has to wait, or its turn is over; then the same for its partner, if that is to be
+    /// called.
     #[inline]
     pub(in crate::engine) fn advance(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
         self.turn(index, now_ns)?;
         if P::Flow::PAIRED { self.wake_partner(index, now_ns) } else { Ok(()) }
     }
 
-    /// Has a flow's partner asked again if what the flow was told concerns it.
+    /// Has a flow's partner called again if the flow's last event concerns it.
     fn wake_partner(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         let partner = slot.partner;
-        if partner == NOBODY || !slot.flow.as_mut().is_some_and(Flow::wakes) {
+        if partner == NO_PARTNER || !slot.flow.as_mut().is_some_and(Flow::wakes) {
             return Ok(());
         }
         self.tell_partner(index, partner);
@@ -234,7 +234,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             self.timers.clear(partner);
             self.turn(partner, now_ns)?;
         }
-        // And back; later, or the two could go on for ever.
+        // A change in return waits, or the two could continue for ever.
         if self.slots[partner as usize].flow.as_mut().is_some_and(Flow::wakes) {
             self.tell_partner(partner, index);
             if self.can_be_woken(index) {
@@ -247,34 +247,34 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
 
     fn tell_partner(&mut self, from: u32, to: u32) {
         if let Ok([from, to]) = self.slots.get_disjoint_mut([from as usize, to as usize])
-            && let (Some(teller), Some(told)) = (&mut from.flow, &mut to.flow)
+            && let (Some(giver), Some(taker)) = (&mut from.flow, &mut to.flow)
         {
-            teller.hand_over(told);
-            // It may want something else now. What ends its sending it wants once, and would not want again.
+            giver.hand_over(taker);
+            // It may want something else now. It wants the end of its sending only once, so that must not be lost.
             to.held = to.held.filter(|want| ends_sending(*want) || *want == Want::Reset);
         }
     }
 
-    /// The slot that keeps what a slot's flow sends back, if there is one.
+    /// The slot with the bytes that a slot's flow sends back, if any.
     pub(in crate::engine) fn keeper(&self, index: u32) -> Option<u32> {
         let keeper = if P::Flow::FORWARDS { self.slots[index as usize].partner } else { index };
-        (keeper != NOBODY).then_some(keeper)
+        (keeper != NO_PARTNER).then_some(keeper)
     }
 
-    /// A flow of a pair leaves: the other one is asked again.
+    /// A flow of a pair leaves: the other one is called again.
     fn part(&mut self, index: u32) {
-        let partner = std::mem::replace(&mut self.slots[index as usize].partner, NOBODY);
-        if partner == NOBODY {
+        let partner = std::mem::replace(&mut self.slots[index as usize].partner, NO_PARTNER);
+        if partner == NO_PARTNER {
             return;
         }
-        self.slots[partner as usize].partner = NOBODY;
+        self.slots[partner as usize].partner = NO_PARTNER;
         if self.can_be_woken(partner) {
             self.timers.clear(partner);
             self.go_on_later(partner);
         }
     }
 
-    /// A flow that connects is asked when that is over, and one that stands in the queue when its turn comes.
+    /// A flow that connects is called when that is over, and a queued one when its turn comes.
     fn can_be_woken(&self, index: u32) -> bool {
         let slot = &self.slots[index as usize];
         slot.flow.is_some() && !slot.leaving && !slot.queued && slot.waits != WaitingFor::Connected
@@ -368,14 +368,14 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     fn finish(&mut self, index: u32, now_ns: u64) -> Result<Then, Fault> {
         let Some(fd) = &self.slots[index as usize].fd else { return Err(unconnected()) };
         self.report.system_calls += 1;
-        // A connection that is over already is told of by the error.
+        // The error reports a connection that is over already.
         if let Err(error) = plain::finish(fd.as_fd()) {
             self.fail(index, Doing::Sending, errno(&error), now_ns);
         }
         Ok(Then::Ask)
     }
 
-    /// WaitingFor for an event, as long as the flow's patience lasts.
+    /// Waits for an event, within the flow's patience.
     pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         slot.waits = waits;
@@ -397,7 +397,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         }
     }
 
-    /// Closes the connection so that its peer is told of a failure.
+    /// Closes the connection so that its peer gets an error.
     fn reset(&mut self, index: u32) {
         if let Some(fd) = &self.slots[index as usize].fd {
             self.report.system_calls += 1;
@@ -418,8 +418,8 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 }
 
-/// Whether a connection whose peer sends no more stays open for what its flow wants. One of a pair may still be given
-/// something to send by the other, and one that is done takes its connection along.
+/// Whether a connection whose peer sends no more stays open for what its flow wants. A flow of a pair may still get bytes to
+/// send from its partner, and one that is done takes its connection along.
 fn survives_eof<F: Flow>(want: Want) -> bool {
     matches!(want, Want::Send | Want::Both | Want::Finish) || F::PAIRED && matches!(want, Want::Pause(_) | Want::Done)
 }

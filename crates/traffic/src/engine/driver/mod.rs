@@ -1,10 +1,10 @@
-//! One thread that carries many connections: what the epoll and io_uring engines have in common.
+//! One thread for many connections: the common part of the epoll and io_uring engines.
 //!
-//! The driver keeps the connections, their deadlines and the time, asks flows what they want, and passes on what
-//! happened to whom. How a wish becomes a system call is a [`Port`]'s: one for readiness (`epoll`) and one for
-//! completions (`uring`). Which port it is, is decided by the compiler: nothing here is called through a table.
+//! The driver has the connections, their deadlines and the time, calls flows for what they want, and passes events on to them.
+//! A [`Port`] turns wants into system calls: one for readiness (`epoll`) and one for completions (`uring`). The port is chosen
+//! at compile time: nothing here is called through a table.
 //!
-//! Nothing is allocated once as many connections have been open as ever will be.
+//! Allocates nothing after the largest number of open connections is reached.
 
 mod connection;
 
@@ -28,91 +28,91 @@ use crate::flow::Flow;
 use crate::meter::Meter;
 use crate::party::Party;
 
-/// The listener's token; connections carry index and generation, of which neither reaches this.
+/// The listener's token; those of connections, an index and a generation, never reach this value.
 pub(super) const LISTENER: u64 = u64::MAX;
 
 /// The alarm's token.
 pub(super) const ALARM: u64 = u64::MAX - 1;
 
-/// What follows from a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// The flow is asked again.
+    /// The flow is called again.
     Ask,
-    /// An event or a moment is waited for, or the flow has left.
+    /// The flow waits for an event or a time, or has left.
     Rest,
 }
 
-/// Whether connections are taken.
+/// Whether connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accepting {
-    /// This end does not listen, or not any more.
+    /// This end does not listen, or no longer.
     Never,
-    /// Whoever connects is accepted.
+    /// Connections are accepted.
     Now,
-    /// Descriptors ran out: accepted again at this moment, or when a connection closes.
+    /// Descriptors ran out: accepted again at this time, or when a connection closes.
     From(u64),
 }
 
-/// How wishes become system calls.
+/// Turns wants into system calls.
 ///
-/// Everything is told of a driver and the index of a slot. A port tells the driver what it learns by
+/// Its functions get a driver and the index of a slot. A port reports events to the driver by
 /// [`advance`](Driver::advance), [`on_connected`](Driver::on_connected) and [`welcome`](Driver::welcome).
 pub(super) trait Port: Sized {
-    /// What it keeps of a connection.
+    /// Its state of a connection.
     type Link: EngineLink;
 
-    /// Whether it puts off what a flow wants: while bytes that count as sent are on their way out of the program
-    /// ([`is_flushing`](Port::is_flushing)), or when it asked the flow itself.
+    /// Whether it may delay what a flow wants: while bytes that count as sent have not left the program
+    /// ([`is_flushing`](Port::is_flushing)), or when it called the flow itself.
     const HOLDS: bool = false;
 
-    /// Makes a connection fit for the port.
+    /// Prepares a connection for the port.
     fn adopt<P: Party>(driver: &mut Driver<'_, P, Self>, fd: &OwnedFd) -> Result<(), Fault>;
 
     /// Begins to accept.
     fn listen<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
 
-    /// Reports the driver's alarm from now on: sets [`Driver::alarm_rang`] when it rings.
+    /// Watches the driver's alarm: sets [`Driver::alarm_rang`] when it expires.
     fn watch_alarm<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
 
-    /// WaitingFor for at most `timeout_ns` and works off what it finds. At 0 it only looks, and at [`NO_TIMEOUT`] it waits
-    /// without limit. `false`: the time is up.
+    /// Waits for at most `timeout_ns` and handles events. At 0 it only checks, and at [`NO_TIMEOUT`] it waits without limit.
+    /// `false`: the time is up.
     fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, Fault>;
 
-    /// Does what can be done at once for a flow that wants to send, or sees to it that the rest is.
+    /// Sends what can be sent at once for a flow, and arranges for the rest.
     fn send<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, Fault>;
 
-    /// As [`send`](Port::send), of a flow that wants to receive.
+    /// As [`send`](Port::send), for a flow that wants to receive.
     fn receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, Fault>;
 
-    /// As [`send`](Port::send), of a flow that wants to do both and whose peer may still send.
+    /// As [`send`](Port::send), for a flow that wants both and whose peer may still send.
     fn send_or_receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64)
     -> Result<Then, Fault>;
 
-    /// Sees to it that the driver is told of the outcome of a connection attempt.
+    /// Arranges for the driver to get the outcome of a connection attempt.
     fn watch_attempt<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32) -> Result<(), Fault>;
 
-    /// Closes a connection of a slot, of which nothing is wanted any more.
+    /// Closes a connection of a slot that is no longer needed.
     fn close<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, fd: OwnedFd);
 
-    /// Lets go of a flow that leaves: now or later it is [given up](Driver::give_up).
+    /// Releases a flow that leaves: now or later it is [given up](Driver::give_up).
     fn depart<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32);
 
-    /// A flow waits: what may have to be asked for, so that the driver is told.
+    /// A flow waits: arranges for the event to be reported.
     fn on_rest<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// A flow's patience with what it sends is over.
+    /// A flow's patience with its sending is over.
     fn on_impatience<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) {}
 
-    /// Whether bytes that count as sent are still on their way, and the flow has the patience to wait for them.
+    /// Whether bytes that count as sent have not left yet, and the flow has the patience to wait for them.
     fn is_flushing<P: Party>(_driver: &Driver<'_, P, Self>, _index: u32) -> bool {
         false
     }
 
-    /// The engine leaves: calls everything off and lets every flow go.
-    fn see_off<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
+    /// The engine leaves: cancels everything and releases every flow.
+    fn finish<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
 }
 
 /// The connections of one thread.
@@ -126,16 +126,16 @@ pub(super) struct Driver<'a, P: Party, I: Port> {
     /// Flows in slots.
     pub(super) live: usize,
     pub(super) timers: Timers,
-    /// Slots that could go on but had their turn, or wait for something that is there after this batch.
+    /// Slots that are ready but had their turn, or wait for the end of this batch.
     again: VecDeque<u32>,
     pub(super) accepting: Accepting,
-    /// Ends waits at the meter's marks. So waits need no time limit of their own, and loops no look at the clock.
+    /// Ends waits at the meter's marks, so that waits need no timeout of their own and loops need not read the clock.
     pub(super) alarm: Alarm,
-    /// When the alarm rings.
+    /// When the alarm expires.
     alarm_ns: u64,
-    /// The alarm rang and was not set again.
+    /// The alarm has expired and was not set again.
     pub(super) alarm_rang: bool,
-    /// When the clock was read last, for flows that ask for the time; 0 for others.
+    /// When the clock was last read, for flows that need the time; 0 for others.
     pub(super) now_ns: u64,
     pub(super) report: EngineReport,
 }
@@ -170,15 +170,15 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         })
     }
 
-    /// Carries the party, and gives every flow back.
+    /// Drives the party, and returns every flow.
     pub(super) fn drive(&mut self) -> Result<Stop, Fault> {
         let stopped = self.begin().and_then(|()| self.run());
         self.accepting = Accepting::Never;
-        let seen_off = I::see_off(self);
+        let finished = I::finish(self);
         for index in 0..self.slots.len() {
             self.give_up(index as u32);
         }
-        seen_off.and(stopped)
+        finished.and(stopped)
     }
 
     fn begin(&mut self) -> Result<(), Fault> {
@@ -206,7 +206,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             }
             if self.needs_the_time() {
                 now_ns = monotonic_ns();
-                if !self.meter.goes_on(now_ns, self.station.told) {
+                if !self.meter.goes_on(now_ns, self.station.stop_requested) {
                     return Ok(Stop::Time);
                 }
             }
@@ -221,7 +221,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         }
     }
 
-    /// Whether the next round depends on the clock: a mark, a deadline or the end of a lap may have come.
+    /// Whether the next round depends on the clock: a mark, a deadline or the end of a lap may be due.
     #[inline]
     fn needs_the_time(&self) -> bool {
         self.alarm_rang
@@ -229,21 +229,21 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             || !self.timers.is_empty()
             || matches!(self.accepting, Accepting::From(_))
             || self.meter.is_lap_used_up()
-            || self.station.told.load(Ordering::Relaxed)
+            || self.station.stop_requested.load(Ordering::Relaxed)
     }
 
-    /// Whether the time is not yet up, asked after every event of a round.
+    /// Whether there is time left; checked after every event of a round.
     #[inline]
     pub(super) fn looks_at_the_clock(&mut self) -> bool {
-        self.meter.goes_on_within_a_round(self.station.told)
+        self.meter.goes_on_within_a_round(self.station.stop_requested)
     }
 
-    /// Everything that is due without an event.
+    /// Does everything that is due without an event.
     fn go_on(&mut self, now_ns: u64) -> Result<(), Fault> {
-        // As many as there are flows: one that names a past moment again must not hold up the others.
+        // As many as there are flows: a flow that names a past time again must not delay the others.
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
-            // Flows that are due together begin one after another, each at a time of its own.
+            // Flows that are due together begin one after another, each at its own time.
             let now_ns = if P::Flow::TIMED { self.tick() } else { now_ns };
             self.on_deadline(index, now_ns)?;
         }
@@ -252,7 +252,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             self.slots[index as usize].queued = false;
             let now_ns = self.tick();
             self.advance(index, now_ns)?;
-            // The first laps are of few calls: to wait for events after each would let the flows that have begun call
+            // The first laps have few calls: waiting for events after each would let the flows that have begun call
             // again and again before the others begin at all.
             if !self.looks_at_the_clock() {
                 break;
@@ -264,7 +264,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         Ok(())
     }
 
-    /// How long the next wait may last, nanoseconds, at least 1: without limit where the alarm ends it in time.
+    /// The longest next wait, nanoseconds, at least 1: without limit if the alarm ends it in time.
     #[inline]
     fn timeout_ns(&mut self) -> Result<u64, Fault> {
         if self.alarm_rang || self.meter.next_mark_ns() < self.alarm_ns {
@@ -278,7 +278,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         if due_ns >= self.alarm_ns {
             return Ok(NO_TIMEOUT);
         }
-        // A flow that is due is to be woken exactly.
+        // A due flow must be woken exactly.
         Ok(timer::first_wait_ns(due_ns.saturating_sub(monotonic_ns())).max(1))
     }
 
@@ -292,7 +292,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         self.alarm.set(self.alarm_ns).map_err(Fault::io("setting a timer"))
     }
 
-    /// The time of an event, for flows that ask for it.
+    /// The time of an event, for flows that need it.
     #[inline]
     pub(super) fn tick(&mut self) -> u64 {
         self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
@@ -308,7 +308,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         self.advance(index, now_ns)
     }
 
-    /// An accept failed because descriptors ran out: leaves the listener alone for a while.
+    /// An accept failed because descriptors ran out: ignores the listener for a while.
     pub(super) fn pause_accepting(&mut self) {
         self.accepting = Accepting::From(monotonic_ns() + ACCEPT_PAUSE_NS);
     }
@@ -320,7 +320,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         }
     }
 
-    /// What became of a connection attempt (`SO_ERROR`).
+    /// The result of a connection attempt (`SO_ERROR`).
     fn attempt_error(&mut self, index: u32) -> Option<i32> {
         self.report.system_calls += 1;
         match self.slots[index as usize].fd.as_ref().map(|fd| socket::take_error(fd.as_fd())) {

@@ -1,9 +1,8 @@
-//! What the epoll engine does with one connection: as much as its flow wants and the socket allows.
+//! Handles one connection in the epoll engine: as much as its flow wants and the socket allows.
 //!
-//! A send is tried at once and waited for only when the socket is full. A receive that left room in the buffer
-//! has emptied the socket, and the next one waits for an event; edge-triggered, that holds as long as no event
-//! has announced the end of the stream, which may have come before that receive and is not announced again
-//! (epoll(7), questions and answers).
+//! A send is tried at once and waited for only if the socket is full. A receive that left room in the buffer has emptied the
+//! socket, and the next one waits for an event. Edge-triggered, this holds only until an event announces the end of the
+//! stream, which may have arrived before that receive and is not announced again (epoll(7), questions and answers).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,19 +19,19 @@ use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};
 use crate::party::Party;
 
-/// What is known of a connection's readiness.
+/// A connection's readiness.
 pub(super) struct Registration {
-    /// What epoll was last asked for; `None` while the descriptor is not registered.
+    /// The events last requested of epoll; `None` while the descriptor is not registered.
     pub(super) asked: Option<Ready>,
-    /// Whether a receive may bring something.
+    /// Whether a receive may return bytes.
     readable: bool,
-    /// Whether a send may be taken.
+    /// Whether a send may succeed.
     pub(super) writable: bool,
-    /// An event has said that the stream ends, so receiving goes on until it does.
+    /// An event has announced the end of the stream, so receiving continues until then.
     ending: bool,
     calls: Calls,
     pub(super) room: Room,
-    /// What was received and is not sent back yet, if it could not stay in the buffer that all share.
+    /// Received bytes to be sent back, if they could not stay in the shared buffer.
     pub(super) kept: Kept,
 }
 
@@ -66,7 +65,7 @@ impl EngineLink for Registration {
 impl<P: Party> EpollLoop<'_, P> {
     pub(super) fn on_event(&mut self, token: u64, ready: Ready) -> Result<(), Fault> {
         let index = token as u32;
-        // An event fetched together with the one that closed its connection.
+        // The event may be of a connection that was closed after the wait returned.
         if !self.is_current(token) {
             return Ok(());
         }
@@ -91,25 +90,25 @@ impl<P: Party> EpollLoop<'_, P> {
             return Ok(());
         }
         self.timers.clear(index);
-        // The clock was read since the wait ended: what the flow asks before it receives may be that old.
+        // The clock was read after the wait ended; the flow may use that time until it receives.
         self.advance(index, self.now_ns)
     }
 
-    /// Stops level-triggered events that nobody waits for: they would come again and again.
+    /// Stops level-triggered events for which no flow waits: they would repeat.
     fn hush(&mut self, index: u32, gone: bool) -> Result<(), Fault> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };
         self.report.system_calls += 1;
         if gone {
-            // Cannot be left out of a registration (epoll_ctl(2)).
+            // Cannot be removed from a registration (epoll_ctl(2)).
             slot.link.asked = None;
             self.port.epoll.remove(fd.as_fd())
         } else {
             slot.link.asked = Some(Ready::NONE);
             self.port.epoll.modify(fd.as_fd(), Ready::NONE, token)
         }
-        .map_err(Fault::io("leaving a connection alone"))
+        .map_err(Fault::io("ignoring a connection"))
     }
 
     pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
@@ -136,7 +135,7 @@ impl<P: Party> EpollLoop<'_, P> {
         match slot.link.calls.send(fd.as_fd(), bytes) {
             Ok(n) => {
                 self.meter.count(n, asked);
-                // A send that was cut short has filled the socket, also for edges (epoll(7), questions and answers).
+                // A short send has filled the socket, also for edges (epoll(7), questions and answers).
                 slot.link.writable = n == asked;
                 match (returns, is_fresh) {
                     (true, true) => self.port.fresh.start += back.start + n,
@@ -163,7 +162,7 @@ impl<P: Party> EpollLoop<'_, P> {
 
     pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         if !self.port.fresh.is_empty() {
-            self.keep_what_is_fresh();
+            self.keep_fresh_bytes();
         }
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
@@ -174,7 +173,7 @@ impl<P: Party> EpollLoop<'_, P> {
         }
         let asked = self.port.buffer.len();
         self.report.system_calls += 1;
-        // Behind what is kept already, or else into the buffer that all share, which is in the caches.
+        // After the kept bytes, or else into the shared buffer, which is in the caches.
         let apart = slot.link.kept.holds();
         let buffer = if apart { slot.link.kept.room(asked) } else { &mut self.port.buffer[..] };
         match slot.link.calls.receive(fd.as_fd(), buffer) {
@@ -216,9 +215,9 @@ impl<P: Party> EpollLoop<'_, P> {
         }
     }
 
-    /// Takes a copy of what a flow has not sent back yet, before the buffer is used again.
+    /// Copies bytes that a flow has not sent back yet, before the buffer is used again.
     #[cold]
-    fn keep_what_is_fresh(&mut self) {
+    fn keep_fresh_bytes(&mut self) {
         let (token, fresh) = (self.port.fresh_of, std::mem::take(&mut self.port.fresh));
         self.port.fresh_of = LISTENER;
         if self.is_current(token) {
@@ -226,11 +225,11 @@ impl<P: Party> EpollLoop<'_, P> {
         }
     }
 
-    /// Receives if there is something, or else sends if there is room, or else waits for either.
+    /// Receives if there are bytes, or else sends if there is room, or else waits for either.
     pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let slot = &self.slots[index as usize];
         if slot.link.asked.is_none_or(|asked| !asked.any(Ready::READ)) {
-            // Or a peer that takes everything would never be listened to.
+            // Receive first, or a peer that accepts everything would never be read from.
             self.ask_for(index, Ready::READ)?;
         }
         let slot = &self.slots[index as usize];
@@ -251,9 +250,9 @@ impl<P: Party> EpollLoop<'_, P> {
         Ok(Then::Rest)
     }
 
-    /// Asks epoll for the events that a flow waits for, unless that was done.
+    /// Requests the events for which a flow waits from epoll, unless that was done.
     #[inline]
-    pub(super) fn ask_for_what_is_waited_for(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn request_awaited_events(&mut self, index: u32) -> Result<(), Fault> {
         let slot = &self.slots[index as usize];
         let wanted = match slot.waits {
             WaitingFor::No | WaitingFor::Moment => return Ok(()),
@@ -268,7 +267,7 @@ impl<P: Party> EpollLoop<'_, P> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let Some(fd) = &slot.fd else { return Ok(()) };
-        // Edges are asked for once and for all.
+        // Edges are requested once.
         let everything = Ready::READ | Ready::WRITE | Ready::PEER_SHUT | Ready::EDGE;
         let wanted = if self.port.mode.edge { everything } else { wanted };
         if slot.link.asked == Some(wanted) {

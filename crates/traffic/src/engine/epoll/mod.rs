@@ -1,8 +1,7 @@
-//! The epoll engine: one thread, many connections, calls made when the kernel says that they will not wait.
+//! The epoll engine: one thread, many connections, system calls when the kernel reports that they will not block.
 //!
-//! The listener is level-triggered in every mode and shared with other threads by `EPOLLEXCLUSIVE`; a wake-up
-//! accepts one connection, or as many as wait. Connections are level-triggered or edge-triggered
-//! ([`connection`]).
+//! The listener is level-triggered in every mode and shared with other threads by `EPOLLEXCLUSIVE`; a wake-up accepts one
+//! connection, or all that wait. Connections are level-triggered or edge-triggered ([`connection`]).
 
 mod connection;
 
@@ -30,9 +29,9 @@ struct Readiness {
     mode: EpollMode,
     epoll: Epoll,
     events: Events,
-    /// What every connection receives into.
+    /// The receive buffer of all connections.
     buffer: AlignedBuffer,
-    /// What of it a flow sends back, and the token of its connection.
+    /// The part of it that a flow sends back, and the token of its connection.
     fresh: Range<usize>,
     fresh_of: u64,
 }
@@ -104,7 +103,7 @@ impl Port for Readiness {
                     }
                 }
             }
-            // Somebody wants a flag looked at.
+            // A flag is to be checked.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
         }
@@ -129,7 +128,7 @@ impl Port for Readiness {
     }
 
     fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), Fault> {
-        driver.ask_for_what_is_waited_for(index)
+        driver.request_awaited_events(index)
     }
 
     fn close<P: Party>(driver: &mut EpollLoop<'_, P>, _index: u32, fd: OwnedFd) {
@@ -141,13 +140,13 @@ impl Port for Readiness {
         let slot = &mut driver.slots[index as usize];
         if let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) {
             driver.report.system_calls += 1;
-            // A socket that leaves the engine stays open: it has to be taken out of the set by hand.
+            // A socket that leaves the engine stays open, so it must be removed from the set explicitly.
             let _ = driver.port.epoll.remove(fd.as_fd());
         }
         driver.give_up(index);
     }
 
-    fn see_off<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
+    fn finish<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
         for index in 0..driver.slots.len() {
             driver.leave(index as u32);
         }
@@ -167,13 +166,13 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
                 driver.welcome(fd)?;
             }
             Err(error) if socket::is_exhausted(&error) => {
-                // A registered listener would be reported again at once, and for ever.
+                // A registered listener would be reported again at once, for ever.
                 driver.report.system_calls += 1;
                 driver.port.epoll.remove(listener).map_err(Fault::io("pausing to accept"))?;
                 driver.pause_accepting();
                 break;
             }
-            // Another thread was faster, or the peer has gone again.
+            // Another thread was faster, or the peer has closed already.
             Err(error) if is_passing(&error) => break,
             Err(source) => return Err(Fault::Io { doing: "accepting a connection".into(), source }),
         }

@@ -1,12 +1,11 @@
-//! The Tokio engine: one single-threaded runtime a thread, a task per connection.
+//! The Tokio engine: one single-threaded runtime per thread, a task per connection.
 //!
-//! Tasks own their flows and wait for Tokio's readiness ([`task`]); the root future here owns what is asked of
-//! the party: it accepts, connects, takes back, and keeps the time. A task that is dropped, by its own end or
-//! with the runtime, posts its flow back. Moments that flows name are met exactly ([`task`]), the limits of their patience by Tokio's
-//! timers, which may be a millisecond late.
+//! Tasks own their flows and wait for Tokio's readiness ([`task`]). The root future here uses the party: it accepts, connects,
+//! returns flows, and keeps the time. A dropped task, at its own end or with the runtime, sends its flow back. Times set by
+//! flows are met exactly ([`task`]); the limits of their patience by Tokio's timers, which may be a millisecond late.
 //!
-//! A signal does not reach the root future, so it looks at the flags every few milliseconds. The report counts
-//! the calls that moved something, not those of Tokio's driver nor its attempts that found nothing.
+//! A signal does not wake the root future, so it checks the flags every few milliseconds. The report counts calls that moved
+//! bytes, not the calls of Tokio's driver nor attempts without a result.
 
 mod stream;
 mod task;
@@ -33,7 +32,7 @@ use crate::flow::{Doing, End, Flow};
 use crate::meter::Meter;
 use crate::party::Party;
 
-/// How long the root future sleeps at most: nobody can wake it to look at a flag.
+/// Longest sleep of the root future: a flag does not wake it.
 const LOOK_NS: u64 = 5_000_000;
 
 pub(super) fn drive<P: Party>(
@@ -50,7 +49,7 @@ pub(super) fn drive<P: Party>(
     let shared = Arc::new(TaskShared::new(calls, station.buffer_size.max(1), party.opener()));
     let mut root = Root { party, station, meter, shared: &shared, live: 0, report: EngineReport::default() };
     let stopped = runtime.block_on(root.run());
-    // Drops every task, and each posts its flow.
+    // Drops every task, and each sends its flow back.
     drop(runtime);
     root.report.system_calls += shared.system_calls();
     root.report.copied_bytes += shared.copied_bytes();
@@ -67,9 +66,9 @@ pub(super) fn drive<P: Party>(
     }
 }
 
-/// The moment of the monotonic clock as Tokio counts it.
+/// A time of the monotonic clock as Tokio's type.
 fn instant(at_ns: u64) -> Instant {
-    // A day is for ever here, and Tokio's timers take no more than two years.
+    // A day is long enough, and Tokio's timers accept at most two years.
     let left_ns = at_ns.saturating_sub(monotonic_ns()).min(86_400_000_000_000);
     Instant::now() + Duration::from_nanos(left_ns)
 }
@@ -79,12 +78,12 @@ struct Root<'a, P: Party> {
     station: Station<'a>,
     meter: &'a mut Meter,
     shared: &'a Arc<TaskShared<P::Flow>>,
-    /// Flows that have not been given back.
+    /// Flows that have not been returned.
     live: usize,
     report: EngineReport,
 }
 
-/// What the root future was woken for.
+/// Why the root future woke.
 enum Woken {
     Mail,
     Accepted(io::Result<Stream>),
@@ -112,7 +111,7 @@ impl<P: Party> Root<'_, P> {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, self.station.told) {
+            if !self.meter.goes_on(now_ns, self.station.stop_requested) {
                 return Ok(Stop::Time);
             }
             if self.answer() {
@@ -137,7 +136,7 @@ impl<P: Party> Root<'_, P> {
         }
     }
 
-    /// Sleeps until there is mail, a connection, or the moment has come.
+    /// Sleeps until there is mail or a connection, or the time has come.
     async fn wait(&self, door: Option<&Door>, until_ns: u64) -> Woken {
         let mut mail = pin!(self.shared.rung());
         let mut time = pin!(sleep_until(instant(until_ns)));
@@ -164,7 +163,7 @@ impl<P: Party> Root<'_, P> {
         }
     }
 
-    /// Does what tasks have asked for. Whether a flow has left.
+    /// Does what tasks requested. Returns whether a flow has left.
     fn answer(&mut self) -> bool {
         let mut any_left = false;
         for mail in self.shared.take_mail() {

@@ -1,6 +1,7 @@
-//! One connection's task: it awaits Tokio's reads and writes, and tells the flow.
+//! One connection's task: it awaits Tokio's reads and writes, and reports them to the flow.
 //!
-//! Tokio's budget makes a task yield that never has to wait. A task keeps its flow and its memory from connection to connection.
+//! Tokio's budget makes a task yield even if it never has to wait. A task keeps its flow and its memory from connection to
+//! connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,22 +27,22 @@ use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Opener;
 use crate::tally::CallCounter;
 
-/// Moments that are nearer are waited for exactly, by a timer of the kernel: Tokio's end up to a millisecond late. Those that are
-/// further away are mostly never reached, and setting a timer is a system call.
+/// Times within this limit are waited for exactly, by a timer of the kernel: Tokio's end up to a millisecond late. Later times
+/// are mostly never reached, and setting a timer is a system call.
 const NEAR_NS: u64 = 250_000_000;
 
-/// How much earlier than a moment that is far away its flow is asked again.
+/// How much earlier than a distant time its flow is called again.
 const EARLY_NS: u64 = NEAR_NS / 2;
 
-/// What a task wants from the root future.
+/// A task's request to the root future.
 pub(super) enum Mail<F> {
     /// A connection for this flow.
     Connect(F),
-    /// Take it back.
+    /// Return it to the party.
     Left(F, Option<OwnedFd>),
 }
 
-/// Where tasks and the root future meet.
+/// State shared by tasks and the root future.
 pub(super) struct TaskShared<F> {
     calls: CallCounter,
     buffer_size: usize,
@@ -86,7 +87,7 @@ impl<F> TaskShared<F> {
         self.copied_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that connections had at once.
+    /// The largest memory of connections at one time, bytes.
     pub(super) fn buffer_bytes(&self) -> u64 {
         self.footprint.most()
     }
@@ -111,7 +112,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A flow that a task carries: it goes back to the root future however the task ends.
+/// A flow in a task: it goes back to the root future however the task ends.
 pub(super) struct Held<F> {
     flow: Option<F>,
     stream: Option<Stream>,
@@ -120,7 +121,7 @@ pub(super) struct Held<F> {
     eof: bool,
     /// The party has opened a connection for this flow.
     has_connected: bool,
-    /// Ends a wait at a moment, once the flow has named one that is near.
+    /// Ends a wait at a time, once the flow has set one that is near.
     alarm: Option<AsyncFd<Alarm>>,
     shared: Arc<TaskShared<F>>,
 }
@@ -136,14 +137,14 @@ impl<F> Drop for Held<F> {
     fn drop(&mut self) {
         self.shared.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
         if let Some(flow) = self.flow.take() {
-            // A connection that cannot be had back is closed.
+            // A connection that cannot be taken back is closed.
             let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
             self.shared.post(Mail::Left(flow, fd));
         }
     }
 }
 
-/// Carries a flow until it leaves or wants another connection.
+/// Drives a flow until it leaves or wants another connection.
 pub(super) async fn carry<F: Flow>(mut held: Held<F>, connecting: bool) {
     if let Err(fault) = held.run(connecting).await {
         *lock(&held.shared.fault) = Some(fault);
@@ -151,7 +152,7 @@ pub(super) async fn carry<F: Flow>(mut held: Held<F>, connecting: bool) {
     }
 }
 
-/// The time of an event, for flows that ask for it.
+/// The time of an event, for flows that need it.
 #[inline]
 fn tick<F: Flow>() -> u64 {
     if F::TIMED { monotonic_ns() } else { 0 }
@@ -215,7 +216,7 @@ impl<F: Flow> Held<F> {
         true
     }
 
-    /// A moment has come, and the flow will want to know it.
+    /// A time has come, which the flow may need to know.
     fn asked_again(&self, now_ns: &mut u64) -> bool {
         *now_ns = tick::<F>();
         true
@@ -246,7 +247,7 @@ impl<F: Flow> Held<F> {
         true
     }
 
-    /// WaitingFor for a moment.
+    /// Waits for a time.
     async fn pause(&mut self, at_ns: u64) -> Result<(), Fault> {
         // A timer of Tokio's may end a millisecond late.
         if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
@@ -258,7 +259,7 @@ impl<F: Flow> Held<F> {
         Ok(())
     }
 
-    /// Receives, or comes back at a moment.
+    /// Receives, or returns at a time.
     async fn receive_until(&mut self, at_ns: u64, now_ns: &mut u64) -> Result<bool, Fault> {
         if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
             return match timeout_at(instant(at_ns - EARLY_NS), self.receive(now_ns)).await {
@@ -283,7 +284,7 @@ impl<F: Flow> Held<F> {
         }
     }
 
-    /// Sets the alarm, which is made when it is first needed.
+    /// Sets the alarm, which is created when first needed.
     fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<Alarm>, Fault> {
         let alarm = match self.alarm.take() {
             Some(alarm) => alarm,
@@ -294,7 +295,7 @@ impl<F: Flow> Held<F> {
         Ok(self.alarm.insert(alarm))
     }
 
-    /// WaitingFor for a connection attempt to end.
+    /// Waits for a connection attempt to end.
     async fn settle(&mut self) {
         let (Some(flow), Some(stream)) = (&mut self.flow, &self.stream) else { return };
         let patience_ns = flow.patience_ns();
@@ -364,7 +365,7 @@ impl<F: Flow> Held<F> {
         })
     }
 
-    /// What follows from a send of `asked` bytes, of those that are kept from place `dropped` on.
+    /// Handles a send of `asked` bytes, of the kept ones from `dropped` on.
     fn sent(&mut self, sent: io::Result<usize>, (asked, dropped): (usize, Option<usize>), now_ns: &mut u64) -> bool {
         self.shared.called();
         *now_ns = tick::<F>();
@@ -383,7 +384,7 @@ impl<F: Flow> Held<F> {
         true
     }
 
-    /// What follows from a receive. `false`: the flow leaves.
+    /// Handles a receive. `false`: the flow leaves.
     fn received(&mut self, received: io::Result<usize>, now_ns: &mut u64) -> bool {
         self.shared.called();
         *now_ns = tick::<F>();
@@ -432,16 +433,16 @@ fn registered(alarm: Alarm) -> io::Result<AsyncFd<Alarm>> {
     AsyncFd::with_interest(alarm, Interest::READABLE)
 }
 
-/// Whether an alarm has come, which is then forgotten.
+/// Whether an alarm has expired, which is then cleared.
 fn poll_alarm(alarm: &AsyncFd<Alarm>, context: &mut Context<'_>) -> Poll<()> {
-    // An error would come again at once; the flow is asked, and sets the alarm anew.
+    // An error would repeat at once; the flow is called, and sets the alarm again.
     alarm.poll_read_ready(context).map(|ready| ready.into_iter().for_each(|mut ready| ready.clear_ready()))
 }
 
-/// What is sent next.
+/// The bytes to send next.
 struct Next<'a> {
     bytes: &'a [u8],
-    /// Of bytes that are sent back: how many of those that are kept come before them.
+    /// The number of kept bytes before those that are sent back, if they are.
     dropped: Option<usize>,
 }
 
@@ -455,10 +456,10 @@ fn next<'a, F: Flow>(flow: &mut F, kept: &'a Kept, room: &'a mut Room) -> Result
     if next.bytes.is_empty() { Err(nothing_to_send()) } else { Ok(next) }
 }
 
-/// What came first.
+/// The first event.
 enum Moved {
     /// A receive.
     In(io::Result<usize>),
-    /// A send of so many bytes at most.
+    /// A send of at most this number of bytes.
     Out(io::Result<usize>, usize),
 }

@@ -1,14 +1,14 @@
-//! What arrives on a connection: given to its flow from where it is, or kept until the flow wants it.
+//! Bytes that arrive on a connection: given to its flow in place, or kept until the flow wants them.
 //!
-//! A receive of one shot fills a buffer of the connection's own, and the next one goes behind what its flow is still to send
-//! back. A receive that goes on delivers what the peer sends, not what the flow asks for, in buffers of a pool. The
-//! connection holds them while its flow has not seen their bytes, or sends them back. It holds only what the pool can
-//! spare, so that one flow that does not listen never drains the pool of all others: beyond that, and where a message came
-//! in several parts, bytes are copied to the connection's own buffer. If too many come, the receive is called off, and the
-//! socket holds the rest.
+//! A one-shot receive fills a buffer of the connection's own, and the next one follows the bytes that its flow still has to send
+//! back. A multishot receive delivers bytes as the peer sends them, not as the flow requests them, in buffers of a pool. The
+//! connection holds these until its flow has seen their bytes, or sent them back. It holds only as many as the pool can spare,
+//! so that a flow that does not receive never drains the pool of all others; beyond that, and if a message came in several
+//! parts, bytes are copied to the connection's own buffer. If too many arrive, the receive is cancelled, and the socket holds
+//! the rest.
 //!
-//! What a flow receives for its partner ([`Flow::FORWARDS`]) stays where it is until the partner's send is over, and what comes
-//! meanwhile waits behind it.
+//! Bytes that a flow receives for its partner ([`Flow::FORWARDS`]) stay in place until the partner's send is over, and later
+//! bytes wait after them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,30 +25,30 @@ use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;
 
-/// Bytes kept for a flow that does not listen before its receive is called off, or two receives if those are more.
+/// Bytes kept for a flow that does not receive before its receive is cancelled, or two receives if those are more.
 const UNSEEN_MAX: usize = 256 << 10;
 
-/// Receives that are held for a flow that does not listen before their bytes are copied.
+/// Receives held for a flow that does not receive before their bytes are copied.
 const HELD_MAX: usize = 16;
 
-/// What arrived and is still needed. In this order: what is left of the present receive, then either the receives that are
-/// held, or the bytes in the own buffer.
+/// Bytes that arrived and are still needed. In this order: the rest of the current receive, then either the held receives, or
+/// the bytes in the own buffer.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     /// A buffer of the connection's own.
     pub(super) own: Option<BufferId>,
-    /// Bytes in it that the flow has seen and sends back, and behind them those that it has not seen. While there are
-    /// any of the former, the present receive has none.
+    /// Bytes in it that the flow has seen and sends back, followed by unseen ones. While there are any of the former, the
+    /// current receive has none.
     kept: Range<usize>,
     unseen: Range<usize>,
-    /// Where in it the receive that is in flight puts what comes.
+    /// Where in it the receive in flight writes.
     receives_at: usize,
-    /// The receive that the flow is given.
+    /// The receive being given to the flow.
     present: Option<Present>,
     held: VecDeque<(Taken, usize)>,
 }
 
-/// A receive, a part of which the flow has seen.
+/// A receive of which the flow has seen a part.
 #[derive(Debug)]
 struct Present {
     taken: Taken,
@@ -63,7 +63,7 @@ impl Input {
         present || !self.held.is_empty() || !self.unseen.is_empty()
     }
 
-    /// Bytes that wait behind the present receive.
+    /// Bytes after the current receive.
     fn waiting(&self) -> usize {
         self.unseen.len() + self.held.iter().map(|(_, len)| len).sum::<usize>()
     }
@@ -72,7 +72,7 @@ impl Input {
         !self.kept.is_empty() || self.present.as_ref().is_some_and(|present| !present.kept.is_empty())
     }
 
-    /// Where the own buffer's bytes are that are still needed.
+    /// The range of the needed bytes in the own buffer.
     fn needed(&self) -> Range<usize> {
         match (self.kept.is_empty(), self.unseen.is_empty()) {
             (true, true) => 0..0,
@@ -82,7 +82,7 @@ impl Input {
         }
     }
 
-    /// Forgets everything but the own buffer. What is left of the pool's.
+    /// Drops everything but the own buffer. Returns the remaining buffers of the pool.
     pub(super) fn forget(&mut self) -> impl Iterator<Item = Taken> + use<> {
         (self.kept, self.unseen) = (0..0, 0..0);
         let held = std::mem::take(&mut self.held);
@@ -90,14 +90,14 @@ impl Input {
     }
 }
 
-/// Bytes that a flow sends back, and where they are.
+/// Bytes that a flow sends back, by location.
 pub(super) enum Back<'a> {
     Own(BufferId, Range<usize>),
     Taken(&'a Taken, Range<usize>),
 }
 
 impl Input {
-    /// The bytes that a flow sends back, counted from the first that is kept.
+    /// The bytes that a flow sends back, counted from the first kept one.
     pub(super) fn back(&self, part: &Range<usize>) -> Option<Back<'_>> {
         let shifted = |by: usize| part.start + by..part.end + by;
         match (&self.present, self.own) {
@@ -115,22 +115,22 @@ fn listens(want: Want) -> bool {
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// Whether the flow can be given the next bytes that it has not seen.
+    /// Whether the flow can be given the next unseen bytes.
     pub(super) fn can_deliver(&self, index: u32) -> bool {
         let input = &self.slots[index as usize].link.input;
         let goes_on = input.present.as_ref().is_some_and(|present| present.taken.left() > 0);
-        // What its partner still sends would have to be moved.
+        // Bytes that its partner still sends would have to be moved.
         input.has_unseen() && (goes_on || !P::Flow::FORWARDS || !input.keeps())
     }
 
-    /// Whether so much waits for the flow that the socket is to hold the rest.
+    /// Whether enough bytes wait for the flow that the socket is to hold the rest.
     fn has_enough(&self, index: u32) -> bool {
         let input = &self.slots[index as usize].link.input;
         input.waiting() > UNSEEN_MAX.max(2 * self.port.receive_size)
             || P::Flow::FORWARDS && input.held.len() >= HELD_MAX
     }
 
-    /// Makes sure that a receive is in flight, unless the stream is over, or what comes would have to be moved.
+    /// Makes sure that a receive is in flight, unless the stream is over, or new bytes would have to be moved.
     pub(super) fn arm(&mut self, index: u32) -> Result<(), Fault> {
         let token = self.token(index);
         let link = &self.slots[index as usize].link;
@@ -161,7 +161,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Gives the flow what is there, or waits for more.
+    /// Gives the flow its bytes, or waits for more.
     pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         if self.can_deliver(index) {
             if !self.deliver(index, now_ns)? {
@@ -187,7 +187,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(Then::Rest)
     }
 
-    /// Gives the flow the next bytes that it has not seen. `false`: it leaves.
+    /// Gives the flow the next unseen bytes. `false`: it leaves.
     fn deliver(&mut self, index: u32, now_ns: &mut u64) -> Result<bool, Fault> {
         let slot = &self.slots[index as usize];
         let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
@@ -195,7 +195,7 @@ impl<P: Party> Loop<'_, P> {
         let needs_next = input.present.as_ref().is_none_or(|present| present.taken.left() == 0);
         if needs_next && input.unseen.is_empty() && !input.held.is_empty() {
             if echoes && input.keeps() {
-                // The message that has begun goes on: its parts are put together.
+                // More of a message that has begun: its parts are joined.
                 self.gather(index)?;
                 self.move_held(index, 1)?;
             } else {
@@ -209,7 +209,7 @@ impl<P: Party> Loop<'_, P> {
             self.gather(index)?;
         }
         if needs_next && !self.slots[index as usize].link.input.unseen.is_empty() {
-            // A send may still read what was kept in front of them.
+            // A send may still read the kept bytes before them.
             self.own_buffer(index, 0)?;
         }
         let slot = &mut self.slots[index as usize];
@@ -234,7 +234,7 @@ impl<P: Party> Loop<'_, P> {
             }
             _ => None,
         };
-        let Some(bytes) = bytes else { return Err(Fault::Impossible("bytes arrived nowhere".into())) };
+        let Some(bytes) = bytes else { return Err(Fault::Impossible("received bytes are in no buffer".into())) };
         self.meter.count(bytes.len(), size);
         *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
         let goes_on = flow.received(bytes, *now_ns);
@@ -244,7 +244,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(goes_on)
     }
 
-    /// The first `n` of the bytes that are kept are not needed any more.
+    /// The first `n` kept bytes are no longer needed.
     pub(super) fn drop_kept(&mut self, index: u32, n: usize) {
         let input = &mut self.slots[index as usize].link.input;
         match &mut input.present {
@@ -259,7 +259,7 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// Moves what is kept of the present receive to the own buffer, in front of what is there.
+    /// Moves the kept bytes of the current receive to the own buffer, before the bytes there.
     fn gather(&mut self, index: u32) -> Result<(), Fault> {
         let input = &self.slots[index as usize].link.input;
         let is_seen = |present: &Present| present.taken.left() == 0 && !present.kept.is_empty();
@@ -271,7 +271,7 @@ impl<P: Party> Loop<'_, P> {
         let input = &mut self.slots[index as usize].link.input;
         let needed = input.needed();
         if !needed.is_empty() {
-            // Nothing is kept there: what is has not been seen.
+            // No bytes are kept there: those in it are unseen.
             if let Some(bytes) = self.port.ring.buffer(own) {
                 bytes.copy_within(needed.clone(), needed.start + len);
             }
@@ -286,7 +286,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Moves bytes of so many receives that are held to the own buffer, behind what is there.
+    /// Moves the bytes of the first `receives` held receives to the own buffer, after the bytes there.
     fn move_held(&mut self, index: u32, receives: usize) -> Result<(), Fault> {
         for _ in 0..receives {
             let Some((taken, len)) = self.slots[index as usize].link.input.held.pop_front() else { break };
@@ -301,7 +301,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// The connection's own buffer, which no operation uses, with room for so many bytes behind those that are needed.
+    /// The connection's own buffer, which no operation uses, with room for `more` bytes after the needed ones.
     fn own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, Fault> {
         let input = &self.slots[index as usize].link.input;
         let (held, needed) = (input.own, input.needed());
@@ -354,7 +354,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Ok(moved) => self.arrived(index, moved, taken)?,
             Err(Errno::NO_BUFFER) => self.report.out_of_buffers += 1,
-            // What was called off is asked for again where it is wanted.
+            // A cancelled receive is requested again when needed.
             Err(Errno::CANCELLED | Errno::INTERRUPTED) => {}
             Err(Errno::NOT_A_SOCKET) => {
                 return Err(Fault::Missing(
@@ -373,7 +373,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Bytes are there: in buffers of the pool, or in the connection's own.
+    /// Bytes have arrived: in buffers of the pool, or in the connection's own.
     fn arrived(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
         let is_first = !self.slots[index as usize].link.input.has_unseen();
         self.store_arrival(index, moved, taken)?;
@@ -402,7 +402,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Keeps bytes that the flow has not seen: where they are, or a copy if the pool has no buffer to spare.
+    /// Keeps unseen bytes: in place, or copied if the pool has no buffer to spare.
     fn store_arrival(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         let input = &mut slot.link.input;
@@ -412,7 +412,7 @@ impl<P: Party> Loop<'_, P> {
         };
         let spare = self.port.pool.map_or(0, |pool| self.port.ring.idle_buffers(pool));
         let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
-        // What is not sent back is read at once.
+        // Bytes that are not sent back are seen at once.
         let is_next = !input.has_unseen() && !input.keeps() && (!echoes || spare > 0);
         let few = P::Flow::FORWARDS || input.held.len() < HELD_MAX;
         let can_hold = input.unseen.is_empty() && few && spare > 0;
@@ -421,7 +421,7 @@ impl<P: Party> Loop<'_, P> {
         if is_next || can_hold { Ok(()) } else { self.move_held(index, receives) }
     }
 
-    /// Whether a flow that leaves wants what arrived.
+    /// Whether a flow that leaves wants the bytes that arrived.
     fn is_last_wish(&mut self, index: u32) -> bool {
         let now_ns = self.tick();
         if !self.can_deliver(index) {
@@ -431,7 +431,7 @@ impl<P: Party> Loop<'_, P> {
         slot.leaving && slot.link.takes_what_comes && slot.flow.as_mut().is_some_and(|flow| listens(flow.want(now_ns)))
     }
 
-    /// Gives a flow that leaves what was kept for it, as long as it wants that.
+    /// Gives a flow that leaves its kept bytes, as long as it wants them.
     pub(super) fn drain_input(&mut self, index: u32) -> Result<(), Fault> {
         loop {
             let mut now_ns = self.tick();
@@ -446,17 +446,17 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// Nothing that arrived is needed any more.
+    /// The bytes that arrived are no longer needed.
     pub(super) fn drop_input(&mut self, index: u32) {
         for taken in self.slots[index as usize].link.input.forget() {
             self.port.ring.give_back(taken);
         }
     }
 
-    /// The stream is over: the flow hears of it when it wants to receive.
+    /// The stream is over: the flow gets this when it wants to receive.
     fn over(&mut self, index: u32, end: End) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
-        // A flow that forwards may listen while what came before has to wait.
+        // A flow that forwards may want to receive while earlier bytes have to wait.
         if slot.leaving || !slot.waits.listens() || slot.link.input.has_unseen() {
             slot.link.pending_end = Some(end);
             return Ok(());
@@ -479,7 +479,7 @@ impl<P: Party> Loop<'_, P> {
 }
 
 impl Input {
-    /// What is needed of the own buffer is at `to` now.
+    /// The needed bytes of the own buffer are at `to` now.
     fn settle(&mut self, needed: &Range<usize>, to: usize) {
         let moved = |range: &Range<usize>| match range.is_empty() {
             true => 0..0,

@@ -1,13 +1,13 @@
 //! Bundles: one operation sends several pieces of memory.
 //!
-//! A bundle gathers what the flow wants to send, message by message, until it wants something else or the queue is full.
-//! So its flow is told that a message was taken when it is in the queue; the operation is submitted before the engine
-//! waits. A connection that its flow closes is closed when the queue is empty, and an engine that leaves empties it first,
-//! or bytes that count as sent would be lost.
+//! A bundle gathers messages that the flow wants to send, until it wants something else or the queue is full. A message
+//! therefore counts as sent for its flow when it is in the queue; the operation is submitted before the engine waits. A
+//! connection that its flow closes is closed when the queue is empty, and a leaving engine empties it first; otherwise bytes
+//! that count as sent would be lost.
 //!
-//! The kernel gives bundles up that wait for a peer which has shut down its writing
-//! ([`Ring::send_bundle`](bytegauge_sys::uring::Ring::send_bundle)): what is left goes by plain sends, and so does all that
-//! follows.
+//! The kernel ends bundles that wait for a peer which has shut down its writing
+//! ([`Ring::send_bundle`](bytegauge_sys::uring::Ring::send_bundle)): the remaining bytes are sent by plain sends, and so are all
+//! later ones.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -24,22 +24,22 @@ use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::party::Party;
 
-/// Pieces that one bundle sends, and the least length of each.
+/// Most pieces of one bundle, and the least length of each.
 const PIECES: usize = 16;
 const PIECE_SIZE: usize = 4096;
 
-/// The length of the pieces of messages of `len` bytes, so that a bundle holds at least one.
+/// The length of the pieces for messages of `len` bytes, so that a bundle holds at least one.
 fn piece_size(len: usize) -> usize {
     len.div_ceil(PIECES).next_multiple_of(PIECE_SIZE).max(PIECE_SIZE)
 }
 
-/// How many messages of `len` bytes one bundle holds.
+/// The number of messages of `len` bytes that one bundle holds.
 fn messages(len: usize) -> usize {
     (PIECES / len.div_ceil(piece_size(len)).max(1)).max(1)
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// Whether a flow that leaves still sends what it takes for sent.
+    /// Whether a flow that leaves still sends bytes that count as sent.
     pub(super) fn flushes_as_it_leaves(&self, index: u32) -> bool {
         self.slots[index as usize].link.takes_what_comes
             && self.must_flush(index)
@@ -78,7 +78,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Offers what the flow sends next to its queue; `next` is the place for its next message. How many bytes: 0 if the
+    /// Offers the flow's next bytes to its queue; `next` is the place for its next message. Returns their number: 0 if the
     /// queue is full.
     fn offer(&mut self, index: u32, queue: QueueId, next: &mut usize) -> Result<usize, Fault> {
         if self.port.ring.queue_free(queue) == 0 {
@@ -118,7 +118,7 @@ impl<P: Party> Loop<'_, P> {
             output.composed = output.composed.max(*next + 1);
             *next += 1;
         } else if *next == 0 {
-            // The last bundle had no room for all of a message, whose memory comes first now.
+            // The last bundle had no room for a whole message, whose memory comes first now.
             *next = slot.link.output.unoffered.start / flow.room().max(1) + 1;
         }
         let most = piece_size(flow.room()).min(flow.chunk());
@@ -133,7 +133,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(offered)
     }
 
-    /// Whether a part of what a flow takes for sent was sent, and the rest is on its way.
+    /// Whether some of the bytes that count as sent were sent, and the rest is in flight.
     pub(super) fn goes_on_sending(
         &mut self,
         index: u32,
@@ -181,7 +181,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(true)
     }
 
-    /// Queues a plain send of what a bundle left.
+    /// Queues a plain send of the rest of a bundle.
     fn send_rest(&mut self, index: u32) -> Result<(), Fault> {
         let token = self.token(index);
         let len = self.slots[index as usize].link.output.rest.len();
@@ -198,8 +198,8 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Empties the queues that closed connections left, once their sends are over: the buffers of the pool in them are needed
-    /// by other connections.
+    /// Empties the queues of closed connections once their sends are over: other connections need their buffers of the
+    /// pool.
     pub(super) fn empty_spare_queues(&mut self) -> Result<(), Fault> {
         for at in 0..self.port.spare_queues.len() {
             let queue = self.port.spare_queues[at];
@@ -210,7 +210,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// The slot's queue, with nothing in it: its own, one that another slot left behind, or a new one.
+    /// The slot's queue, empty: its own, one of a closed connection, or a new one.
     fn queue(&mut self, index: u32) -> Result<QueueId, Fault> {
         let slot = &mut self.slots[index as usize];
         let room = slot.flow.as_ref().map_or(0, Flow::room);

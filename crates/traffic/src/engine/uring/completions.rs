@@ -1,4 +1,4 @@
-//! A ring with the memory that its operations use: what the parts of the loop share.
+//! A ring with the memory of its operations: shared by the parts of the loop.
 
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, OpId, PoolId, QueueId, Ring};
@@ -6,26 +6,25 @@ use bytegauge_sys::uring::{BufferId, OpId, PoolId, QueueId, Ring};
 use crate::engine::driver::Driver;
 use crate::fault::Fault;
 
-/// Most bytes of the pool that receives take from. Each buffer is as long as one receive may be. Only address space: what
-/// is never offered is never touched.
+/// Size of the pool for receives, bytes. Each buffer has the length of the longest receive. This is only address space:
+/// buffers that are never offered are never touched.
 const POOL_SIZE: usize = 256 << 20;
 
-/// Buffers that are offered to receives, at the least: a receive that goes on takes as many before the engine sees the
-/// first.
+/// Fewest buffers offered to receives: a multishot receive uses as many before the engine sees the first.
 const OFFERED_MIN: usize = 8;
 
-/// Bytes that are offered to receives of bundles, at the least: what one of them may take.
+/// Fewest bytes offered to receives of bundles: the most that one of them can fill.
 const OFFERED_BUNDLE_SIZE: usize = 256 << 10;
 
-/// A ring, and memory for what it moves.
+/// A ring, and memory for its bytes.
 pub(super) struct Completions {
     pub(super) kind: UringKind,
     pub(super) ring: Ring,
-    /// What receives take from; absent in `plain`.
+    /// The pool for receives; absent in `plain`.
     pub(super) pool: Option<PoolId>,
     /// Flows for which the pool offers buffers.
     offered_for: usize,
-    /// Most bytes of one receive, as the flow is given them.
+    /// Most bytes of one receive, as given to the flow.
     pub(super) receive_size: usize,
     /// Buffers that an operation of a closed connection still used.
     pub(super) spare_buffers: Vec<BufferId>,
@@ -34,7 +33,7 @@ pub(super) struct Completions {
     pub(super) accept: Option<OpId>,
     /// Connections accepted since the last wait.
     pub(super) accepted_now: u64,
-    /// Completions of the alarm, which move nothing.
+    /// Completions of the alarm, which move no bytes.
     pub(super) alarms: u64,
 }
 
@@ -62,18 +61,18 @@ impl Completions {
         Ok(port)
     }
 
-    /// Offers as many buffers as receives of so many flows may need at once. The fewer, the less memory is touched.
+    /// Offers as many buffers as receives of `flows` flows may need at once. Fewer buffers touch less memory.
     #[inline]
     pub(super) fn offer_for(&mut self, flows: usize) {
         let (Some(pool), true) = (self.pool, flows != self.offered_for) else { return };
         self.offered_for = flows;
         let least = if self.kind == UringKind::Bundle { OFFERED_BUNDLE_SIZE / self.receive_size } else { 0 };
-        // Half of the pool stays for what is held.
+        // Half of the pool stays for held receives.
         let most = usize::from(self.ring.pool_buffers(pool)) / 2;
         self.ring.keep_offered(pool, (2 * flows).max(OFFERED_MIN).max(least).min(most) as u16);
     }
 
-    /// A buffer that no operation uses and no slot has, with room for so many bytes.
+    /// A buffer that no operation uses and no slot has, with room for `len` bytes.
     pub(super) fn another_buffer(&mut self, len: usize) -> Result<BufferId, Fault> {
         let free = self.spare_buffers.iter().position(|spare| !self.ring.is_in_use(*spare));
         let Some(free) = free else { return Ok(self.ring.new_buffer(len)?) };

@@ -1,4 +1,4 @@
-//! What the io_uring engine keeps of one connection: its operations, and how they are called off.
+//! The io_uring engine's state of one connection: its operations, and how they are cancelled.
 
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
@@ -11,17 +11,17 @@ use crate::fault::Fault;
 use crate::flow::End;
 use crate::party::Party;
 
-/// What is in flight on a connection, and what came of it.
+/// Operations in flight on a connection, and their results.
 #[derive(Default)]
 pub(super) struct Operations {
     pub(super) receiving: Option<OpId>,
     pub(super) sending: Option<OpId>,
     pub(super) connecting: Option<OpId>,
-    /// The flow's patience with what it sends is over: its connection is closed without more ado.
+    /// The flow's patience with its sending is over: its connection is closed at once.
     pub(super) impatient: bool,
-    /// The receive was called off, since more came than the flow takes.
+    /// The receive was cancelled, since more arrived than the flow takes.
     pub(super) called_off: bool,
-    /// The send in flight is of the flow's next bytes, which it does not take for sent yet.
+    /// The send in flight is of the flow's next bytes, which do not count as sent yet.
     pub(super) plain: bool,
     /// The flow leaves because the engine does, with all that still arrives if it wants that.
     pub(super) takes_what_comes: bool,
@@ -55,7 +55,7 @@ impl Operations {
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// As [`leave`](Loop::leave), but the flow gets what still arrives, as long as it wants that.
+    /// As [`leave`](Loop::leave), but the flow gets bytes that still arrive, as long as it wants them.
     pub(super) fn leave_with_what_comes(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.flow.is_some() && !slot.leaving {
@@ -64,7 +64,7 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// Calls off what is in flight for a flow that leaves, but for what it takes for sent.
+    /// Cancels the operations of a flow that leaves, except sends of bytes that count as sent.
     pub(super) fn call_off(&mut self, index: u32) {
         let flushed = if self.flushes_as_it_leaves(index) { self.slots[index as usize].link.sending } else { None };
         for op in self.slots[index as usize].link.in_flight().filter(|op| Some(*op) != flushed) {
@@ -73,7 +73,7 @@ impl<P: Party> Loop<'_, P> {
         self.finish_leaving(index);
     }
 
-    /// Calls off what a flow that leaves still sends.
+    /// Cancels the sends of a flow that leaves.
     pub(super) fn stop_flushing(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.leaving && slot.link.takes_what_comes {
@@ -84,13 +84,13 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// The flow of a slot that leaves is gone once its operations are.
+    /// The flow of a leaving slot is gone once its operations are.
     pub(super) fn finish_leaving(&mut self, index: u32) {
         if self.slots[index as usize].link.in_flight().next().is_some() {
             return;
         }
         if self.slots[index as usize].link.takes_what_comes {
-            // Without memory for it the flow misses what came last, as it does what the socket still holds.
+            // Without memory the flow loses the last bytes, as it does those in the socket.
             let _ = self.drain_input(index);
         }
         self.drop_input(index);
@@ -107,7 +107,7 @@ impl<P: Party> Loop<'_, P> {
         self.on_connected(index)
     }
 
-    /// What is there is received first: a peer that takes everything would otherwise never be listened to.
+    /// Receives first: a peer that accepts everything would otherwise never be read from.
     pub(super) fn queue_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let link = &self.slots[index as usize].link;
         if self.can_deliver(index) || !link.input.has_unseen() && link.pending_end.is_some() {
@@ -123,7 +123,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(Then::Rest)
     }
 
-    /// Whether the connection must stay until its outbox is empty.
+    /// Whether the connection must stay open until its outgoing bytes are sent.
     pub(super) fn must_flush(&self, index: u32) -> bool {
         let link = &self.slots[index as usize].link;
         self.port.kind == UringKind::Bundle && link.sending.is_some() && !link.plain && !link.impatient

@@ -1,12 +1,12 @@
 //! The io_uring engine: one thread, one ring, many connections; one system call submits and waits for a batch.
 //!
-//! `plain` asks for one receive and one send at a time. The others let accepts and receives go on and take buffers from a
-//! pool that all connections share; they differ in how they send: `multishot` as `plain` does, `bundle` several pieces
-//! at once ([`bundle`]), `zc` without a copy if the kernel can ([`sending`]). Whatever is sent leaves from memory of the
-//! ring, in which the flow composed it or in which it was received ([`arrival`]).
+//! `plain` requests one receive and one send at a time. The other modes use multishot accepts and receives with buffers of a
+//! pool that all connections share; they differ in their sends: `multishot` as `plain`, `bundle` several pieces at once
+//! ([`bundle`]), `zc` without a copy if the kernel can ([`sending`]). Bytes are sent from memory of the ring, in which the flow
+//! composed them or in which they were received ([`arrival`]).
 //!
-//! Never two sends of one socket in flight: they could change places. Connections and the listener are made
-//! blocking and stay so, since the kernel fails an operation on others instead of waiting with it.
+//! Never has two sends of one socket in flight: they could be reordered. Connections and the listener are made blocking, since
+//! the kernel fails an operation on a non-blocking one instead of waiting.
 
 mod arrival;
 mod bundle;
@@ -32,22 +32,21 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::party::Party;
 
-/// Submissions that fit at once: a batch of this many is a system call in any case.
+/// Submissions that fit at once: a batch of this size is a system call in any case.
 const ENTRIES: u32 = 1024;
 
 /// Completions that fit at once: more than the pool has buffers, with room for the sends of thousands of
 /// connections.
 const COMPLETIONS: u32 = 8192;
 
-/// How long an idle submission thread goes on looking, milliseconds: long enough for a busy ring, and short
-/// enough not to take the CPU from a peer on a small machine.
+/// How long an idle submission thread keeps polling, milliseconds: long enough for a busy ring, and short enough not to take
+/// the CPU from a peer on a small machine.
 const POLL_IDLE_MS: u32 = 1;
 
-/// Most bytes of a buffer of a bundle where nobody asked for a length: a message would hardly ever need two of larger
-/// ones.
+/// Default length of a bundle's buffers, bytes: a message would hardly ever need two of larger ones.
 pub(super) const BUNDLE_BUFFER_SIZE: usize = 4096;
 
-/// How long an engine that leaves waits for what it still sends, and then for what it called off.
+/// How long a leaving engine waits for its sends, and then for the operations that it cancelled.
 const LEAVE_NS: u64 = 1_000_000_000;
 
 pub(super) fn drive<P: Party>(
@@ -77,7 +76,7 @@ pub(super) fn drive<P: Party>(
     stopped.map(|stop| (stop, driver.report))
 }
 
-/// What this machine lacks for a mode, if anything: asked before a plan is made.
+/// The requirement of a mode that this machine lacks, if any; checked before a plan is made.
 pub(super) fn lacks(mode: UringMode) -> Option<String> {
     let mut needed = features(mode.kind).to_vec();
     needed.extend(mode.sqpoll.then_some(Feature::PollThread));
@@ -86,7 +85,7 @@ pub(super) fn lacks(mode: UringMode) -> Option<String> {
         .map(|reason| format!("engine {}: {reason}", bytegauge_model::Engine::Uring(mode)))
 }
 
-/// What the report of a run in this mode fails to prove, if anything: the mode was asked for but did not run.
+/// The part of the mode that the report of a run does not prove, if any.
 pub(super) fn unproven(mode: UringMode, report: &EngineReport) -> Option<String> {
     let absent = match mode.kind {
         UringKind::Plain => (report.completions == 0).then_some("no operation completed on a ring"),
@@ -133,8 +132,8 @@ impl Port for Completions {
         Ok(())
     }
 
-    /// Submits what is queued, waits for completions and works them off; the rest of them stays in the ring when the
-    /// time is up.
+    /// Submits queued operations, waits for completions and handles them; when the time is up, the rest of them stays in the
+    /// ring.
     fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
         let flows = driver.live;
         driver.port.offer_for(flows);
@@ -174,7 +173,7 @@ impl Port for Completions {
         Ok(())
     }
 
-    /// What is in flight is called off first, or it would keep the socket open.
+    /// Operations in flight are cancelled first, or they would keep the socket open.
     fn close<P: Party>(driver: &mut Loop<'_, P>, index: u32, fd: OwnedFd) {
         let link = &mut driver.slots[index as usize].link;
         for op in link.in_flight() {
@@ -187,7 +186,7 @@ impl Port for Completions {
         driver.port.ring.close(0, fd);
     }
 
-    /// A flow is given back as soon as nothing is in flight on its connection.
+    /// A flow is returned as soon as nothing is in flight on its connection.
     fn depart<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
         driver.call_off(index);
     }
@@ -200,9 +199,9 @@ impl Port for Completions {
         driver.must_flush(index)
     }
 
-    /// Every flow is given back once the kernel has let go of its connection: what it still received or sent must not
-    /// be lost to the counts.
-    fn see_off<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    /// Every flow is returned once the kernel has no operation on its connection: the counts must include the bytes that it
+    /// still received or sent.
+    fn finish<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
         if let Some(op) = driver.port.accept.take() {
             driver.port.ring.cancel(op);
         }
@@ -211,7 +210,7 @@ impl Port for Completions {
         }
         let abort = driver.station.abort;
         driver.wait_for_leaving(|| abort.load(Ordering::Relaxed))?;
-        // A peer takes no more, or nobody has time for it.
+        // A peer reads no more, or there is no time for it.
         for index in 0..driver.slots.len() {
             driver.stop_flushing(index as u32);
         }
@@ -244,7 +243,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Event::Released { copied } => {
                 self.report.zero_copy_copied += u64::from(copied);
-                // The buffer stays with the slot whatever becomes of the connection.
+                // The buffer stays with the slot even if the connection is closed.
                 self.on_released(index)
             }
             Event::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
@@ -259,7 +258,7 @@ impl<P: Party> Loop<'_, P> {
 
     fn on_accepted(&mut self, more: bool, accepted: Result<OwnedFd, Errno>) -> Result<(), Fault> {
         let refused = match accepted {
-            // It comes too late, and goes again.
+            // It comes too late, and is closed.
             Ok(_) if self.accepting == Accepting::Never => None,
             Ok(fd) => {
                 self.report.accepted += 1;
@@ -270,7 +269,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Err(errno) => Some(errno),
         };
-        // Called off, or going on.
+        // Cancelled, or still active.
         if more || self.accepting == Accepting::Never {
             return Ok(());
         }
@@ -295,7 +294,7 @@ impl<P: Party> Loop<'_, P> {
             if left_ns == 0 {
                 break;
             }
-            // Time is up already: what the marks say of it does not matter any more.
+            // The time is up already, so the marks do not matter any more.
             let _ = Completions::wait(self, left_ns.min(WAIT_MAX_NS))?;
         }
         Ok(())
@@ -307,8 +306,8 @@ mod tests {
     use super::*;
 
     fn check(kind: UringKind, sqpoll: bool, report: EngineReport, expected: Option<&str>) {
-        let said = unproven(UringMode { kind, sqpoll }, &report);
-        assert_eq!(said.as_deref().map(|said| said.split(':').next().unwrap_or("")), expected);
+        let missing = unproven(UringMode { kind, sqpoll }, &report);
+        assert_eq!(missing.as_deref().map(|missing| missing.split(':').next().unwrap_or("")), expected);
     }
 
     #[test]
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mode_runs_here_or_says_why_not() {
+    fn every_mode_runs_or_gives_a_reason() {
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             for sqpoll in [false, true] {
                 let lacks = lacks(UringMode { kind, sqpoll });

@@ -1,7 +1,7 @@
-//! What leaves on a connection, from memory of the ring: never two sends at a time.
+//! Bytes that are sent on a connection, from memory of the ring: never two sends at a time.
 //!
-//! A flow composes its messages in buffers of the ring, and what it sends back leaves from where it was received
-//! ([`arrival`](super::arrival)). So nothing is copied, except on the way out of a bundle that failed.
+//! A flow composes its messages in buffers of the ring, and bytes to send back are sent from where they were received
+//! ([`arrival`](super::arrival)). So nothing is copied, except after a failed bundle.
 //!
 //! `zc` completes twice: first the bytes were taken, then the buffer is free. With two buffers a connection sends the next
 //! message while it waits for the second completion of the last one.
@@ -23,33 +23,33 @@ use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};
 use crate::party::Party;
 
-/// Where a flow composes its messages, and what of them is still to be sent.
+/// Buffers in which a flow composes its messages, and their unsent part.
 #[derive(Debug)]
 pub(super) struct Output {
     /// The second one only with zero copy.
     rooms: [Option<BufferId>; 2],
-    /// Whether each of them holds something that is not the flow's.
+    /// Whether each of them holds bytes of another flow.
     is_new: [bool; 2],
-    /// The room that the present message is in, and its bytes that were not sent.
+    /// The buffer of the current message, and its unsent bytes.
     room: usize,
     pub(super) message: Range<usize>,
     pub(super) queue: Option<QueueId>,
-    /// Messages of the flow that the queue's memory has room for and has held.
+    /// Messages of the flow for which the queue's memory has room, and that it holds.
     pub(super) composed: usize,
     /// Bytes of the last message in the queue that were not offered yet.
     pub(super) unoffered: Range<usize>,
-    /// What a bundle left, to be sent plainly; its flow takes it for sent.
+    /// The rest of a bundle, to be sent plainly; it counts as sent for its flow.
     pub(super) rest: Vec<u8>,
-    /// What the send in flight is of.
+    /// The contents of the send in flight.
     what: Sends,
 }
 
-/// What a send is of.
+/// The contents of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sends {
     /// The message.
     Message,
-    /// What was received, behind so many bytes that are dropped.
+    /// Received bytes, after this number of kept bytes.
     Received { dropped: usize },
 }
 
@@ -70,13 +70,13 @@ impl Default for Output {
 }
 
 impl Output {
-    /// The connection is another one: nothing of the last one's bytes is sent again.
+    /// The connection was replaced: no bytes of the last one are sent again.
     pub(super) fn forget(&mut self) {
         (self.message, self.unoffered) = (0..0, 0..0);
         self.rest.clear();
     }
 
-    /// The flow is another one: what the memory holds is not its own.
+    /// The flow was replaced: the memory holds bytes of another flow.
     pub(super) fn hand_over(&mut self) {
         self.is_new = [true; 2];
         self.composed = 0;
@@ -84,7 +84,7 @@ impl Output {
 }
 
 impl<P: Party> Loop<'_, P> {
-    /// Sends what the flow has to send, unless a send is in flight.
+    /// Sends the flow's bytes, unless a send is in flight.
     pub(super) fn queue_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         let slot = &self.slots[index as usize];
         if slot.fd.is_none() || slot.flow.is_none() {
@@ -108,8 +108,8 @@ impl<P: Party> Loop<'_, P> {
         Ok(Then::Rest)
     }
 
-    /// Queues a send of the rest of the present message, of what is sent back, or of the next message; nothing if no room
-    /// to compose it in is free.
+    /// Queues a send of the rest of the current message, of bytes to send back, or of the next message; nothing if there is no
+    /// free buffer to compose it in.
     fn send_next(&mut self, index: u32) -> Result<(), Fault> {
         self.finish_offering(index)?;
         let slot = &mut self.slots[index as usize];
@@ -148,7 +148,7 @@ impl<P: Party> Loop<'_, P> {
         zero_copy
     }
 
-    /// Queues a send of what was received, from where it is: as much of it as lies together.
+    /// Queues a send of received bytes in place: as many as are contiguous.
     fn send_back(&mut self, index: u32, back: &Range<usize>) -> Result<(), Fault> {
         let zero_copy = self.sends_without_copy();
         let token = self.token(index);
@@ -170,7 +170,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    /// Has the flow compose its next message. `false`: no room is free.
+    /// Has the flow compose its next message. `false`: there is no free buffer.
     fn compose(&mut self, index: u32) -> Result<bool, Fault> {
         let Some(room) = self.free_room(index)? else { return Ok(false) };
         let slot = &mut self.slots[index as usize];
@@ -186,7 +186,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(true)
     }
 
-    /// Which of the slot's rooms no operation uses, if any; as long as the flow's longest message.
+    /// A buffer of the slot that no operation uses, if any; as long as the flow's longest message.
     fn free_room(&mut self, index: u32) -> Result<Option<usize>, Fault> {
         let zero_copy = self.port.kind == UringKind::ZeroCopy;
         let slot = &self.slots[index as usize];
@@ -211,7 +211,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(None)
     }
 
-    /// What is left of a message in a queue goes by plain sends from now on.
+    /// From now on, the rest of a message in a queue is sent plainly.
     fn finish_offering(&mut self, index: u32) -> Result<(), Fault> {
         let output = &mut self.slots[index as usize].link.output;
         let (left, Some(queue)) = (std::mem::take(&mut output.unoffered), output.queue) else { return Ok(()) };
@@ -222,7 +222,7 @@ impl<P: Party> Loop<'_, P> {
         self.put_in_room(index, &bytes)
     }
 
-    /// Copies bytes to a room as the present message.
+    /// Copies bytes to a buffer as the current message.
     pub(super) fn put_in_room(&mut self, index: u32, bytes: &[u8]) -> Result<(), Fault> {
         let buffer = self.port.another_buffer(bytes.len())?;
         if let Some(room) = self.port.ring.buffer(buffer) {
@@ -238,8 +238,8 @@ impl<P: Party> Loop<'_, P> {
 
     pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), Fault> {
         let link = &mut self.slots[index as usize].link;
-        // The flow was told when its bytes were offered to the queue.
-        let told = self.port.kind == UringKind::Bundle && !link.plain;
+        // The bytes counted as sent for the flow when they were offered to the queue.
+        let counted = self.port.kind == UringKind::Bundle && !link.plain;
         link.sending = None;
         link.impatient = false;
         let waited = matches!(self.slots[index as usize].waits, WaitingFor::Send | WaitingFor::Either);
@@ -249,7 +249,7 @@ impl<P: Party> Loop<'_, P> {
         let now_ns = self.tick();
         let link = &self.slots[index as usize].link;
         let is_whole = moved.is_ok_and(|moved| moved >= link.asked);
-        if let (true, false, Some(queue)) = (told, is_whole, link.output.queue) {
+        if let (true, false, Some(queue)) = (counted, is_whole, link.output.queue) {
             // At once: a queue may hold buffers of the pool, which all connections receive into.
             self.port.ring.empty_queue(queue)?;
         }
@@ -257,7 +257,7 @@ impl<P: Party> Loop<'_, P> {
         match moved {
             Ok(moved) => {
                 self.meter.count(moved, slot.link.asked);
-                if !told {
+                if !counted {
                     self.took(index, moved, now_ns);
                 }
             }
@@ -276,17 +276,17 @@ impl<P: Party> Loop<'_, P> {
             self.finish_leaving(index);
             return Ok(());
         }
-        // With a queue the flow may have gone on to something else, which is not over yet.
+        // With a queue the flow may have continued with something else, which is not over yet.
         if waited || slot.fd.is_none() { self.advance(index, now_ns) } else { Ok(()) }
     }
 
-    /// A plain send took so many bytes.
+    /// A plain send sent `moved` bytes.
     fn took(&mut self, index: u32, moved: usize, now_ns: u64) {
         let output = &mut self.slots[index as usize].link.output;
         match output.what {
             Sends::Message => output.message.start += moved,
             Sends::Received { dropped } => {
-                // A flow that forwards may have lost its partner, and with it what was kept.
+                // A flow that forwards may have lost its partner, and the kept bytes with it.
                 if let Some(keeper) = self.keeper(index) {
                     self.drop_kept(keeper, dropped + moved);
                 }
@@ -309,7 +309,7 @@ impl<P: Party> Loop<'_, P> {
     }
 }
 
-/// What an error says about the machine or the transport instead of the connection.
+/// The machine's or the transport's missing requirement that an error shows, if it is not about the connection.
 fn missing_requirement(kind: UringKind, errno: Errno) -> Option<&'static str> {
     match (kind, errno) {
         (_, Errno::NOT_A_SOCKET) => {

@@ -1,4 +1,4 @@
-//! A relay that is broken on purpose, and says that all is well: whoever measures must notice.
+//! A relay with a planted fault that reports success, to test that the harness detects it.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::relay::threads::ThreadWay;
 /// Buffer of a direction.
 const BUFFER: usize = 16 << 10;
 
-/// One direction, with the fault in it: bytes that are dropped and counted as given, or one of which a bit is flipped.
+/// One direction with the fault: bytes that are dropped and counted as given, or a flipped bit.
 pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: Plant) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut share = way.share();
@@ -24,7 +24,7 @@ pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: Plant) -> io::Resul
         let before = way.passed.taken;
         way.passed.taken += n as u64;
         share.count(n, buffer.len());
-        // Of an echo the same byte comes by twice: a bit that was flipped twice is what it was.
+        // In an echo the same byte passes twice, and a bit flipped twice is unchanged.
         let reaches = |offset: u64| way.is_up() && (before..before + n as u64).contains(&offset);
         let mut rest = &mut buffer[..n];
         match plant {

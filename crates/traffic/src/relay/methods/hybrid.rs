@@ -1,8 +1,8 @@
-//! Copies while messages are small, splices while the data is bulk.
+//! Copies small messages and splices bulk data.
 //!
-//! A copy of a few KiB costs less than the four descriptors' worth of work around a pipe; a copy of megabytes costs more.
-//! Which of the two it is, reads tell: several in a row that fill the buffer are bulk, and a splice that brings less than
-//! a buffer is the end of it. The pipe is made when it is first needed: idle connections have none.
+//! Copying a few KiB costs less than the system calls around a pipe; copying megabytes costs more. Reads tell the two apart:
+//! several in a row that fill the buffer are bulk, and a splice of less than a buffer is the end of bulk. The pipe is created
+//! when first needed, so idle connections have none.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,17 +13,17 @@ use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::methods::splice::Splice;
 use crate::setup::Setup;
 
-/// So many reads in a row that fill the buffer make a connection one of bulk.
+/// Reads in a row that fill the buffer, from which on a connection counts as bulk.
 const FULL_READS: u32 = 3;
 
-/// Both ways, and which of them is in use.
+/// Both methods, and which of them is in use.
 pub(in crate::relay) struct Hybrid {
     pipe_size: Option<usize>,
     copies: ReadWrite,
     splices: Option<Splice<false>>,
-    /// Reads in a row that filled the buffer; of a connection of bulk at least [`FULL_READS`].
+    /// Reads in a row that filled the buffer; in bulk at least [`FULL_READS`].
     full: u32,
-    /// Whether a pipe could not be made: then it goes on copying.
+    /// Whether creating a pipe failed; it then continues to copy.
     is_short_of_pipes: bool,
 }
 
@@ -68,7 +68,7 @@ impl CopyMethod for Hybrid {
     }
 
     fn may_leave_some(&self, taken: usize) -> bool {
-        // What was spliced lies in the pipe.
+        // Spliced bytes are in the pipe.
         self.copies.held() == 0 || self.copies.may_leave_some(taken)
     }
 
@@ -92,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_was_copied_is_known_to_be_all_and_what_was_spliced_is_not() {
+    fn only_a_short_copy_proves_an_empty_socket() {
         const ROOM: usize = 1024;
-        let (mut says, from) = UnixStream::pair().unwrap();
+        let (mut peer, from) = UnixStream::pair().unwrap();
         let (to, mut hears) = UnixStream::pair().unwrap();
         let setup = Setup::unchecked(Spec::from([("relay_buffer", (ROOM as u64).into())]));
         let mut method = Hybrid::new(&setup).unwrap();
         let mut passes = |bytes: &[u8]| {
-            says.write_all(bytes).unwrap();
+            peer.write_all(bytes).unwrap();
             let taken = method.take(from.as_fd()).unwrap();
             let leaves = method.may_leave_some(taken);
             while method.held() > 0 {

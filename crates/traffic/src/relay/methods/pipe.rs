@@ -1,7 +1,6 @@
-//! Two threads and a bounded pipe in memory between them: one reads, the other one writes, and buffers go round.
+//! Two threads with a bounded queue of buffers between them: one reads, the other writes.
 //!
-//! What a pipe between two loops costs (waking a thread for every buffer) beside what it brings (a read may run while a
-//! write does).
+//! Shows the cost of a pipe between two loops (waking a thread for every buffer) and its gain (reads run during writes).
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,7 +9,7 @@ use bytegauge_sys::socket;
 
 use crate::relay::threads::ThreadWay;
 
-/// Buffers that go round: the reader may be so far ahead.
+/// Number of buffers, which bounds how far the reader may be ahead.
 const BUFFERS: usize = 4;
 
 /// One direction: the calling thread reads, another one writes.
@@ -37,7 +36,7 @@ pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
             Err(error) => return (Err(error), Ok(()), 0),
         };
         let read = read(way_now, &emptied, &full, &mut taken);
-        // The writer ends when nothing more can come.
+        // The writer ends when no more buffers can come.
         drop(full);
         let (written, given) = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (read, written, given)
@@ -89,7 +88,7 @@ fn write(
                 Err(error) => return Err(error),
             }
         }
-        // Nobody reads any more: what is still on its way is written all the same.
+        // The reading side has ended: buffers still queued are written nevertheless.
         let _ = empty.send(buffer);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! readv(2) into a buffer in parts, writev(2) out of it: what scattered memory costs beside one piece.
+//! readv(2) into a buffer in parts, writev(2) from it: shows the cost of scattered memory compared with one buffer.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -9,10 +9,10 @@ use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
 use crate::setup::Setup;
 
-/// Into how many parts the buffer is cut.
+/// Number of parts of the buffer.
 const PARTS: usize = 4;
 
-/// A buffer in parts, and which bytes of it are still to be given.
+/// A buffer in parts, and the range of its bytes still to be given.
 pub(in crate::relay) struct Vectored {
     buffer: Vec<u8>,
     part: usize,

@@ -1,9 +1,9 @@
-//! The kernel redirects what arrives at one socket to the other one; the relay only watches.
+//! The kernel forwards the bytes of one socket to the other; the relay only watches.
 //!
-//! A thread a direction arms it, waits for the end of the stream, and passes that on once all bytes have passed by
-//! `TCP_INFO` of both sockets. There is no back-pressure: what the far side does not take is queued in the kernel without
-//! a bound, so that a direction with more than [`QUEUED_MAX`] of it fails. A connection of which one side has said its end
-//! before it could be armed is copied instead (`EOPNOTSUPP`).
+//! A thread per direction enables this, waits for the end of the stream, and passes the end on once `TCP_INFO` of both sockets
+//! shows that all bytes have passed. There is no back-pressure: bytes that the far side does not read are queued in the kernel
+//! without a limit, so a direction with more than [`QUEUED_MAX`] of them fails. A connection of which one side has ended
+//! before it could be enabled is copied instead (`EOPNOTSUPP`).
 
 use std::io;
 use std::time::Duration;
@@ -20,28 +20,28 @@ use crate::relay::copy_method::Carrying;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::threads::{self, ThreadWay};
 
-/// Bytes that may be queued between the sockets.
+/// Most bytes queued between the sockets.
 const QUEUED_MAX: u64 = 16 << 20;
 
-/// Bytes that a socket may take at once: where half of its buffer is full, redirection waits for the kernel's next tick.
+/// Most bytes that a socket may accept at once: if half of its buffer is full, forwarding waits for the kernel's next tick.
 const SEND_BUFFER: u64 = 16 << 20;
 
-/// Directions for which there is room.
+/// Number of directions for which there is room.
 const MOST: u32 = 1 << 17;
 
-/// From one look to the next, while bulk passes; no more than can be queued meanwhile beyond what is allowed.
+/// Interval between checks during bulk; no more can be queued in it beyond the limit.
 const LOOK_NS: u64 = 2_000_000;
 
-/// The same while little or nothing does: there may be thousands of directions.
+/// The same without bulk: there may be thousands of directions.
 const LOOK_MAX_NS: u64 = 16_000_000;
 
-/// What passes from one look to the next is bulk from here on.
+/// Bytes per interval that count as bulk.
 const BULK: u64 = 1 << 20;
 
-/// From one look to the next once the stream has ended.
+/// Interval between checks once the stream has ended.
 const LAST_LOOK: Duration = Duration::from_micros(200);
 
-/// What this machine lacks for it, if anything.
+/// The reason why this machine cannot run it, if any.
 pub(in crate::relay) fn lacks() -> Option<String> {
     SockMap::new(1).err().map(|error| reason(&error))
 }
@@ -79,8 +79,8 @@ fn arm(way: &ThreadWay<'_>, map: &SockMap) -> io::Result<()> {
     map.redirect(way.from(), way.to())
 }
 
-/// Copies a direction of which one socket may be in a map, for the other one: who waits for bytes there is woken by anything,
-/// and told `EAGAIN` if there are none (net/ipv4/tcp_bpf.c, `tcp_msg_wait_data`). Then nothing is held.
+/// Copies a direction one of whose sockets may be in a map because of the other direction: a thread that waits for bytes there
+/// wakes for any reason, with `EAGAIN` if there are none (net/ipv4/tcp_bpf.c, `tcp_msg_wait_data`). No bytes are held then.
 fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     loop {
         match threads::by_hand::<ReadWrite>(way) {
@@ -90,20 +90,20 @@ fn copy(way: &mut ThreadWay<'_>) -> io::Result<()> {
     }
 }
 
-/// From the first byte to the end of the stream.
+/// Watches from the first byte to the end of the stream.
 fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
     let (mut share, mut pause_ns, mut has_ended) = (way.share(), LOOK_NS, false);
     loop {
-        // Of a connection that nobody needs any more it is counted once more what has passed.
+        // When the relay stops, the bytes that have passed are counted once more.
         let is_over = way.is_over();
         match socket::wait(way.from(), Until::PeerShut, pause_ns) {
             Ok(found) => has_ended |= found.is_some(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // Only this thread takes the error of this socket, so that nobody takes a reset for an end.
+        // Only this thread reads this socket's error, so that no other one mistakes a reset for an end.
         let error = socket::take_error(way.from())?;
-        // What was given is read first: what comes meanwhile is not due yet.
+        // The given bytes are read first: bytes that arrive meanwhile are not due yet.
         let (to, from) = (tcp_info(way.to())?, tcp_info(way.from())?);
         let given = given(&to).max(way.passed.given);
         // The end counts as a byte.
@@ -127,7 +127,7 @@ fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
         }
         if queued > QUEUED_MAX {
             shared.fails(Fault::Program(format!(
-                "sockmap holds no writer up: {queued} bytes had come that the reader did not take, which the kernel keeps in its \
+                "sockmap has no back-pressure: the reader did not take {queued} bytes, which the kernel keeps in its \
                  memory (more than 16 MiB), so the relay broke off: offer what the reader can take (--rate 20M), or use \
                  another --relay"
             )));
@@ -148,11 +148,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_with_the_next_step() {
-        let told = |errno| reason(&io::Error::from_raw_os_error(errno));
-        let forbidden = told(errno::EPERM);
+    fn missing_features_are_reported_with_the_next_step() {
+        let missing = |errno| reason(&io::Error::from_raw_os_error(errno));
+        let forbidden = missing(errno::EPERM);
         assert!(forbidden.contains("CAP_BPF") && forbidden.contains("run as root"), "{forbidden}");
-        let unknown = told(errno::EOPNOTSUPP);
+        let unknown = missing(errno::EOPNOTSUPP);
         assert!(unknown.contains("no sockmap") && unknown.contains("another --relay"), "{unknown}");
     }
 }

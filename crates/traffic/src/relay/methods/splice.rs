@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::relay::copy_method::CopyMethod;
 use crate::setup::Setup;
 
-/// A pipe and how many bytes are in it. `BY_SENDFILE`: what fills it.
+/// A pipe and the number of bytes in it. `BY_SENDFILE` selects the call that fills it.
 pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {
     reader: OwnedFd,
     writer: OwnedFd,
@@ -37,7 +37,7 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
         Ok(Splice { reader, writer, size, held: 0 })
     }
 
-    /// Takes through the pipe, which is empty, at most `most` bytes.
+    /// Takes at most `most` bytes through the pipe, which is empty.
     pub(super) fn take_up_to(&mut self, from: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let n = match BY_SENDFILE {
             true => splice::sendfile(from, self.writer.as_fd(), most)?,
@@ -82,6 +82,6 @@ impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
 
 fn lacking(error: &io::Error) -> Fault {
     Fault::Missing(format!(
-        "no pipe could be made for the relay ({error}): raise ulimit -n, use fewer --flows, or another --relay"
+        "no pipe could be created for the relay ({error}): raise ulimit -n, use fewer --flows, or another --relay"
     ))
 }

@@ -1,6 +1,6 @@
-//! `tokio::io::copy_bidirectional`: a task a connection, all of them on one thread.
+//! `tokio::io::copy_bidirectional`: a task per connection, all of them on one thread.
 //!
-//! Without a word about it each direction has a buffer of 8 KiB (tokio/src/io/util/mod.rs, `DEFAULT_BUF_SIZE`).
+//! By default each direction has a buffer of 8 KiB (tokio/src/io/util/mod.rs, `DEFAULT_BUF_SIZE`).
 
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +23,7 @@ use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
 use crate::tally::CallCounter;
 
-/// How long the loop sleeps at most: nobody can wake it to look at a flag.
+/// Longest sleep of the loop: a flag does not wake it.
 const LOOK_NS: u64 = 5_000_000;
 
 pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
@@ -35,13 +35,16 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         .map_err(Fault::io("starting a Tokio runtime"))?;
     let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
     let mut report = EngineReport::default();
-    // Being told does not end it by itself.
+    // A request to stop does not end it by itself.
     let never = AtomicBool::new(false);
     let carried = runtime.block_on(async {
         let door = Door::new(shared.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
-            if !meter.goes_on(now_ns, &never) || cues.abort.load(Ordering::Relaxed) || shared.is_over(cues.told) {
+            if !meter.goes_on(now_ns, &never)
+                || cues.abort.load(Ordering::Relaxed)
+                || shared.is_over(cues.stop_requested)
+            {
                 return Ok(());
             }
             let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
@@ -66,12 +69,12 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
         }
     });
     shared.closes();
-    // Drops every task, and each enters what passed.
+    // Drops every task, and each reports its bytes.
     drop(runtime);
     carried.map(|()| report)
 }
 
-/// The next connection, if one comes in time.
+/// The next connection, if one arrives in time.
 async fn accepted(door: &Door, timeout_ns: u64) -> Option<io::Result<Stream>> {
     let mut time = pin!(tokio::time::sleep(Duration::from_nanos(timeout_ns)));
     poll_fn(|context| match door.poll_accept(context) {
@@ -105,7 +108,7 @@ async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, Fault
     }
 }
 
-/// A connection, which enters what passed when it is dropped, by its task's end or with the runtime.
+/// A connection; dropping it, at the end of its task or of the runtime, reports its bytes.
 struct TokioPair {
     shared: Arc<RelayShared>,
     legs: [TokioLeg; 2],
@@ -126,7 +129,7 @@ impl Drop for TokioPair {
     }
 }
 
-/// One socket, and what went through it.
+/// One socket, and its bytes.
 struct TokioLeg {
     stream: Stream,
     calls: Arc<CallCounter>,
@@ -143,9 +146,9 @@ impl TokioLeg {
         self.stream.as_fd()
     }
 
-    /// Makes its close a reset.
+    /// Makes closing it a reset.
     fn resets(&self) {
-        // What knows no resets, as a Unix socket does, is just closed.
+        // A socket without resets, such as a Unix socket, is just closed.
         let _ = option::set(self.fd(), &option::LINGER.to(0));
     }
 }
@@ -171,12 +174,12 @@ impl AsyncWrite for TokioLeg {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A socket holds nothing back.
+        // A socket buffers nothing in the process.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A peer that is gone already is found out by the other direction.
+        // If the peer is gone already, the other direction reports it.
         let _ = bytegauge_sys::io::shutdown(self.fd(), std::net::Shutdown::Write);
         Poll::Ready(Ok(()))
     }

@@ -289,7 +289,7 @@ impl Work {
                 rate: asked.into_iter().chain(share).min(),
                 long_counters: wanted.udp_counters_64bit > 0,
             };
-            // Without a thread the connection is closed, and the test ends for want of bytes.
+            // Without a thread the connection is closed, and the test ends without bytes.
             threads.extend(std::thread::Builder::new().name("iperf3-data".into()).spawn(move || work.run()).ok());
         }
         Work { counts, ends, threads }

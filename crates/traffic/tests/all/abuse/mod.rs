@@ -1,4 +1,4 @@
-//! The fuzzer's inputs, each as it is and changed at random, always the same way: for machines without the fuzzer itself.
+//! The fuzzer's inputs, unchanged and with reproducible random changes: for machines without the fuzzer itself.
 
 mod targets;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 
-/// The inputs that are kept for a target.
+/// The stored inputs of a target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -15,7 +15,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// A change of an input: of a byte, of a line, or by a word that decoders trip over.
+/// A change of an input: of a byte, of a line, or by a word that often breaks decoders.
 #[derive(Clone, Debug)]
 enum Change {
     Flip(usize, u8),
@@ -26,7 +26,7 @@ enum Change {
     Insert(usize, &'static str),
 }
 
-/// What decoders trip over.
+/// Words that often break decoders.
 const WORDS: &[&str] = &[
     "-1",
     "18446744073709551616",
@@ -87,7 +87,7 @@ impl Change {
     }
 }
 
-/// Runs a target on every input that is kept, and on so many that were made of them.
+/// Runs a target on every stored input, and on this number of changed ones.
 fn tried(name: &str, target: fn(&[u8]), cases: u32) {
     let corpus = corpus(name);
     assert!(!corpus.is_empty());
@@ -104,12 +104,12 @@ fn tried(name: &str, target: fn(&[u8]), cases: u32) {
 }
 
 #[test]
-fn an_agent_hears_whatever_it_may_and_serves_the_next_caller() {
+fn agent_survives_any_input() {
     tried("agent", targets::agent, 20);
 }
 
 #[test]
-fn whoever_measures_hears_an_agent_that_says_whatever_it_likes() {
+fn caller_survives_any_agent() {
     tried("home", targets::home, 40);
 }
 

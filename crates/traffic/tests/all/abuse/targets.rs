@@ -1,18 +1,18 @@
-//! What may come over a network, made of any bytes at all: for the fuzzer (`fuzz/`), and for the test beside this file.
+//! Arbitrary input from a network: for the fuzzer (`fuzz/`), and for the tests of this folder.
 //!
-//! An input is a list of lines, each a step of somebody who keeps to no rule, so that it can be read, and changed at any byte:
+//! An input is a list of lines, each a step of a peer that follows no rule, so that it can be read, and changed at any byte:
 //!
 //! ```text
-//! r BYTES   says these bytes as they are
+//! r BYTES   sends these bytes unchanged
 //! w BYTES   seals them as a whole message, after a handshake with the right key
 //! m BYTES   seals them as a part of a message, of which more comes
-//! k BYTES   seals them as they are: the first is the frame's kind
-//! c         calls once more, beside the connection that there is
-//! x         hangs up, and waits until the other side has
+//! k BYTES   seals them unchanged: the first is the frame's kind
+//! c         opens another connection
+//! x         closes, and waits until the other side has
 //! ```
 //!
-//! `$T` stands for the ticket of the session that was begun last, `$S` for what a trial is set to, `$D` for one of datagrams, `$R` for
-//! one with a relay.
+//! `$T` stands for the ticket of the newest session, `$S` for the setup of a trial, `$D` for one of datagrams, `$R` for one with
+//! a relay.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -30,29 +30,29 @@ use bytegauge_traffic::ticket::Ticket;
 use bytegauge_wire::Key;
 use snow::{Builder, StatelessTransportState};
 
-/// Who says nothing for so long hangs.
+/// A peer that is silent for this time has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Steps of an input at most.
+/// Most steps of an input.
 const STEPS_MAX: usize = 64;
 
-/// The longest step, bytes: more than an agent takes.
+/// The longest step, bytes: more than an agent accepts.
 const STEP_MAX: usize = 80_000;
 
-/// What a caller says before an agent answers its opening: eight bytes, and the handshake's 48.
+/// Bytes that a caller sends before an agent answers: eight, and the handshake's 48.
 const OPENING: usize = 8;
 const HANDSHAKE: usize = 48;
 
 const SECRET: [u8; 32] = [7; 32];
 
-/// An agent hears whatever it may, and serves whoever comes next.
+/// An agent survives any input, and serves the next caller.
 pub fn agent(input: &[u8]) {
     static AGENT: OnceLock<(SocketAddr, Key)> = OnceLock::new();
     static STOP: AtomicBool = AtomicBool::new(false);
     let (agent, key) = AGENT.get_or_init(|| {
         let key = key_of(&key_text()).expect("a key");
         let limits = Limits { sessions: 60, ..Limits::default() };
-        // Ends that say nothing and leave: it is the agent that is tried.
+        // Ends that are silent and leave, since only the agent is tested.
         let setup =
             AgentSetup { key: key.clone(), limits, program: "/bin/true".into(), machine: || 0.into(), log: |_| {} };
         let agent = Agent::listen(&Place::Ip(([127, 0, 0, 1], 0).into()), setup).expect("an agent");
@@ -80,7 +80,7 @@ pub fn agent(input: &[u8]) {
     Link::open(*agent, key, 0).expect("an agent that hears the next caller");
 }
 
-/// Whoever measures hears an agent that says whatever it likes.
+/// The measuring host survives any input from an agent.
 pub fn home(input: &[u8]) {
     let key = key_of(&key_text()).expect("a key");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -98,7 +98,7 @@ pub fn home(input: &[u8]) {
     other.join().expect("an agent");
 }
 
-/// A key file with whatever it likes.
+/// A key file with any content.
 pub fn key(input: &[u8]) {
     if let Some(key) = key_of(input) {
         assert_eq!(format!("{key:?}"), "Key(…)");
@@ -132,7 +132,7 @@ fn replaced(bytes: &[u8], ticket: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What a trial is set to, as an agent lets it in.
+/// The setup of a trial, as an agent admits it.
 fn setup(transport: &str, engine: &str, relay: &str) -> String {
     let levels = [("transport", transport.into()), ("engine", engine.into()), ("relay", relay.into())];
     let levels = levels.into_iter().chain([("read_size", 4096.into()), ("write_size", 4096.into())]).collect::<Spec>();
@@ -146,7 +146,7 @@ fn setup(transport: &str, engine: &str, relay: &str) -> String {
     serde_json::to_string(&setup).expect("its text")
 }
 
-/// One side of a line, which may say anything.
+/// One side of a line, which may send any bytes.
 struct Rogue {
     stream: TcpStream,
     noise: Option<StatelessTransportState>,
@@ -162,7 +162,7 @@ impl Rogue {
     }
 
     fn step(&mut self, kind: u8, bytes: &[u8]) {
-        // Whoever has heard enough hangs up: what it makes of that is its own business.
+        // The other side may close after an invalid message.
         let _ = match kind {
             b'r' => self.stream.write_all(bytes).ok(),
             b'w' => self.seal(&[&[1], bytes].concat()),
@@ -207,7 +207,7 @@ impl Rogue {
 
     /// The ticket of the session that begins with the next answer, if one does.
     fn welcomed(&mut self) -> Option<String> {
-        // A first word is answered, or the line ends; later ones need not be.
+        // A first message is answered, or the line ends; later ones need not be.
         if self.number != 1 {
             return None;
         }
@@ -223,7 +223,7 @@ impl Rogue {
     }
 }
 
-/// Says that nothing more comes, and hears the other side out.
+/// Ends sending, and reads until the other side closes.
 impl Drop for Rogue {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);

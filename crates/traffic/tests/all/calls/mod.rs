@@ -1,4 +1,4 @@
-//! One trial of calls over two threads, as the harness carries it.
+//! One trial of calls over two threads, as the harness runs it.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -15,10 +15,10 @@ use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-/// Far longer than anything here takes: only a hang comes near.
+/// Far longer than any test takes: only a hang reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The engines that carry calls and have what they need from this kernel.
+/// The engines of calls that this kernel supports.
 pub fn engines() -> impl Iterator<Item = Engine> {
     static HERE: OnceLock<Vec<Engine>> = OnceLock::new();
     let probed = HERE.get_or_init(|| {
@@ -31,7 +31,7 @@ pub fn engines() -> impl Iterator<Item = Engine> {
     probed.iter().copied()
 }
 
-/// One engine of each kind: for what takes its time and does not depend on a mode.
+/// One engine of each kind: for slow tests that do not depend on a mode.
 pub fn kinds() -> impl Iterator<Item = Engine> {
     const KINDS: [&str; 5] = ["blocking", "epoll", "epoll:edge:batch", "tokio", "uring:multishot"];
     engines().filter(|engine| KINDS.contains(&engine.to_string().as_str()))
@@ -45,7 +45,7 @@ pub fn setup(transport: &str, engine: Engine) -> Setup {
         ("request", 512.into()),
         ("flows", 4.into()),
     ])
-    .said_of(Workload::Call);
+    .with_workload(Workload::Call);
     let mut setup = Setup::of(&levels).unwrap();
     setup.warmup_ns = 2_000_000;
     // A submission thread shares the test's CPUs with everything else.
@@ -54,7 +54,7 @@ pub fn setup(transport: &str, engine: Engine) -> Setup {
     setup
 }
 
-/// What both ends answered in the end.
+/// The last replies of both ends.
 #[derive(Debug)]
 pub struct Ended {
     pub client: Reply,
@@ -107,13 +107,13 @@ pub fn listen(cast: &mut Cast, setup: &Setup) -> Result<Address, Reply> {
     Ok(address)
 }
 
-/// Carries one trial over two threads; `Err` if it could not be opened.
+/// Runs one trial over two threads; `Err` if it could not be opened.
 pub fn try_run(setup: &Setup) -> Result<Ended, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let address = listen(&mut cast, setup)?;
     if let Err(reply) = open_client(&mut cast, setup, address) {
         server(&mut cast).send(Command::Stop).unwrap();
-        // Why nobody can connect, the server may know.
+        // The server may know why no connection can be made.
         return Err(match server(&mut cast).reply(PATIENCE).unwrap() {
             Reply::Done(_) => reply,
             other => other,
@@ -121,7 +121,7 @@ pub fn try_run(setup: &Setup) -> Result<Ended, Reply> {
     }
     server(&mut cast).send(Command::Go).unwrap();
     let client = finish_client(&mut cast);
-    // A server that died takes no command any more.
+    // A server that died accepts no command.
     let _ = server(&mut cast).send(Command::Stop);
     Ok(Ended { client, server: server(&mut cast).reply(PATIENCE).unwrap() })
 }
@@ -131,11 +131,11 @@ pub fn run(setup: &Setup) -> Ended {
     try_run(setup).unwrap_or_else(|reply| panic!("{reply:?}"))
 }
 
-/// No window is lengthened beyond this, nanoseconds.
+/// Longest window, nanoseconds.
 const LENGTHENED_MAX_NS: u64 = 4_000_000_000;
 
-/// Carries a trial again with a longer window until it shows what the test is about: a busy machine may keep a short
-/// one from that. Whatever the last of them was is judged by the caller.
+/// Repeats a trial with a longer window until it shows the tested behaviour: a busy machine may prevent that in a short one.
+/// The caller checks the last trial.
 pub fn until<T>(setup: &Setup, carry: impl Fn(&Setup) -> T, shows: impl Fn(&T) -> bool) -> T {
     let mut setup = setup.clone();
     loop {
@@ -147,7 +147,7 @@ pub fn until<T>(setup: &Setup, carry: impl Fn(&Setup) -> T, shows: impl Fn(&T) -
     }
 }
 
-/// A client against a server of somebody else, or against none.
+/// A client with an external server, or without one.
 pub fn run_against(setup: &Setup, address: Address) -> Result<Reply, Reply> {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     open_client(&mut cast, setup, address)?;

@@ -4,18 +4,18 @@ use bytegauge_traffic::flow::{End, Flow, Want};
 
 use super::{message, put};
 
-/// What a caller does.
+/// The plan of a caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     /// Which pattern.
     pub flow: usize,
-    /// Calls in all.
+    /// Number of calls.
     pub calls: usize,
-    /// Bytes of a message, its length not counted.
+    /// Bytes of a message, without its length.
     pub len: usize,
     /// Whether every call has a connection of its own.
     pub connect_per_call: bool,
-    /// When a reply is no longer waited for (or a connection), ns of the monotonic clock.
+    /// When to give up a reply (or a connection), ns of the monotonic clock.
     pub give_up_ns: u64,
 }
 
@@ -26,13 +26,13 @@ pub struct Caller {
     sent: usize,
     echoed: usize,
     connected: bool,
-    /// Calls whose echo was complete and right.
+    /// Calls with a complete and correct echo.
     pub completed: usize,
-    /// Echoes that differed.
+    /// Wrong echoes.
     pub wrong: usize,
-    /// How connections ended that the flow did not close.
+    /// Ends of connections that the flow did not close.
     pub ends: Vec<End>,
-    /// A reply did not come in time.
+    /// A reply did not arrive in time.
     pub late: bool,
     pub connects: usize,
 }
@@ -53,7 +53,7 @@ impl Caller {
         }
     }
 
-    /// On a connection that stands.
+    /// On an open connection.
     pub fn joined(task: Task) -> Caller {
         Caller { connected: true, ..Caller::new(task) }
     }
@@ -67,7 +67,7 @@ impl Flow for Caller {
     const TIMED: bool = true;
 
     fn want(&mut self, now_ns: u64) -> Want {
-        assert!(now_ns > 0, "a timed flow is told the time");
+        assert!(now_ns > 0, "a timed flow gets the time");
         self.late |= now_ns >= self.task.give_up_ns && !self.is_over();
         let between = self.sent == 0 && self.completed > 0 && self.task.connect_per_call && self.echoed > 0;
         if between || (self.is_over() && self.connected) {

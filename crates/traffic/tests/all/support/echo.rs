@@ -7,20 +7,20 @@ use bytegauge_traffic::flow::{End, Flow, Want};
 
 use super::{ROOM, put};
 
-/// Returns every message once it is complete; closes when the peer has no more.
+/// Returns every message once it is complete; closes when the peer has ended.
 #[derive(Debug, Default)]
 pub struct Echo {
-    /// What has come of messages that are not complete.
+    /// Received bytes of incomplete messages.
     inbox: Vec<u8>,
-    /// What is being returned, and how much of it has gone.
+    /// The bytes being returned, and how many of them have been sent.
     outbox: Vec<u8>,
     gone: usize,
     closing: bool,
     /// A deliberate mistake, to test the tests.
     mistake: Option<Mistake>,
-    /// How connections ended.
+    /// Ends of connections.
     pub ends: Vec<End>,
-    /// Connections of all such flows that ended otherwise than in order.
+    /// Number of connections of all such flows that failed.
     broken: Arc<AtomicUsize>,
     /// Messages returned.
     pub served: u64,
@@ -28,7 +28,7 @@ pub struct Echo {
     pub sent_bytes: u64,
 }
 
-/// What a flow does wrong.
+/// A planted error of a flow.
 #[derive(Clone, Copy, Debug)]
 pub enum Mistake {
     /// Changes a byte of every receive.
@@ -40,12 +40,12 @@ pub enum Mistake {
 }
 
 impl Echo {
-    /// One that errs on purpose.
+    /// One with a planted error.
     pub fn erring(mistake: Mistake) -> Echo {
         Echo { mistake: Some(mistake), ..Echo::default() }
     }
 
-    /// One that tells in a common count that its connection broke.
+    /// One that counts in a common count that its connection failed.
     pub fn telling(broken: &Arc<AtomicUsize>) -> Echo {
         Echo { broken: Arc::clone(broken), ..Echo::default() }
     }

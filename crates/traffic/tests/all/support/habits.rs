@@ -1,4 +1,4 @@
-//! Flows of odd habits, one for each thing that an engine might get wrong about waiting.
+//! Flows with unusual behaviour, one for each mistake that an engine might make in waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use bytegauge_traffic::flow::{End, Flow, Want};
 
 use super::{ROOM, in_a_minute_ns, put};
 
-/// A flow that answers only after it has seen the end of what it is sent.
+/// A flow that answers only after it has seen the end of the stream.
 #[derive(Debug, Default)]
 pub struct AfterEof {
     pub seen: Vec<u8>,
@@ -50,12 +50,12 @@ impl Flow for AfterEof {
     }
 }
 
-/// A flow that notes when it is asked again.
+/// A flow that records when it is called again.
 #[derive(Debug, Default)]
 pub struct Waiter {
     pub pause_ns: u64,
     pub receive_ns: u64,
-    /// How many of them saw that nothing came.
+    /// The number of calls without an event.
     pub waited: Arc<AtomicUsize>,
     pub seen: Vec<(&'static str, u64)>,
     pub received: usize,
@@ -88,7 +88,7 @@ impl Flow for Waiter {
     }
 }
 
-/// A flow that insists on a moment long past.
+/// A flow that requests a time long past.
 #[derive(Debug)]
 pub struct Impatient(pub Want);
 
@@ -101,7 +101,7 @@ impl Flow for Impatient {
     }
 }
 
-/// A flow that sends and receives at the same time, as much as it may.
+/// A flow that sends and receives at the same time, as much as possible.
 #[derive(Debug)]
 pub struct BothWays {
     pub outbox: Vec<u8>,

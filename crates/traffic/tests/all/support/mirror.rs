@@ -1,5 +1,5 @@
-//! A server's flow that sends whole messages back from where they were received, each with its length (four bytes) before
-//! it. What comes first on a connection may be for the flow alone.
+//! A server's flow that sends whole messages back from where they were received, each with its length (four bytes) before it. The
+//! first bytes of a connection may be for the flow alone.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use bytegauge_traffic::flow::{End, Flow, Want};
 
 #[derive(Debug, Default)]
 pub struct Mirror {
-    /// Bytes at the front of what comes that are not sent back: still to come, and kept by the engine.
+    /// First bytes that are not sent back: those still missing, and those kept by the engine.
     to_skip: usize,
     skipped: usize,
-    /// What has come of the present message: its length, and how many bytes.
+    /// The received part of the current message: its length, and the number of its bytes.
     head: [u8; 4],
     have: usize,
     /// Bytes of whole messages that were not sent back.
@@ -22,7 +22,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// One that keeps so many bytes for itself.
+    /// One that keeps this number of bytes for itself.
     pub fn skipping(to_skip: usize) -> Mirror {
         Mirror { to_skip, ..Mirror::default() }
     }

@@ -1,5 +1,5 @@
-//! What the conformance suite of the engines runs: tiny flows, a party that gives them out, and a thread that
-//! drives them under a guard against hanging.
+//! The parts of the engines' conformance suite: tiny flows, a party that provides them, and a thread that runs them under a
+//! guard against hanging.
 
 pub mod caller;
 pub mod echo;
@@ -31,29 +31,29 @@ use self::running::Running;
 /// A plain peer gives up after this: a test that hangs fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes in which a flow of these composes messages: far fewer than some of them send.
+/// Size of the buffers in which these flows compose messages: far smaller than some of the messages.
 pub const ROOM: usize = 50_000;
 
-/// Puts the front of what is still to be sent into a room, and returns how much.
+/// Copies the first unsent bytes into a buffer, and returns their number.
 pub fn put(bytes: &[u8], room: &mut [u8]) -> usize {
     let len = bytes.len().min(room.len());
     room[..len].copy_from_slice(&bytes[..len]);
     len
 }
 
-/// Calls of the calling thread that went through the file layer, as read(2) does and recv(2) does not (proc(5), `syscr`).
-/// Absent where the kernel keeps no account.
+/// System calls of the calling thread through the file layer, as of read(2) but not recv(2) (proc(5), `syscr`). Absent if the
+/// kernel keeps no count.
 pub fn file_reads() -> Option<u64> {
     let account = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     account.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
 }
 
-/// Far away: a flow that waits so long has failed.
+/// Far away: a flow that waits for this time has failed.
 pub fn in_a_minute_ns() -> u64 {
     monotonic_ns() + 60_000_000_000
 }
 
-/// Every engine that carries parties and that this machine has; the others are named with the reason.
+/// Every engine that drives parties and that this machine supports; the others are named with the reason.
 pub fn engines() -> Vec<Engine> {
     let can_run = |engine: &Engine| match running::probe(*engine) {
         Ok(()) => true,
@@ -66,7 +66,7 @@ pub fn engines() -> Vec<Engine> {
     ENGINES.iter().map(|row| row.value).filter(connections).filter(can_run).collect()
 }
 
-/// Runs a check over every engine, and says which one failed.
+/// Runs a check over every engine, and names a failed one.
 pub fn for_all(check: impl Fn(Engine)) {
     for engine in engines() {
         println!("engine {engine}");
@@ -86,14 +86,14 @@ pub fn for_all_over_unix(check: impl Fn(Engine)) {
 /// Gives a flow its partner.
 pub type Pairing<F> = Box<dyn FnMut(&mut F) -> Option<F> + Send>;
 
-/// Flows to begin with, flows for those who connect, and an address to connect to.
+/// Flows to begin with, flows for accepted connections, and an address to connect to.
 pub struct Group<F: Flow> {
     pub first: Vec<(F, Option<OwnedFd>)>,
     pub welcome: Box<dyn FnMut(BorrowedFd<'_>) -> Option<F> + Send>,
-    /// The flow that is paired with one.
+    /// The partner of a flow.
     pub pair: Pairing<F>,
     pub connect_to: Option<SocketAddr>,
-    /// What opens connections instead of the group.
+    /// Opens connections instead of the group.
     pub opener: Option<Opener>,
     /// Connections that the group opened.
     pub connected: usize,
@@ -132,7 +132,7 @@ impl<F: Flow> Group<F> {
         }
     }
 
-    /// Flows on connections that stand.
+    /// Flows on open connections.
     pub fn joined(flows: Vec<(F, OwnedFd)>) -> Group<F> {
         let mut group = Group::clients(Vec::new(), ([127, 0, 0, 1], 9).into());
         group.first = flows.into_iter().map(|(flow, fd)| (flow, Some(fd))).collect();
@@ -145,7 +145,7 @@ impl<F: Flow> Group<F> {
         self
     }
 
-    /// The flows that were given back.
+    /// The flows that were returned.
     pub fn flows(&self) -> impl Iterator<Item = &F> {
         self.left.iter().map(|(flow, _)| flow)
     }
@@ -191,7 +191,7 @@ impl<F: Flow + Send + 'static> Party for Group<F> {
     }
 }
 
-/// A TCP listener on loopback that does not block.
+/// A non-blocking TCP listener on loopback.
 pub fn listener() -> (TcpListener, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -202,8 +202,8 @@ pub fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// An address at which nobody listens, for as long as this is held: whoever is given a port by chance does not get it.
-pub fn nobody() -> (Socket, SocketAddr) {
+/// An address without a listener, reserved while this is held, so that no other socket gets its port by chance.
+pub fn no_listener() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
@@ -227,7 +227,7 @@ pub fn message(flow: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends a message and compares what comes back, byte for byte.
+/// Sends a message and compares the reply, byte for byte.
 pub fn plain_call(stream: &mut TcpStream, flow: usize, len: usize) {
     let sent = message(flow, len);
     std::thread::scope(|scope| {
@@ -244,7 +244,7 @@ pub fn plain_call(stream: &mut TcpStream, flow: usize, len: usize) {
 pub fn expect(stream: &mut TcpStream, expected: &[u8]) {
     let mut got = vec![0; expected.len()];
     stream.read_exact(&mut got).unwrap();
-    // Where is asked once it is known that: byte for byte is slow in a build for tests.
+    // The position is searched only after a difference: comparing byte by byte is slow in a build for tests.
     let differs = || got.iter().zip(expected).position(|(a, b)| a != b);
     assert!(got == expected, "byte {:?} differs", differs());
 }
@@ -255,18 +255,18 @@ pub fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Waits for something that happens in another thread; fails if it never does.
+/// Waits for an event in another thread; fails if it never happens.
 #[track_caller]
 pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// A send buffer far smaller than a message, so that it goes in parts, none of which waits for the acknowledgement of
-/// those before it.
+/// A send buffer far smaller than a message, so that it is sent in parts, none of which waits for the acknowledgement of the
+/// one before.
 pub fn small_parts() -> [SocketOption; 2] {
     [option::SEND_BUFFER.to(16_384), option::NO_DELAY.to(true)]
 }
@@ -278,7 +278,7 @@ pub fn echo_server(engine: Engine, buffer_size: usize, options: &[SocketOption])
     (Running::start(engine, group, Some(listener.into()), buffer_size), address)
 }
 
-/// An echo server with small send buffers, and how many of its connections have broken.
+/// An echo server with small send buffers, and the number of its connections that failed.
 pub fn telling_server(engine: Engine) -> (Running<echo::Echo>, SocketAddr, Arc<AtomicUsize>) {
     let (listener, address) = listener();
     let broken = Arc::new(AtomicUsize::new(0));

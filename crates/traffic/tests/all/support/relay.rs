@@ -1,7 +1,7 @@
-//! The smallest relay: two flows, of which each sends what the other one receives.
+//! The smallest relay: two flows, each of which sends the bytes that the other receives.
 //!
-//! What is held for a side is bounded: its partner does not listen while too much is. The end of a stream is passed on
-//! as such, a failure as a failure.
+//! Bytes held for a side are bounded: its partner does not receive while there are too many. The end of a stream is passed on as
+//! such, a failure as a failure.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,21 +9,21 @@ use bytegauge_traffic::flow::{End, Flow, Want};
 
 use super::{ROOM, put};
 
-/// From here on the other side does not listen.
+/// From this number on the other side does not receive.
 pub const HELD_MAX: usize = 16_384;
 
-/// What the two sides share.
+/// State shared by the two sides.
 #[derive(Debug, Default)]
 pub struct Joint {
-    /// For each side the bytes that it has to send, and how many of those there are with what it sends already.
+    /// For each side its bytes to send, and their number including those being sent.
     bytes: [Vec<u8>; 2],
     held: [usize; 2],
-    /// Which sides have received everything, and which have been told to send no more.
+    /// Which sides have received everything, and which are to send no more.
     eof: [bool; 2],
     finished: [bool; 2],
     /// A side has failed.
     broken: bool,
-    /// Most bytes that were held for a side.
+    /// Most bytes held for a side.
     pub held_most: usize,
     /// Bytes that were sent by both.
     pub passed: usize,
@@ -43,12 +43,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// The side that was called.
+    /// The accepted side.
     pub fn front() -> Relay {
         Relay::of(Arc::default(), 0, true)
     }
 
-    /// The side that calls on behalf of this one.
+    /// The side that connects for this one.
     pub fn back(front: &mut Relay) -> Option<Relay> {
         (front.side == 0).then(|| Relay::of(Arc::clone(&front.joint), 1, false))
     }
@@ -127,7 +127,7 @@ impl Flow for Relay {
         let held = joint.held[self.side];
         joint.held[self.side] = held - n;
         joint.passed += n;
-        // The partner may listen again.
+        // The partner may receive again.
         self.concerns_partner |= held >= HELD_MAX && held - n < HELD_MAX;
     }
 

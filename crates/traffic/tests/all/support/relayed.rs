@@ -1,4 +1,4 @@
-//! What passes through a relay, whoever it is: plain clients and servers of the standard library at both ends of it.
+//! Traffic through any relay: plain clients and servers of the standard library at both ends of it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use bytegauge_traffic::pattern::Pattern;
 
 use super::{PATIENCE, expect, listener, message, plain, plain_call, reset, wait_until};
 
-/// A TCP listener on loopback that waits for who connects.
+/// A blocking TCP listener on loopback.
 pub fn blocking_listener() -> (TcpListener, SocketAddr) {
     let (listener, address) = listener();
     listener.set_nonblocking(false).unwrap();
@@ -23,7 +23,7 @@ fn accepted(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// A server that hands every connection to a thread, for so many of them.
+/// A server with a thread per connection, for this number of them.
 pub fn server(connections: usize, serve: fn(TcpStream)) -> (SocketAddr, JoinHandle<()>) {
     let (listener, address) = blocking_listener();
     let serving = std::thread::spawn(move || {
@@ -48,14 +48,14 @@ pub fn echo(mut stream: TcpStream) {
     }
 }
 
-/// Replies only when it knows that nothing more comes.
+/// Replies only after the end of the stream.
 pub fn replies_at_the_end(mut stream: TcpStream) {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
     stream.write_all(&all).unwrap();
 }
 
-/// Clients of an [`echo`], all at once, each with calls of these lengths: the bytes that they sent, and got back.
+/// Clients of an [`echo`], all at once, each with calls of these lengths: the bytes that they sent and received.
 pub fn calls_come_back(address: SocketAddr, clients: usize, lengths: [usize; 4]) -> usize {
     std::thread::scope(|scope| {
         for flow in 0..clients {
@@ -83,7 +83,7 @@ pub fn all_comes_back_at_the_end(address: SocketAddr) {
     }
 }
 
-/// One side of a connection, `client` or `server`, goes by a reset: the other one is told so.
+/// One side of a connection, `client` or `server`, resets it: the other one gets the reset.
 pub fn a_reset_comes_through(address: SocketAddr, behind: &TcpListener, breaks: &str) {
     let mut client = plain(address);
     client.write_all(b"x").unwrap();
@@ -95,13 +95,13 @@ pub fn a_reset_comes_through(address: SocketAddr, behind: &TcpListener, breaks: 
     assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the {breaks} breaks");
 }
 
-/// Far more than the sockets of both legs and the relay hold.
+/// Far more than the sockets of both sides and the relay hold.
 pub const HELD_UP: usize = 32 << 20;
 
-/// A client that sends [`HELD_UP`] bytes, in such pieces, to a server that reads only when nothing moves any more: all
-/// arrives. How much was taken until then.
+/// A client that sends [`HELD_UP`] bytes, in pieces of this size, to a server that reads only when nothing moves any more: all
+/// bytes arrive. Returns how many were accepted until then.
 pub fn all_comes_through_after_a_pause(address: SocketAddr, behind: &TcpListener, piece: usize) -> usize {
-    // Made once: there are dozens of relays.
+    // Created once: there are dozens of relays.
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let bytes = BYTES.get_or_init(|| {
         let mut bytes = vec![0; HELD_UP];

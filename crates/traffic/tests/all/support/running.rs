@@ -1,4 +1,4 @@
-//! An engine that runs in a thread of its own, and what it leaves.
+//! An engine that runs in a thread of its own, and its results.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use bytegauge_traffic::meter::{Meter, Schedule, Window};
 
 use super::{Group, PATIENCE};
 
-/// What is left when an engine has ended.
+/// The results of an engine.
 pub struct Outcome<F: Flow> {
     pub stop: Stop,
     pub report: EngineReport,
@@ -27,7 +27,7 @@ pub struct Outcome<F: Flow> {
     pub allocations: u64,
 }
 
-/// An engine at work.
+/// A running engine.
 pub struct Running<F: Flow> {
     thread: JoinHandle<Result<Outcome<F>, Fault>>,
     handle: ThreadHandle,
@@ -35,9 +35,9 @@ pub struct Running<F: Flow> {
 }
 
 impl<F: Flow + Send + 'static> Running<F> {
-    /// Starts an engine that goes on until it is told, or until its flows are done.
+    /// Starts an engine that continues until it is stopped, or until its flows are done.
     pub fn start(engine: Engine, group: Group<F>, listener: Option<OwnedFd>, buffer_size: usize) -> Running<F> {
-        let schedule = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_told: true };
+        let schedule = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true };
         Running::start_by(engine, group, listener, buffer_size, schedule)
     }
 
@@ -54,10 +54,10 @@ impl<F: Flow + Send + 'static> Running<F> {
         let (send, receive) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             send.send(ThreadHandle::current().unwrap()).unwrap();
-            let (abort, told) = &*seen;
+            let (abort, stop_requested) = &*seen;
             let listener = listener.as_ref().map(AsFd::as_fd);
             let mut meter = Meter::start(&schedule, 0);
-            let station = Station { listener, buffer_size, abort, told };
+            let station = Station { listener, buffer_size, abort, stop_requested };
             let mut driven = None;
             let counted = allocation_counter::measure(|| driven = Some(drive(engine, &mut group, station, &mut meter)));
             let (stop, report) = driven.expect("the closure runs once")?;
@@ -78,7 +78,7 @@ impl<F: Flow + Send + 'static> Running<F> {
         self.thread.join().unwrap().unwrap()
     }
 
-    /// Tells the engine that its time is up.
+    /// Sets the flag that stops the engine.
     pub fn tell(self) -> Outcome<F> {
         self.flags.1.store(true, Ordering::Relaxed);
         self.interrupted()
@@ -105,7 +105,7 @@ pub fn probe(engine: Engine) -> Result<(), String> {
     let group = Group::<super::echo::Echo>::clients(Vec::new(), ([127, 0, 0, 1], 9).into());
     match Running::start(engine, group, None, 4096).thread.join().unwrap() {
         Ok(outcome) => {
-            assert_eq!(outcome.stop, Stop::Done, "{engine}: nobody there, nobody comes");
+            assert_eq!(outcome.stop, Stop::Done, "{engine}: no flow, no connection");
             Ok(())
         }
         Err(Fault::Missing(reason)) => Err(reason),

@@ -1,11 +1,11 @@
-//! The door of a UDP sink between two hosts, one port for all flows: who shows the trial's ticket is given a socket of its own at
-//! that port, connected to it, so that the kernel tells flows apart and lets nobody else in. Who does not is answered nothing.
+//! Admission to a UDP sink between two hosts, one port for all flows: a source with the trial's ticket gets a socket of its own at
+//! that port, connected to it, so that the kernel separates flows and excludes other senders. Other senders get no answer.
 //!
-//! Sockets of one port and one user are a group (`SO_REUSEPORT`). A datagram goes to the one that is connected to its source, and
-//! else to one that is connected to nobody (`udp4_lib_lookup2`, net/ipv4/udp.c).
+//! Sockets of one port and one user are a group (`SO_REUSEPORT`). A datagram goes to the socket that is connected to its source, and
+//! otherwise to an unconnected one (`udp4_lib_lookup2`, net/ipv4/udp.c).
 //!
-//! The ticket goes over the network in the clear, and a source address may be forged: whoever overheard the one might take a flow's
-//! place under any other. So only what comes from the other host's own address, that of the control connection, is heard at all.
+//! The ticket goes over the network in the clear, and a source address may be forged: a third party with a recorded ticket might take a
+//! flow's place from another address. So only datagrams from the other host's own address, that of the control connection, are accepted.
 //!
 //! Never sends.
 
@@ -27,15 +27,15 @@ use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::datagram::prepare_sink;
 use crate::transport::{JOIN_TIMEOUT, Listening};
 
-/// Datagrams that are thrown away at most which came to a socket before it was somebody's: more than fit its buffer.
+/// Most datagrams that are discarded from a new socket, since they arrived before it was connected: more than fit its buffer.
 const STRANGE_MAX: usize = 1 << 16;
 
-/// A port at which flows are let in.
+/// A port that admits flows.
 pub(super) struct UdpDoor {
     socket: UdpSocket,
     address: SocketAddr,
     ticket: Ticket,
-    /// The only host that is heard.
+    /// The only accepted host.
     other: IpAddr,
 }
 
@@ -58,7 +58,7 @@ impl UdpDoor {
         socket.bind(&self.address.into()).map_err(Fault::io("binding a UDP socket for a flow"))?;
         let socket: UdpSocket = socket.into();
         socket.connect(source).map_err(Fault::io("connecting to the source"))?;
-        // Until it was connected it was anybody's.
+        // Until it was connected it received from any sender.
         socket.set_nonblocking(true).map_err(Fault::io("making a UDP socket not block"))?;
         let _ = (0..STRANGE_MAX).take_while(|_| socket.recv(&mut [0; 1]).is_ok()).count();
         socket.set_nonblocking(false).map_err(Fault::io("making a UDP socket block"))?;
@@ -74,20 +74,20 @@ impl Listening for UdpDoor {
     fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();
-        // A byte more than is shown, so that what is longer is seen.
-        let mut said = [0; SHOWN + 1];
+        // One byte more than a ticket, so that longer messages are noticed.
+        let mut received = [0; SHOWN + 1];
         while flows.iter().any(Option::is_none) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let source = io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "its datagrams did not come in time: does a firewall stand between?",
+                    "its datagrams did not arrive in time: check for a firewall between the hosts",
                 );
                 return Err(Fault::Io { doing: format!("waiting for the other host at UDP {}", self.address), source });
             }
             let left = left.max(Duration::from_millis(1));
             self.socket.set_read_timeout(Some(left)).map_err(Fault::io("bounding a wait"))?;
-            let (len, source) = match self.socket.recv_from(&mut said) {
+            let (len, source) = match self.socket.recv_from(&mut received) {
                 Ok(heard) => heard,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     continue;
@@ -97,8 +97,8 @@ impl Listening for UdpDoor {
             if source.ip().to_canonical() != self.other {
                 continue;
             }
-            let flow = <&Shown>::try_from(&said[..len]).ok().and_then(|shown| self.ticket.admits(shown));
-            // A flow comes once: whoever shows its number after it, perhaps what was overheard, is nobody.
+            let flow = <&Shown>::try_from(&received[..len]).ok().and_then(|shown| self.ticket.admits(shown));
+            // A flow is admitted once: a later message with its number, perhaps a replay, is ignored.
             if let Some(place) = flow.and_then(|flow| flows.get_mut(flow)).filter(|place| place.is_none()) {
                 *place = Some(self.joined(source, setup)?);
             }
@@ -127,7 +127,7 @@ mod tests {
         Setup { far, ..Setup::unchecked(levels) }
     }
 
-    /// A socket at some port that is connected to the door, and knocks with these bytes.
+    /// A socket at some port that is connected to the sink, and sends these bytes.
     fn knocking(at: SocketAddr, with: &[u8]) -> UdpSocket {
         knocking_from("127.0.0.1:0", at, with)
     }
@@ -141,28 +141,28 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_the_ticket_comes_in_and_nobody_else_is_answered() {
+    fn only_tickets_are_admitted_and_answered() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(3, ticket);
         let mut door = UdpDoor::open(&setup, &setup.far.unwrap()).unwrap();
         let at = door.address;
         let other = Ticket::fresh().unwrap();
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
-        let mut strangers: Vec<UdpSocket> = [&b"garbage"[..], &[], &[0; 2000], &other.shown_by(0), &long]
+        let mut unadmitted: Vec<UdpSocket> = [&b"garbage"[..], &[], &[0; 2000], &other.shown_by(0), &long]
             .into_iter()
             .chain([&ticket.shown_by(0)[..SHOWN - 1], &ticket.shown_by(3), &ticket.shown_by(usize::MAX)])
             .map(|with| knocking(at, with))
             .collect();
         let flows: Vec<UdpSocket> = [2, 0].into_iter().map(|flow| knocking(at, &ticket.shown_by(flow))).collect();
-        // What another one showed, shown again.
-        strangers.push(knocking(at, &ticket.shown_by(2)));
+        // A replay of another flow's ticket.
+        unadmitted.push(knocking(at, &ticket.shown_by(2)));
         let last = knocking(at, &ticket.shown_by(1));
         let admitted: Vec<UdpSocket> = door.accept(&setup).unwrap().into_iter().map(UdpSocket::from).collect();
         let peers: Vec<SocketAddr> = admitted.iter().map(|socket| socket.peer_addr().unwrap()).collect();
         assert_eq!(peers, [&flows[1], &last, &flows[0]].map(|socket| socket.local_addr().unwrap()));
         assert!(admitted.iter().all(|socket| socket.local_addr().unwrap() == at), "one port");
-        // Each hears its own source and nobody else, not even what lay there before it was connected.
-        strangers.iter().for_each(|stranger| drop(stranger.send(b"stranger")));
+        // Each receives from its own source only, without datagrams from before it was connected.
+        unadmitted.iter().for_each(|unadmitted| drop(unadmitted.send(b"unadmitted")));
         for (socket, text) in [(&flows[1], b"a"), (&last, b"b"), (&flows[0], b"c")] {
             socket.send(text).unwrap();
         }
@@ -172,14 +172,14 @@ mod tests {
             byte[..len].to_vec()
         };
         assert_eq!(admitted.iter().map(heard).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
-        // All of them were heard before the last one was let in.
-        for stranger in strangers.iter().chain(&flows) {
-            assert_eq!(stranger.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // All of them were read before the last one was admitted.
+        for unadmitted in unadmitted.iter().chain(&flows) {
+            assert_eq!(unadmitted.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
     }
 
     #[test]
-    fn who_overheard_the_ticket_takes_no_flow_s_place_under_another_address() {
+    fn a_replay_from_another_address_is_ignored() {
         let ticket = Ticket::fresh().unwrap();
         let setup = path(2, ticket);
         let mut door = UdpDoor::open(&setup, &setup.far.unwrap()).unwrap();
@@ -190,8 +190,8 @@ mod tests {
         for (admitted, flow) in admitted.iter().zip(&flows) {
             assert_eq!(admitted.peer_addr().unwrap(), flow.local_addr().unwrap());
         }
-        for stranger in forged {
-            assert_eq!(stranger.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        for unadmitted in forged {
+            assert_eq!(unadmitted.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that stand at an agent, by their tickets: whose line broke comes back with another one and goes on.
+//! Sessions of an agent by ticket, so that a caller whose line broke can continue its session over another line.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{self, TrySendError};
@@ -10,13 +10,13 @@ use crate::far::post::OutgoingPost;
 use crate::far::words::ToHome;
 use crate::ticket::Ticket;
 
-/// Other lines of a session that wait at most. The newest one is used; a session needs no second one.
+/// Most other lines of a session that wait. The newest is used; a session needs only one.
 const LINES_MAX: usize = 4;
 
-/// What an agent says in a session, from whichever thread.
+/// An agent's messages in a session, from any thread.
 pub(super) type HostOutbox = Arc<Mutex<OutgoingPost<ToHome>>>;
 
-/// Another line of a session, and what its caller has heard by now.
+/// Another line of a session, and the last number that its caller received.
 pub(super) struct Line {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -25,7 +25,7 @@ pub(super) struct Line {
 
 /// The sessions.
 #[derive(Default)]
-pub(super) struct Standing(Mutex<Vec<Entry>>);
+pub(super) struct SessionRegistry(Mutex<Vec<Entry>>);
 
 struct Entry {
     ticket: Ticket,
@@ -34,26 +34,26 @@ struct Entry {
     outbox: HostOutbox,
 }
 
-/// A session that stands until this is dropped.
-pub(super) struct AgentStand<'a> {
-    all: &'a Standing,
+/// A registered session; dropping it removes it.
+pub(super) struct RegisteredSession<'a> {
+    all: &'a SessionRegistry,
     ticket: Ticket,
-    /// Where its other lines come from.
+    /// The channel of its other lines.
     pub(super) lines: mpsc::Receiver<Box<Line>>,
 }
 
-impl Standing {
-    /// A session begins.
-    pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &HostOutbox) -> AgentStand<'_> {
+impl SessionRegistry {
+    /// Registers a session.
+    pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &HostOutbox) -> RegisteredSession<'_> {
         let (lines, others) = mpsc::sync_channel(LINES_MAX);
         self.entries().push(Entry { ticket, peer, lines, outbox: Arc::clone(outbox) });
-        AgentStand { all: self, ticket, lines: others }
+        RegisteredSession { all: self, ticket, lines: others }
     }
 
-    /// Goes on with a session over another line, even if the agent has not noticed yet that the older one broke.
+    /// Continues a session over another line, even if the agent has not noticed yet that the older one broke.
     ///
     /// # Errors
-    /// Gives the line back where no such session of that host stands.
+    /// Returns the line if that host has no such session.
     pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Box<Line>) -> Result<(), Box<Line>> {
         let found = {
             let entries = self.entries();
@@ -61,7 +61,7 @@ impl Standing {
             entry.map(|entry| (Arc::clone(&entry.outbox), entry.lines.clone()))
         };
         let Some((outbox, lines)) = found else { return Err(line) };
-        // First, so that it is the older line that breaks.
+        // First, so that the older line is broken off.
         outbox.lock().unwrap_or_else(PoisonError::into_inner).break_off();
         lines.try_send(line).map_err(|unsent| match unsent {
             TrySendError::Full(line) | TrySendError::Disconnected(line) => line,
@@ -73,7 +73,7 @@ impl Standing {
     }
 }
 
-impl Drop for AgentStand<'_> {
+impl Drop for RegisteredSession<'_> {
     fn drop(&mut self) {
         self.all.entries().retain(|entry| entry.ticket != self.ticket);
     }

@@ -1,7 +1,7 @@
-//! Servers that are not ours: what cannot be asked of them is refused, what follows from their place is set.
+//! External servers: refuses factors that they cannot have, and sets those that follow from their place.
 //!
-//! Where such a server runs, what it does with a request and how its sockets are set is nobody's business here: it
-//! is measured from outside. Names are looked up before; nothing here asks the network.
+//! The place, the work and the socket options of such a server are unknown: it is measured from outside. Names are looked
+//! up before; nothing here uses the network.
 
 use bytegauge_model::option::{self, OptionRow, Setter};
 use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::relay;
 use crate::spec::{Part, PlanError};
 
-/// Whether a factor says something to a server that only ours hears: options of its sockets among them.
-pub(crate) fn is_of_our_server(workload: Workload, part: &Part, name: &str) -> bool {
+/// Whether a factor only applies to bytegauge's own server: options of its sockets among them.
+pub(crate) fn belongs_to_own_server(workload: Workload, part: &Part, name: &str) -> bool {
     if iperf3::server_writes(part) {
         return iperf3::is_of_the_writer(name);
     }
@@ -26,49 +26,58 @@ pub(crate) fn is_of_our_server(workload: Workload, part: &Part, name: &str) -> b
     workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
 }
 
-/// Whether a part calls servers that are not ours.
-pub(crate) fn is_foreign(part: &Part) -> bool {
+/// Whether a part uses external servers.
+pub(crate) fn is_external(part: &Part) -> bool {
     !part.places("connect").is_empty()
 }
 
 /// Sets in a part what follows from the servers' places.
 ///
 /// # Errors
-/// [`PlanError::OfForeign`] if something was asked for that such a server cannot be told.
+/// [`PlanError::NotWithConnect`] if a factor does not apply to such a server.
 pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Result<(), PlanError> {
-    if !is_foreign(part) {
+    if !is_external(part) {
         return Ok(());
     }
     if part.levels.get("connect").is_some_and(|levels| levels.iter().any(Level::is_auto)) {
-        return refused("connect", "a server of ours has other choices than one that is not: use two sessions");
+        return refused(
+            "connect",
+            "bytegauge's own server and an external one have different options: use two sessions",
+        );
     }
     iperf3::settle(part, workload)?;
-    if let Some(name) = part.levels.keys().find(|name| is_of_our_server(workload, part, name)) {
+    if let Some(name) = part.levels.keys().find(|name| belongs_to_own_server(workload, part, name)) {
         return refused(name, if iperf3::server_writes(part) { iperf3::OF_THE_WRITER } else { of_the_server(name) });
     }
-    relay::refuse_foreign(workload, part)?;
+    relay::refuse_external(workload, part)?;
     settle_transport(part)?;
     settle_placement(part)?;
     if workload == Workload::Stream {
         if by_datagrams(part) && !iperf3::is_meant(part) {
-            let why = "whoever takes datagrams elsewhere does not say which came: drive an echo server with \
-                       `bytegauge call --connect`, or measure both ends here";
+            let why = "an external receiver does not report which datagrams arrived: use an echo server with \
+           `bytegauge call --connect`, or measure both ends here";
             return refused("transport", why);
         }
         if verify {
-            return refused("verify", "what arrives at such a server nobody compares: leave one of them out");
+            return refused(
+                "verify",
+                "the bytes that arrive at an external server cannot be compared: leave one of them out",
+            );
         }
         return Ok(());
     }
     settle_rcvbuf(part)?;
     let lengths_alone = part.levels.get("response").is_some_and(|levels| levels.iter().any(|l| l.number().is_some()));
     if verify && lengths_alone {
-        return refused("verify", "of a reply of --response bytes only the length is known: leave one of them out");
+        return refused(
+            "verify",
+            "only the length of a reply is given by --response, not its bytes: leave one of them out",
+        );
     }
     Ok(())
 }
 
-/// Says what cannot be seen.
+/// Notes what cannot be measured.
 pub(crate) fn note(plan: &mut Plan) {
     let mut places: Vec<&Place> = Vec::new();
     for place in plan.cells.iter().filter_map(|cell| cell.factors.connect()) {
@@ -77,7 +86,9 @@ pub(crate) fn note(plan: &mut Plan) {
         }
     }
     let counted = match plan.workload {
-        Workload::Stream => "; what counts is what its kernel acknowledged, or took, not what it has read",
+        Workload::Stream => {
+            "; the rate counts bytes that its kernel acknowledged or accepted, not bytes that it has read"
+        }
         Workload::Call | Workload::Ring | Workload::Check => "",
     };
     let notes = places.iter().map(|place| {
@@ -85,15 +96,15 @@ pub(crate) fn note(plan: &mut Plan) {
             return iperf3::note(place);
         }
         format!(
-            "the server at {place} is not ours and is measured from outside: its CPU time, its socket options, its \
-             queues and where it runs cannot be seen, so nothing is said of them{counted}"
+            "the server at {place} is external: its CPU time, its socket options, its \
+ queues and its CPUs cannot be measured{counted}"
         )
     });
     let notes: Vec<String> = notes.collect();
     plan.notes.extend(notes);
 }
 
-/// An address says which transport reaches it, but not whether by connections or by datagrams: those are asked for.
+/// An address determines the transport that reaches it, but not whether by connections or by datagrams: the latter are named.
 fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     let reached = if by_datagrams(part) { Place::datagram_transport } else { Place::transport };
     let mut transports: Vec<Level> = Vec::new();
@@ -109,24 +120,24 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     if part.levels.get("transport").is_some_and(|named| *named != transports) {
         return refused(
             "transport",
-            "the server's address says which it is: leave it out, or name udp, udp6 or unix-dgram",
+            "the server's address determines it: leave it out, or use udp, udp6 or unix-dgram",
         );
     }
     part.settle("transport", transports);
     Ok(())
 }
 
-/// Whether datagrams were asked for.
+/// Whether the part names datagrams.
 fn by_datagrams(part: &Part) -> bool {
     let named = part.levels.get("transport").into_iter().flatten().filter_map(Level::name);
     named.filter_map(|name| name.parse().ok()).any(|transport: Transport| transport.is_datagram())
 }
 
-/// Only the client can be pinned, and where it should be depends on a server that is not known to stay anywhere.
+/// Only the client can be pinned, and the best place for it depends on the server, which may move.
 fn settle_placement(part: &mut Part) -> Result<(), PlanError> {
     let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
-        return refused("placement", "where the server runs cannot be said from here: use unpinned (and taskset)");
+        return refused("placement", "the server's CPUs are unknown: use unpinned (and taskset)");
     }
     part.settle("placement", unpinned);
     Ok(())
@@ -136,7 +147,7 @@ fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
     let client = vec![Level::Name("client".into())];
     match part.levels.get("rcvbuf_on") {
         Some(named) if *named != client => refused("rcvbuf_on", "only the client's buffer can be set: use client"),
-        // Over datagrams every server is where its socket is, and the client's is the only one that is ours.
+        // Over datagrams the server's socket is where it is, and only the client's socket can be set.
         None if part.levels.contains_key("rcvbuf") && !by_datagrams(part) => {
             part.settle("rcvbuf_on", client);
             Ok(())
@@ -147,14 +158,14 @@ fn settle_rcvbuf(part: &mut Part) -> Result<(), PlanError> {
 
 fn of_the_server(name: &str) -> &'static str {
     match name {
-        "server_engine" => "it is of our server, as --engine is: leave it out, or use --client-engine",
-        "profile" => "profiles say what our server does: leave it out (in call, --idle-flows may be given)",
-        _ => "it is of our server: leave it out",
+        "server_engine" => "it sets bytegauge's own server: leave it out, or use --client-engine",
+        "profile" => "profiles set the work of bytegauge's own server: leave it out (--idle-flows works in call)",
+        _ => "it sets bytegauge's own server: leave it out",
     }
 }
 
 pub(crate) fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::OfForeign { flag: name.replace('_', "-"), why })
+    Err(PlanError::NotWithConnect { flag: name.replace('_', "-"), why })
 }
 
 #[cfg(test)]
@@ -176,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_cells_of_one_group_and_have_no_options() {
+    fn servers_are_cells_of_one_group() {
         let plan = plan(&[("connect", "127.0.0.1:7000,127.0.0.1:7001")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
@@ -185,12 +196,12 @@ mod tests {
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
         }
-        assert_eq!(plan.notes.iter().filter(|note| note.contains("cannot be seen")).count(), 2);
+        assert_eq!(plan.notes.iter().filter(|note| note.contains("cannot be measured")).count(), 2);
         assert!(plan.notes[0].contains("127.0.0.1:7000"));
     }
 
     #[test]
-    fn of_a_stream_only_the_writer_is_ours() {
+    fn only_the_writer_of_a_stream_is_set() {
         let at = ("connect", "127.0.0.1:7000");
         let plan = plan_of(Workload::Stream, &[at, ("write_size", "64K,256K")]).unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
@@ -200,7 +211,7 @@ mod tests {
             "{:?}",
             plan.cells[0]
         );
-        assert!(plan.notes.iter().any(|note| note.contains("not what it has read")), "{:?}", plan.notes);
+        assert!(plan.notes.iter().any(|note| note.contains("not bytes that it has read")), "{:?}", plan.notes);
         for name in ["read_size", "rcvbuf", "rcvlowat", "work", "profile"] {
             let text = if name == "work" {
                 "sum"
@@ -210,12 +221,12 @@ mod tests {
                 "64K"
             };
             let error = plan_of(Workload::Stream, &[at, (name, text)]).unwrap_err();
-            assert!(error.contains(&format!("--{} does not go with --connect", name.replace('_', "-"))), "{error}");
+            assert!(error.contains(&format!("--{} does not work with --connect", name.replace('_', "-"))), "{error}");
         }
     }
 
     #[test]
-    fn the_address_says_the_transport() {
+    fn the_address_determines_the_transport() {
         let check = |at: &str, transport: &str| {
             let plan = plan(&[("connect", at)]).unwrap();
             assert_eq!(plan.cells[0].factors.get("transport").name(), Some(transport));
@@ -225,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_asked_for() {
+    fn datagrams_are_named() {
         let check = |at: &str, transport: &str| {
             let plan = plan(&[("connect", at), ("transport", transport)]).unwrap();
             let levels = &plan.cells[0].factors;
@@ -239,27 +250,30 @@ mod tests {
         check("unix:/x", "unix-dgram");
         for (at, transport) in [("127.0.0.1:7", "udp6"), ("unix:/x", "udp"), ("127.0.0.1:7", "udp,tcp")] {
             let error = plan(&[("connect", at), ("transport", transport)]).unwrap_err();
-            assert!(error.contains("--transport does not go"), "{error}");
+            assert!(error.contains("--transport does not work"), "{error}");
         }
     }
 
     #[test]
-    fn what_is_of_our_server_is_refused() {
+    fn factors_of_the_own_server_are_refused() {
         let check = |flags: &[(&str, &str)], part: &str| {
             let flags: Vec<_> = [("connect", "127.0.0.1:7000")].iter().chain(flags).copied().collect();
             let error = plan(&flags).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check(&[("server_engine", "epoll")], "--server-engine does not go with --connect: it is of our server");
-        check(&[("server_threads", "2")], "--server-threads does not go with --connect");
-        check(&[("backlog", "5")], "--backlog does not go");
-        check(&[("reuseport", "on")], "--reuseport does not go");
-        check(&[("linger", "0")], "--linger does not go");
-        check(&[("work", "sum")], "--work does not go");
-        check(&[("rcvbuf", "5000"), ("rcvbuf_on", "listener")], "--rcvbuf-on does not go");
+        check(
+            &[("server_engine", "epoll")],
+            "--server-engine does not work with --connect: it sets bytegauge's own server",
+        );
+        check(&[("server_threads", "2")], "--server-threads does not work with --connect");
+        check(&[("backlog", "5")], "--backlog does not work");
+        check(&[("reuseport", "on")], "--reuseport does not work");
+        check(&[("linger", "0")], "--linger does not work");
+        check(&[("work", "sum")], "--work does not work");
+        check(&[("rcvbuf", "5000"), ("rcvbuf_on", "listener")], "--rcvbuf-on does not work");
         check(&[("rcvbuf", "5000"), ("rcvbuf_on", "accepted")], "use client");
-        check(&[("transport", "unix")], "--transport does not go");
-        check(&[("placement", "cross-core")], "--placement does not go");
+        check(&[("transport", "unix")], "--transport does not work");
+        check(&[("placement", "cross-core")], "--placement does not work");
         check(&[("connect", "127.0.0.1:1,unix:/x")], "different transports");
         check(&[("connect", "127.0.0.1:1,auto")], "use two sessions");
     }

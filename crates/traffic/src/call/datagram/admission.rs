@@ -1,8 +1,8 @@
-//! Who is answered by a server of datagrams whose clients are on another host: whoever has shown the trial's ticket, from that
-//! host's own address. To everybody else nothing is said, so that nothing can be reflected.
+//! Admission to a server of datagrams whose clients are on another host: a sender is admitted if it sends the trial's ticket
+//! from that host's own address. Other senders get no answer, so that the server cannot be used for reflection.
 //!
-//! A client shows the ticket from the socket of each of its flows until it is answered by the ticket, which is shorter than what
-//! it sent; its requests are requests and nothing else. The server looks each sender up by its address.
+//! A client sends the ticket from the socket of each of its flows until the ticket comes back, which is shorter than the message
+//! that it sent; its requests carry no ticket. The server recognises each sender by its address.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,51 +21,51 @@ use crate::setup::Setup;
 use crate::ticket::{LEN, Shown, Ticket};
 use crate::transport::JOIN_TIMEOUT;
 
-/// How often a flow is answered that goes on showing its ticket: more often than it asks before it gives up.
+/// Most answers to a flow that repeats its ticket: more than the requests of a flow before it gives up.
 const ANSWERS_MAX: u32 = 1000;
 
-/// What a datagram is to a server.
+/// The kind of a datagram for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comes {
-    /// A request of somebody who was let in.
+    /// A request of an admitted sender.
     ToCall,
     /// A ticket, to be answered.
     ToBeLetIn,
-    /// From nobody who is answered.
+    /// From a sender that gets no answer.
     Uninvited,
 }
 
-/// Who was let in, as the threads of a server know it together.
+/// The admitted senders, shared by the threads of a server.
 #[derive(Debug)]
-pub(crate) struct GuestList {
+pub(crate) struct Admissions {
     ticket: Ticket,
-    /// The only host that is heard.
+    /// The only host whose senders are admitted.
     other: IpAddr,
     /// By flow.
     places: Mutex<Vec<Place>>,
 }
 
-/// A flow's sender, and how often it was answered.
+/// A flow's sender, and the number of answers to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     source: Option<SocketAddr>,
     answers: u32,
 }
 
-impl GuestList {
-    /// The list of a trial, where clients are on another host.
-    pub(crate) fn of(setup: &Setup) -> Option<Arc<GuestList>> {
+impl Admissions {
+    /// The admitted senders of a trial, if its clients are on another host.
+    pub(crate) fn of(setup: &Setup) -> Option<Arc<Admissions>> {
         let far = setup.far?;
         let places = Mutex::new(vec![Place::default(); setup.flows()]);
-        Some(Arc::new(GuestList { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
+        Some(Arc::new(Admissions { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
     }
 
-    /// Whether so much shown from there lets somebody in, or in again.
+    /// Whether these first bytes from a sender admit it, or admit it again.
     fn lets_in(&self, shown: &[u8], source: SocketAddr) -> bool {
         let flow = <&Shown>::try_from(shown).ok().and_then(|shown| self.ticket.admits(shown));
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = flow.and_then(|flow| places.get_mut(flow)) else { return false };
-        // A flow comes once: whoever shows its number after it, perhaps what was overheard, is nobody.
+        // A flow is admitted once: another sender with its number, perhaps with an overheard ticket, is refused.
         if *place.source.get_or_insert(source) != source || place.answers == ANSWERS_MAX {
             return false;
         }
@@ -79,19 +79,19 @@ impl GuestList {
     }
 }
 
-/// One thread's view of the list: whom it has met it need not ask for again.
+/// One thread's view: it need not look up a sender that it has seen.
 #[derive(Debug)]
-pub(super) struct Guests {
-    list: Arc<GuestList>,
+pub(super) struct AdmittedSenders {
+    list: Arc<Admissions>,
     met: HashSet<SocketAddr>,
 }
 
-impl Guests {
-    pub(super) fn new(list: Arc<GuestList>) -> Guests {
-        Guests { list, met: HashSet::new() }
+impl AdmittedSenders {
+    pub(super) fn new(list: Arc<Admissions>) -> AdmittedSenders {
+        AdmittedSenders { list, met: HashSet::new() }
     }
 
-    /// What somebody comes for who sends this.
+    /// The kind of a datagram from this sender.
     #[inline]
     pub(super) fn comes(&mut self, datagram: &[u8], from: &PeerAddress) -> Comes {
         let Some(source) = from.ip() else { return Comes::Uninvited };
@@ -101,7 +101,7 @@ impl Guests {
         self.looked_up(datagram, source)
     }
 
-    /// The same of somebody who was not met, or may have shown a ticket.
+    /// The same for a sender that was not seen, or may have sent a ticket.
     #[cold]
     fn looked_up(&mut self, datagram: &[u8], source: SocketAddr) -> Comes {
         if source.ip().to_canonical() != self.list.other {
@@ -117,22 +117,22 @@ impl Guests {
         Comes::Uninvited
     }
 
-    /// What whoever is let in is answered.
+    /// The answer to an admitted sender.
     pub(super) fn answer(&self) -> [u8; LEN] {
         self.list.ticket.answer()
     }
 }
 
-/// Shows the ticket by each of these connected sockets until a server on another host has let it in.
+/// Sends the ticket by each of these connected sockets until a server on another host has admitted it.
 ///
 /// # Errors
-/// [`Fault::Io`] if it does not in time.
+/// [`Fault::Io`] if it is not admitted in time.
 pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), Fault> {
     let deadline = Instant::now() + JOIN_TIMEOUT;
     let mut waiting: Vec<(usize, BorrowedFd<'_>)> = sockets.iter().map(AsFd::as_fd).enumerate().collect();
     loop {
         for (flow, fd) in &waiting {
-            // It is shown again soon.
+            // It is sent again soon.
             let _ = socket::send_now(*fd, &ticket.shown_by(*flow));
         }
         let until = Instant::now() + KNOCKS_EVERY;
@@ -143,18 +143,18 @@ pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), Fault> 
         if Instant::now() >= deadline {
             let source = io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("{} of {} flows were not: does a firewall stand between?", waiting.len(), sockets.len()),
+                format!("{} of {} flows were not: does a firewall block them?", waiting.len(), sockets.len()),
             );
-            return Err(Fault::Io { doing: "waiting to be let in by the server on the other host".into(), source });
+            return Err(Fault::Io { doing: "waiting for admission by the server on the other host".into(), source });
         }
-        // Where the network says that nobody is there, nothing was waited for.
+        // If the network reports that there is no listener, the wait was cut short.
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 }
 
-/// Whether the server's answer comes until then.
+/// Whether the server's answer arrives before `until`.
 fn is_let_in(fd: BorrowedFd<'_>, ticket: &Ticket, until: Instant) -> bool {
-    let mut said = [0; LEN + 1];
+    let mut received = [0; LEN + 1];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         match socket::wait(fd, Until::Readable, left.as_nanos() as u64) {
@@ -163,8 +163,8 @@ fn is_let_in(fd: BorrowedFd<'_>, ticket: &Ticket, until: Instant) -> bool {
             Err(_) if left == Duration::ZERO => return false,
             Err(_) => continue,
         }
-        match sys_io::read(fd, &mut said) {
-            Ok(len) if said[..len] == ticket.answer() => return true,
+        match sys_io::read(fd, &mut received) {
+            Ok(len) if received[..len] == ticket.answer() => return true,
             Ok(_) => {}
             Err(_) => return false,
         }
@@ -181,10 +181,10 @@ mod tests {
 
     const FLOWS: u64 = 3;
 
-    fn list(ticket: Ticket) -> Arc<GuestList> {
+    fn list(ticket: Ticket) -> Arc<Admissions> {
         let levels = Spec::from([("transport", "udp".into()), ("flows", FLOWS.into())]);
         let far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, ticket));
-        GuestList::of(&Setup { far, ..Setup::unchecked(levels) }).unwrap()
+        Admissions::of(&Setup { far, ..Setup::unchecked(levels) }).unwrap()
     }
 
     fn from(host: u8, port: u16) -> PeerAddress {
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn only_who_showed_the_ticket_from_the_other_host_is_answered() {
+    fn only_admitted_senders_are_answered() {
         let (ticket, other) = (Ticket::fresh().unwrap(), Ticket::fresh().unwrap());
         let list = list(ticket);
-        let [mut one, mut two] = [0, 1].map(|_| Guests::new(Arc::clone(&list)));
+        let [mut one, mut two] = [0, 1].map(|_| AdmittedSenders::new(Arc::clone(&list)));
         let mut check = |datagram: &[u8], from: PeerAddress, expected: Comes| {
             assert_eq!(one.comes(datagram, &from), expected, "{datagram:?} from {:?}", from.ip());
         };
-        // Before it has shown a ticket; garbage, another trial's, too long, too short, of a flow that there is not.
+        // Before a ticket; garbage, another trial's, too long, too short, of an unknown flow.
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
         let strange: [&[u8]; 8] = [
             b"",
@@ -212,14 +212,14 @@ mod tests {
             &ticket.shown_by(usize::MAX),
         ];
         strange.iter().for_each(|datagram| check(datagram, from(7, 1), Comes::Uninvited));
-        // What was overheard, from any other address: it is not let in, and takes nobody's place.
+        // An overheard ticket from another address: it is not admitted, and replaces no sender.
         check(&ticket.shown_by(0), from(8, 1), Comes::Uninvited);
         check(&ticket.shown_by(0), PeerAddress::NONE, Comes::Uninvited);
         check(&ticket.shown_by(0), from(7, 1), Comes::ToBeLetIn);
         check(&ticket.shown_by(0), from(7, 1), Comes::ToBeLetIn);
         check(&ticket.shown_by(0), from(7, 2), Comes::Uninvited);
         check(b"a request", from(7, 1), Comes::ToCall);
-        // As long as what is shown.
+        // As long as a ticket.
         check(&[7; SHOWN], from(7, 1), Comes::ToCall);
         check(b"a request", from(7, 2), Comes::Uninvited);
         check(b"a request", from(8, 1), Comes::Uninvited);
@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_its_ticket_for_ever_is_not_answered_for_ever() {
+    fn repeated_tickets_are_answered_a_few_times() {
         let ticket = Ticket::fresh().unwrap();
-        let mut guests = Guests::new(list(ticket));
+        let mut admitted = AdmittedSenders::new(list(ticket));
         let answered =
-            (0..2 * ANSWERS_MAX).filter(|_| guests.comes(&ticket.shown_by(1), &from(7, 1)) == Comes::ToBeLetIn);
+            (0..2 * ANSWERS_MAX).filter(|_| admitted.comes(&ticket.shown_by(1), &from(7, 1)) == Comes::ToBeLetIn);
         assert_eq!(answered.count() as u32, ANSWERS_MAX);
-        assert_eq!(guests.comes(b"a request", &from(7, 1)), Comes::ToCall);
+        assert_eq!(admitted.comes(b"a request", &from(7, 1)), Comes::ToCall);
     }
 }

@@ -1,8 +1,8 @@
-//! Callers of an agent who came to the door of its end: while an end listens on the agent's port it is given all that comes there,
-//! and passes on who wants to speak to the agent.
+//! Callers of an agent whose connections arrive at its end: while an end listens on the agent's port it gets all connections
+//! there, and passes those of the agent on.
 //!
 //! So an end itself accepts its data connections, whatever engine it is measured with, from a listener with its cell's options;
-//! only callers go the longer way. It passes them on over its standard input, which at an agent is a Unix socket.
+//! only calls of the agent take the longer path. They are passed over the end's standard input, which at an agent is a Unix socket.
 
 use std::io;
 use std::net::TcpStream;
@@ -14,11 +14,11 @@ use bytegauge_wire::{FIRST_WORDS, may_open};
 
 use crate::fault::Fault;
 
-/// Connections that are passed on at most when a door shuts: as many as may wait for an agent.
+/// The most connections that are passed on when a listener closes: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;
 
-/// Listens, on the agent's port where that is shared: what comes there is this socket's as long as it listens. Where a relay runs
-/// already, its end listens on the port to which that forwards.
+/// Listens, on the agent's port if that is shared: connections there belong to this socket as long as it listens. Where a relay runs
+/// already, its end listens on the port to which that relay forwards.
 pub(crate) fn listen(
     socket: &socket2::Socket,
     address: &socket2::SockAddr,
@@ -37,11 +37,11 @@ pub(crate) fn listen(
         share(true)?;
     }
     socket.bind(address).and_then(|()| socket.listen(backlog)).map_err(|error| refused(error, port))?;
-    // It is in the agent's group by now, and connections that it accepts are as any other's.
+    // It is in the agent's group by now, and connections that it accepts are normal ones.
     if shares { share(false) } else { Ok(()) }
 }
 
-/// Of a port that had to be a certain one: who has it, and what to do.
+/// The error for a fixed port that is taken: its owner, and the fix.
 fn refused(error: io::Error, port: u16) -> io::Error {
     if port == 0 || error.kind() != io::ErrorKind::AddrInUse {
         return error;
@@ -50,22 +50,22 @@ fn refused(error: io::Error, port: u16) -> io::Error {
         listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"));
     io::Error::new(
         error.kind(),
-        format!("{error}: port {port} is taken{owner}, and our end must listen there: end that"),
+        format!("{error}: port {port} is taken{owner}, and bytegauge must listen there: end that program"),
     )
 }
 
-/// Passes a connection on if a caller may begin with what it has said so far, and closes it otherwise.
-pub(crate) fn pass_on(connection: impl AsFd, said: &[u8]) {
-    if may_open(said) {
-        let bytes = [&[said.len() as u8], said].concat();
-        // An agent that takes no more of them has enough.
+/// Passes a connection on if a caller may begin with its bytes so far, and closes it otherwise.
+pub(crate) fn pass_on(connection: impl AsFd, received: &[u8]) {
+    if may_open(received) {
+        let bytes = [&[received.len() as u8], received].concat();
+        // An agent that takes no more connections has enough.
         let _ = shared_port::pass_on(io::stdin().as_fd(), &bytes, connection.as_fd());
     }
 }
 
-/// Passes on who came to a listener that is about to close.
+/// Passes on the connections of a listener that is about to close.
 pub(crate) fn pass_on_rest(listener: BorrowedFd<'_>) {
-    // An engine that waits for connections in the kernel has had it block.
+    // An engine that waits for connections in the kernel has made it blocking.
     if sys_io::set_nonblocking(listener, true).is_err() {
         return;
     }
@@ -78,17 +78,17 @@ pub(crate) fn pass_on_rest(listener: BorrowedFd<'_>) {
     }
 }
 
-/// Waits for the next caller that an end passes on, with what it has said; `None` when there is nobody left.
+/// Waits for the next caller that an end passes on, with its bytes so far; `None` after the last one.
 pub(crate) fn next(over: &UnixStream) -> Option<(TcpStream, Vec<u8>)> {
     let mut bytes = [0; 1 + FIRST_WORDS];
     loop {
         match shared_port::take_on(over.as_fd(), &mut bytes) {
             Ok((0, _)) => return None,
             Ok((read, Some(connection))) => {
-                let said = bytes[1..read].iter().take(bytes[0].into()).copied().collect();
-                return Some((connection.into(), said));
+                let received = bytes[1..read].iter().take(bytes[0].into()).copied().collect();
+                return Some((connection.into(), received));
             }
-            // Nothing without a connection is said this way.
+            // Messages without a connection have no meaning here.
             Ok((_, None)) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return None,
@@ -96,7 +96,7 @@ pub(crate) fn next(over: &UnixStream) -> Option<(TcpStream, Vec<u8>)> {
     }
 }
 
-/// Lets an end that is about to listen on this socket have all connections, as long as it does.
+/// Lets an end that is about to listen on this socket have all connections, as long as it listens.
 ///
 /// # Errors
 /// [`Fault::Missing`] where the kernel cannot.

@@ -1,68 +1,68 @@
-//! Where a session stands between its looks, by the facts that its groups keep.
+//! The state of a session between its analyses, from facts that are stored with its groups.
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::{BlockRecord, GroupId, SessionStatus, Stage};
 use bytegauge_store::GroupRow;
 
-/// Fact of a group: how many looks were declared.
+/// Fact of a group: the number of declared analyses.
 pub(crate) const LOOKS: &str = "looks";
 
-/// Fact of a group: its blocks until the first look.
+/// Fact of a group: its blocks until the first analysis.
 pub(crate) const BLOCKS: &str = "blocks_fixed";
 
-/// Fact of a group: the look that was begun last.
+/// Fact of a group: the analysis that was begun last.
 pub(crate) const BEGUN: &str = "look";
 
-/// Where a session stands between its looks.
+/// The state of a session between its analyses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
-    /// The look that was begun last, from 1; 0 before the first.
+pub struct AnalysisState {
+    /// The analysis that was begun last, from 1; 0 before the first.
     pub begun: u64,
-    /// How many were declared.
+    /// The number of declared analyses.
     pub of: u64,
 }
 
-impl Stand {
-    /// Reads the facts of a session's groups; `None` where it declared no looks: it confirmed nothing yet, or an older
+impl AnalysisState {
+    /// Reads the facts of a session's groups; `None` if it declared no analyses: it has no confirmation yet, or an older
     /// version measured it.
     #[must_use]
-    pub fn of(rows: &[GroupRow]) -> Option<Stand> {
+    pub fn of(rows: &[GroupRow]) -> Option<AnalysisState> {
         let most = |name: &str| rows.iter().filter_map(|row| row.number(name)).max();
-        Some(Stand { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
+        Some(AnalysisState { begun: most(BEGUN).unwrap_or(0), of: most(LOOKS)? })
     }
 
-    /// Whether a look is left when the last one that was begun is complete.
+    /// Whether an analysis is left when the last begun one is complete.
     #[must_use]
     pub fn has_next(&self) -> bool {
         self.begun < self.of
     }
 
-    /// The look that a session of a status goes on with when it is resumed: the one that was begun where it is not complete,
-    /// else the next. `None` where none is left.
+    /// The analysis with which a resumed session of a status continues: the begun one if it is not complete, else the next.
+    /// `None` if none is left.
     #[must_use]
-    pub fn look_ahead(stand: Option<Stand>, status: SessionStatus) -> Option<u64> {
-        match (status, stand) {
-            (SessionStatus::Complete, Some(stand)) if stand.has_next() => Some(stand.begun + 1),
+    pub fn look_ahead(state: Option<AnalysisState>, status: SessionStatus) -> Option<u64> {
+        match (status, state) {
+            (SessionStatus::Complete, Some(state)) if state.has_next() => Some(state.begun + 1),
             (SessionStatus::Complete, _) => None,
-            (_, stand) => Some(stand.map_or(1, |stand| stand.begun.max(1))),
+            (_, state) => Some(state.map_or(1, |state| state.begun.max(1))),
         }
     }
 }
 
-/// What a session that is resumed measures until its judgement.
+/// The work of a resumed session until its analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// The judgement, from 1.
+    /// The analysis, from 1.
     pub look: u64,
-    /// Confirmation blocks of a group that are missing, at most, and how many there are then.
+    /// Missing confirmation blocks of a group, at most, and their total after them.
     pub blocks: (u64, u64),
-    /// What they take in all groups where each takes as long as those before it, nanoseconds; `None` where a group had none.
+    /// Their time in all groups if blocks take as long as before, nanoseconds; `None` if a group had none.
     pub blocks_ns: Option<u64>,
 }
 
 impl Ahead {
-    /// By what the store holds of it; `None` where its blocks are not fixed yet.
+    /// From the stored session; `None` if its blocks are not fixed yet.
     #[must_use]
     pub fn of(groups: &[GroupRow], blocks: &[BlockRecord], look: u64) -> Option<Ahead> {
         let doubled = |first: u64| first.saturating_mul(1 << look.saturating_sub(1).min(62));
@@ -103,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn facts_say_where_a_session_stands() {
+    fn facts_give_the_state_of_a_session() {
         let check = |facts: Value, expected: Option<(u64, u64, bool)>| {
-            let got = Stand::of(&[row(json!({})), row(facts.clone())]);
-            assert_eq!(got.map(|stand| (stand.begun, stand.of, stand.has_next())), expected, "{facts}");
+            let got = AnalysisState::of(&[row(json!({})), row(facts.clone())]);
+            assert_eq!(got.map(|state| (state.begun, state.of, state.has_next())), expected, "{facts}");
         };
         check(json!({"blocks_fixed": 40}), None);
         check(json!({"blocks_fixed": 40, "looks": 3}), Some((0, 3, true)));
@@ -115,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_finishes_what_was_begun() {
+    fn a_resumed_session_finishes_the_begun_analysis() {
         use SessionStatus::{Complete, Incomplete, Running};
         let check = |begun: Option<u64>, status, expected| {
-            let stand = begun.map(|begun| Stand { begun, of: 3 });
-            assert_eq!(Stand::look_ahead(stand, status), expected, "{begun:?} {status:?}");
+            let state = begun.map(|begun| AnalysisState { begun, of: 3 });
+            assert_eq!(AnalysisState::look_ahead(state, status), expected, "{begun:?} {status:?}");
         };
         check(None, Incomplete, Some(1));
         check(None, Complete, None);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ahead_takes_as_long_as_what_was_before() {
+    fn forecasts_use_the_measured_time() {
         let block = |index, wall_ns, complete| BlockRecord {
             index,
             group: GroupId("g1".into()),
