@@ -188,7 +188,13 @@ pub fn read(dir: &Path) -> Result<MeshData, MeshFileError> {
     paths.sort();
     let mut data: Option<(PathBuf, MeshData)> = None;
     for path in paths {
-        let (header, rows) = read_file(&path)?;
+        let (header, rows) = match read_file(&path) {
+            // A rank may finish its file in the meantime.
+            Err(MeshFileError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                read_file(&path.with_extension(""))?
+            }
+            read => read?,
+        };
         let (first, data) = data.get_or_insert_with(|| {
             let settings = header.settings.clone();
             let data = MeshData { settings, hosts: BTreeMap::new(), unfinished: Vec::new(), rows: Vec::new() };

@@ -76,6 +76,8 @@ pub struct SlowRacks {
 pub struct MeshResult {
     /// The effects behind it.
     pub fit: MeshFit,
+    /// Whether there are enough tests to call anything slow.
+    pub is_judged: bool,
     /// Slow hosts, the slowest first.
     pub slow_hosts: Vec<SlowHost>,
     /// Slow links, the slowest first.
@@ -98,6 +100,7 @@ impl MeshResult {
             result.find_suspects(margin);
             return result;
         };
+        result.is_judged = true;
         let judge = Rules { margin_ln: (1.0 - margin).ln(), noise };
         result.slow_hosts = judge.hosts(&result.fit);
         result.slow_links = judge.links(&result.fit);

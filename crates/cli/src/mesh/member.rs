@@ -44,11 +44,13 @@ pub struct Member {
 }
 
 /// How a member ended.
-pub struct MemberEnd {
-    /// Its file, which is not finished.
-    pub file: RankFile,
-    /// Whether rank 0 finished the mesh; `false` if this rank was interrupted.
-    pub is_complete: bool,
+pub enum MemberEnd {
+    /// The mesh is over, and the file of this rank is whole.
+    Finished,
+    /// The mesh is over, and the file has all rows of this rank.
+    Complete(RankFile),
+    /// This rank was interrupted.
+    Interrupted(RankFile),
 }
 
 /// The connection to rank 0, shared by the threads of a member.
@@ -80,7 +82,7 @@ impl Member {
         let served = thread::Builder::new().name("mesh-agent".into()).spawn(move || agent.serve(&ends));
         let served = served.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
         let sender = Arc::new(Mutex::new(sender));
-        let ended = self.take_part(&sender, &mut receiver, listens);
+        let ended = self.take_part(&sender, &mut receiver, listens).and_then(|end| self.finish(end));
         if let Err(failure) = &ended {
             let _ = lock(&sender).send(&ToRankZero::Leave(failure.to_string()));
         }
@@ -88,6 +90,17 @@ impl Member {
         serving.store(true, Ordering::Relaxed);
         let _ = served.join();
         ended
+    }
+
+    /// Finishes the file before this rank leaves, so that rank 0 finds it. Rank 0 itself adds rows to its own first.
+    fn finish(&self, end: MemberEnd) -> Result<MemberEnd, Failure> {
+        match end {
+            MemberEnd::Complete(file) if self.flags.rank() != 0 => {
+                file.finish().map_err(|error| Failure::failed(error.to_string()))?;
+                Ok(MemberEnd::Finished)
+            }
+            end => Ok(end),
+        }
     }
 
     /// Finds rank 0 and proves that this rank has the key.
@@ -185,7 +198,8 @@ impl Member {
         let Visits { file, .. } = visits;
         let file = Arc::into_inner(file).ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
         let file = file.into_inner().unwrap_or_else(PoisonError::into_inner);
-        is_complete.map(|is_complete| MemberEnd { file, is_complete })
+        is_complete
+            .map(|is_complete| if is_complete { MemberEnd::Complete(file) } else { MemberEnd::Interrupted(file) })
     }
 
     /// Carries out what rank 0 says until it finishes (`true`) or this rank is interrupted (`false`).

@@ -80,9 +80,13 @@ fn key(matches: &ArgMatches) -> Result<Key, Failure> {
     Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
 }
 
-/// Finishes the file of this rank.
+/// Finishes the file of rank 0, which has the rows of tests that were not measured, or reports how this rank ended.
 fn end(end: MemberEnd, missing: &[MeshRow], flags: &MeshFlags) -> Result<u8, Failure> {
-    let MemberEnd { mut file, is_complete } = end;
+    let (mut file, is_complete) = match end {
+        MemberEnd::Finished => return Ok(DONE),
+        MemberEnd::Complete(file) => (file, true),
+        MemberEnd::Interrupted(file) => (file, false),
+    };
     file.add(missing).map_err(|error| Failure::failed(error.to_string()))?;
     if !is_complete {
         terminal::note(&format!(

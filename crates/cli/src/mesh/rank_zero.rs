@@ -17,6 +17,7 @@ use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{
     MeshResult, MeshRow, MeshSchedule, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
 };
+use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_wire::{Key, Receiver, Sender, accept};
 
@@ -384,7 +385,7 @@ impl<'a> Board<'a> {
             self.coordinator.push_round(settings.replicates + at as u32, &slots, now_ns);
         }
         if !rounds.is_empty() {
-            self.note(&format!("{} rounds repeat pairs that look slow", rounds.len()));
+            self.note(&format!("follow-up: {}", counted(rounds.len(), "round")));
         }
         self.carry_out();
         !self.coordinator.is_over()
@@ -434,7 +435,7 @@ impl<'a> Board<'a> {
         let all = self.coordinator.schedule().len();
         let over = all - self.coordinator.slots_left();
         let lost = self.coordinator.lost().count();
-        let lost = if lost == 0 { String::new() } else { format!(", {lost} ranks lost") };
+        let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
         self.note(&format!("{over} of {all} tests over, {} ranks present{lost}", self.peers.len()));
     }
 }

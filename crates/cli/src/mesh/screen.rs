@@ -80,7 +80,9 @@ fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult
         option(name),
         rate(data, result.typical_rate())
     )];
-    if result.is_sound() {
+    if !result.is_judged {
+        lines.push("Too few tests to name slow hosts or links: use more --replicates.".into());
+    } else if result.is_sound() {
         lines.push("No host and no link is slow.".into());
     }
     for host in result.slow_hosts.iter().take(LISTED) {
