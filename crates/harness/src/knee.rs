@@ -129,7 +129,7 @@ fn just_nothing(probe: &Probe) -> bool {
 }
 
 fn report(measured: &Measured) -> Option<&CallReport> {
-    measured.end(EndRole::Client)?.call.as_ref()
+    measured.end(EndRole::Client)?.call.as_deref()
 }
 
 fn per_second(report: &CallReport) -> f64 {

@@ -62,7 +62,7 @@ impl Measured {
     pub fn throughput(&self) -> (u64, u64) {
         match self.ends.measuring() {
             None => (0, 0),
-            Some(end) => match (&end.call, end.ring) {
+            Some(end) => match (&end.call, &end.ring) {
                 (Some(call), _) => (end.bytes, call.window_ns),
                 (None, Some(_)) => (0, end.window_ns),
                 (None, None) => (delivered(end), end.window_ns),
@@ -81,7 +81,7 @@ impl Measured {
 
 /// Bytes in the window; of datagrams to an iperf3 server its share that arrived, by the server's count over the whole test.
 fn delivered(end: &EndReport) -> u64 {
-    let share = end.iperf3.as_ref().map_or(1.0, Iperf3Report::delivered_share);
+    let share = end.iperf3.as_deref().map_or(1.0, Iperf3Report::delivered_share);
     if share < 1.0 { (end.bytes as f64 * share) as u64 } else { end.bytes }
 }
 

@@ -68,7 +68,7 @@ fn cast(ends: Ends) -> Cast {
 }
 
 fn calls(measured: &Measured, role: EndRole) -> CallReport {
-    measured.end(role).and_then(|end| end.call.clone()).unwrap_or_default()
+    measured.end(role).and_then(|end| end.call.as_deref().cloned()).unwrap_or_default()
 }
 
 fn two_groups_of_clients_are_both_reported(ends: Ends) {

@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::end::EndRole;
 use crate::trial::EndReport;
 
-/// Counts of the ends of a trial, by role: those that reported.
+/// Counts of the ends of a trial, by role: those that reported. Boxed, because a node of the map has room for eleven reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct EndReports(pub BTreeMap<EndRole, EndReport>);
+pub struct EndReports(pub BTreeMap<EndRole, Box<EndReport>>);
 
 impl EndReports {
     /// The counts of an end.
     pub fn get(&self, role: EndRole) -> Option<&EndReport> {
-        self.0.get(&role)
+        self.0.get(&role).map(Box::as_ref)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, role: EndRole) -> Option<&mut EndReport> {
-        self.0.get_mut(&role)
+        self.0.get_mut(&role).map(Box::as_mut)
     }
 
     /// The end that connects: a source, or a client.
@@ -43,12 +43,12 @@ impl EndReports {
 
     /// Every end with its role.
     pub fn iter(&self) -> impl Iterator<Item = (EndRole, &EndReport)> {
-        self.0.iter().map(|(role, report)| (*role, report))
+        self.0.iter().map(|(role, report)| (*role, report.as_ref()))
     }
 }
 
 impl FromIterator<(EndRole, EndReport)> for EndReports {
     fn from_iter<I: IntoIterator<Item = (EndRole, EndReport)>>(ends: I) -> EndReports {
-        EndReports(ends.into_iter().collect())
+        EndReports(ends.into_iter().map(|(role, report)| (role, Box::new(report))).collect())
     }
 }

@@ -4,6 +4,7 @@
 //! store keeps nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,17 +163,17 @@ impl Trial {
 
     /// The client's counts of its calls.
     pub fn client(&self) -> Option<&CallReport> {
-        self.end(EndRole::Client)?.call.as_ref()
+        self.end(EndRole::Client)?.call.as_deref()
     }
 
     /// The counts of a ring, which is an end of its own.
     pub fn ring(&self) -> Option<&RingReport> {
-        self.end(EndRole::Ring)?.ring.as_ref()
+        self.end(EndRole::Ring)?.ring.as_deref()
     }
 
     /// The result of the user's program.
     pub fn task(&self) -> Option<&TaskReport> {
-        self.end(EndRole::Command)?.task.as_ref()
+        self.end(EndRole::Command)?.task.as_deref()
     }
 
     /// Bytes moved, calls completed, completions taken or runs within the window: the unit of rates and costs; 0 if a
@@ -235,7 +236,7 @@ impl Trial {
     /// share by completions, since it is counted over the ring's whole life.
     pub fn cpu_ns_per_nop(&self) -> Option<f64> {
         let (end, ring) = (self.end(EndRole::Ring)?, self.ring()?);
-        let kernel_ns = end.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0) as f64;
+        let kernel_ns = end.engine.as_ref().and_then(|engine| engine.kernel_threads_ns).unwrap_or(0) as f64;
         let share = end.calls as f64 / ring.total_completed.max(end.calls).max(1) as f64;
         let ns = end.cpu_time_ns() as f64 + kernel_ns * share;
         (end.calls > 0 && ns > 0.0).then(|| ns / end.calls as f64)
@@ -272,7 +273,7 @@ impl EndReport {
     /// took for its engine, nanoseconds. Those are counted over the end's whole life, so they are shared out by
     /// bytes.
     pub fn cpu_and_kernel_threads_ns(&self) -> u64 {
-        let kernel_ns = self.engine.and_then(|engine| engine.kernel_threads_ns).unwrap_or(0);
+        let kernel_ns = self.engine.as_ref().and_then(|engine| engine.kernel_threads_ns).unwrap_or(0);
         self.cpu_time_ns().saturating_add((kernel_ns as f64 * self.window_share()) as u64)
     }
 
@@ -286,7 +287,8 @@ impl EndReport {
     }
 }
 
-/// Counts of one end of a path within its measured window, summed over its flows.
+/// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
+/// report holds 100,000 trials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndReport {
@@ -320,28 +322,28 @@ pub struct EndReport {
     pub flows: Vec<FlowReport>,
     /// Measurements of the calls, at the end that made them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub call: Option<CallReport>,
+    pub call: Option<Box<CallReport>>,
     /// Counts of the engine, if it keeps any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub engine: Option<EngineReport>,
+    pub engine: Option<Box<EngineReport>>,
     /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub datagrams: Option<DatagramReport>,
+    pub datagrams: Option<Box<DatagramReport>>,
     /// Counts of a ring.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ring: Option<RingReport>,
+    pub ring: Option<Box<RingReport>>,
     /// Counts of a relay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay: Option<RelayReport>,
+    pub relay: Option<Box<RelayReport>>,
     /// Facts about a program that was the relay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relay_program: Option<RelayProgramReport>,
+    pub relay_program: Option<Box<RelayProgramReport>>,
     /// The result of the user's program.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<TaskReport>,
+    pub task: Option<Box<TaskReport>>,
     /// The results of the iperf3 server that was the other end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub iperf3: Option<Iperf3Report>,
+    pub iperf3: Option<Box<Iperf3Report>>,
 }
 
 impl EndReport {
@@ -362,7 +364,11 @@ impl EndReport {
             involuntary_switches: total(|f| f.involuntary_switches),
             total_bytes: total(|f| f.total_bytes),
             verified_bytes: total(|f| f.verified_bytes),
-            datagrams: flows.iter().filter_map(|flow| flow.datagrams).reduce(|one, other| one.plus(&other)),
+            datagrams: flows
+                .iter()
+                .filter_map(|flow| flow.datagrams.as_deref().copied())
+                .reduce(|one, other| one.plus(&other))
+                .map(Box::new),
             flows,
             ..EndReport::default()
         }
@@ -398,9 +404,9 @@ pub struct FlowReport {
     /// Bytes compared with the pattern.
     pub verified_bytes: u64,
     /// `TCP_INFO` at the end of the flow's loop: counts of the connection's whole life.
-    pub tcp: Option<TcpReport>,
+    pub tcp: Option<Box<TcpReport>>,
     /// Options as the kernel set them.
-    pub options: EffectiveOptions,
+    pub options: Arc<EffectiveOptions>,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: Option<u64>,
     /// Bytes that the kernel had received for the flow and that were not read yet at the time of the check.
@@ -408,7 +414,7 @@ pub struct FlowReport {
     pub queued_bytes: Option<u64>,
     /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub datagrams: Option<DatagramReport>,
+    pub datagrams: Option<Box<DatagramReport>>,
     /// Whether its bytes went back, to the end that had connected, in both directions at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub back: bool,

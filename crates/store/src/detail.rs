@@ -3,8 +3,11 @@
 //! An end with one flow repeats no number: its flow is rebuilt from the end's columns. A report reads up to a hundred
 //! thousand trials, so this matters. Interval series are never in here.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use bytegauge_model::{
-    CallReport, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, Iperf3Report,
+    CallReport, CellId, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, Iperf3Report,
     RelayProgramReport, RelayReport, RingReport, TaskReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
@@ -19,21 +22,21 @@ pub(crate) struct EndDetail {
     /// Time on a run queue.
     queued_ns: Option<u64>,
     /// The calls.
-    call: Option<CallReport>,
+    call: Option<Box<CallReport>>,
     /// The engine.
-    engine: Option<EngineReport>,
+    engine: Option<Box<EngineReport>>,
     /// Counts of datagrams.
-    datagrams: Option<DatagramReport>,
+    datagrams: Option<Box<DatagramReport>>,
     /// Counts of a ring.
-    ring: Option<RingReport>,
+    ring: Option<Box<RingReport>>,
     /// Counts of a relay.
-    relay: Option<RelayReport>,
+    relay: Option<Box<RelayReport>>,
     /// Facts about a program that served as the relay.
-    relay_program: Option<RelayProgramReport>,
+    relay_program: Option<Box<RelayProgramReport>>,
     /// The result of a program.
-    task: Option<TaskReport>,
+    task: Option<Box<TaskReport>>,
     /// The results of an iperf3 server.
-    iperf3: Option<Iperf3Report>,
+    iperf3: Option<Box<Iperf3Report>>,
     /// The only flow, whose counters are the end's.
     only: Option<KernelDetail>,
     /// The flows, where there are several or their counters differ from the end's.
@@ -45,11 +48,11 @@ pub(crate) struct EndDetail {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct KernelDetail {
-    tcp: Option<TcpReport>,
-    options: EffectiveOptions,
+    tcp: Option<Box<TcpReport>>,
+    options: Arc<EffectiveOptions>,
     socket_memory: Option<u64>,
     queued_bytes: Option<u64>,
-    datagrams: Option<DatagramReport>,
+    datagrams: Option<Box<DatagramReport>>,
 }
 
 /// Removes the series, which are stored separately.
@@ -78,10 +81,10 @@ impl EndDetail {
         EndDetail {
             queued_ns: *queued_ns,
             call: call.clone(),
-            engine: *engine,
-            datagrams: *datagrams,
-            ring: *ring,
-            relay: *relay,
+            engine: engine.clone(),
+            datagrams: datagrams.clone(),
+            ring: ring.clone(),
+            relay: relay.clone(),
             relay_program: relay_program.clone(),
             task: task.clone(),
             iperf3: iperf3.clone(),
@@ -122,6 +125,27 @@ impl KernelDetail {
     fn flow(self, end: &EndReport) -> FlowReport {
         let KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams } = self;
         FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, ..counters::flow(end) }
+    }
+}
+
+/// Options of flows, kept once for all trials of a cell that have the same. They are most of what a flow would take in memory.
+#[derive(Default)]
+pub(crate) struct SharedOptions(HashMap<CellId, Vec<Arc<EffectiveOptions>>>);
+
+/// Different options of a cell that are kept for comparison: those of its ends, and a few that the kernel changed.
+const DIFFERENT_MAX: usize = 8;
+
+impl SharedOptions {
+    /// Lets the flows of an end share the options that earlier trials of its cell had.
+    pub(crate) fn share(&mut self, cell: &CellId, end: &mut EndReport) {
+        let known = self.0.entry(cell.clone()).or_default();
+        for flow in &mut end.flows {
+            match known.iter().find(|known| **known == flow.options) {
+                Some(known) => flow.options = Arc::clone(known),
+                None if known.len() < DIFFERENT_MAX => known.push(Arc::clone(&flow.options)),
+                None => {}
+            }
+        }
     }
 }
 

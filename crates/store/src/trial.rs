@@ -15,7 +15,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use crate::Store;
 use crate::column::{Json, UnsignedColumn, named, unknown};
 use crate::counters;
-use crate::detail::EndDetail;
+use crate::detail::{EndDetail, SharedOptions};
 use crate::error::StoreError;
 use crate::outcome;
 
@@ -225,7 +225,7 @@ pub(crate) fn visit(
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(&SELECT)?;
     let mut rows = statement.query([session.0])?;
-    let mut gathered: Option<(i64, Trial)> = None;
+    let (mut gathered, mut shared): (Option<(i64, Trial)>, _) = (None, SharedOptions::default());
     while let Some(row) = rows.next()? {
         let id = row.get(ID)?;
         if let Some((before, trial)) = gathered.take_if(|(before, _)| *before != id) {
@@ -235,7 +235,7 @@ pub(crate) fn visit(
             Some(gathered) => gathered,
             None => gathered.insert((id, trial(row)?)),
         };
-        add_end(row, trial)?;
+        add_end(row, trial, &mut shared)?;
     }
     gathered.map_or(Ok(()), |(id, trial)| each(id, trial))
 }
@@ -277,7 +277,7 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
 }
 
 /// Adds the end in a row, if there is one.
-fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
+fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedOptions) -> rusqlite::Result<()> {
     const ROLE: usize = ID + 1;
     const CPU: usize = ID + 2;
     const COUNTERS: usize = ID + 3;
@@ -288,7 +288,9 @@ fn add_end(row: &Row<'_>, trial: &mut Trial) -> rusqlite::Result<()> {
     trial.cpus.extend(row.get::<_, Option<UnsignedColumn>>(CPU)?.map(|cpu| (role, cpu.0 as usize)));
     if let Some(counters) = end_counters(row, COUNTERS)? {
         let detail = row.get::<_, Json<EndDetail>>(COUNTERS + counters::COUNT)?.0;
-        trial.ends.0.insert(role, detail.rebuild(counters));
+        let mut end = detail.rebuild(counters);
+        shared.share(&trial.cell, &mut end);
+        trial.ends.0.insert(role, Box::new(end));
     }
     Ok(())
 }

@@ -61,7 +61,8 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let mut args = vec!["stream", "--transport", "udp", "--work", "none", "--write-size", &size, "--engine", engine];
     args.extend(["--placement", "cross-core", "--trial-time", &length, "--blocks", "1"]);
     let session = place.ours.session(&args, None)?;
-    let came = session.confirmed().find_map(|(_, trial)| Some((trial.end(EndRole::Sink)?.datagrams?, trial.wall_ns)));
+    let came =
+        session.confirmed().find_map(|(_, trial)| Some((*trial.end(EndRole::Sink)?.datagrams.clone()?, trial.wall_ns)));
     let Some((came, wall_ns)) = came else {
         anyhow::bail!("bytegauge measured nothing: {}", session.reasons().join("; "));
     };

@@ -242,7 +242,7 @@ fn without_a_ticket_nothing_is_passed_on() {
         caller.tell(Command::Stop);
         match caller.hear() {
             Reply::Done(report) => {
-                let relay = report.relay.unwrap();
+                let relay = report.relay.as_ref().unwrap();
                 assert!(relay.host_busy_ns.is_some());
                 assert_eq!((relay.connections, relay.taken_up, relay.given_up, relay.unconnected), (1, 5, 5, 0));
             }

@@ -43,21 +43,22 @@ pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
 fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     // A client that never sent anything showed no mode, and none that is missing.
     let idle =
-        answers.report(EndRole::Client).and_then(|end| end.call.as_ref()).is_some_and(|calls| calls.completed == 0);
+        answers.report(EndRole::Client).and_then(|end| end.call.as_deref()).is_some_and(|calls| calls.completed == 0);
     if setup.modes_are_shown || idle {
         return None;
     }
     let ends = [(setup.client_engine(), EndRole::Client), (setup.server_engine(), EndRole::Server)];
     let of_ends = ends.into_iter().find_map(|(engine, role)| {
-        let did = answers.report(role)?.engine.filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1)?;
-        proof::unproven(engine, &did).map(|reason| not_in_mode(engine, &reason))
+        let did =
+            answers.report(role)?.engine.as_deref().filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1)?;
+        proof::unproven(engine, did).map(|reason| not_in_mode(engine, &reason))
     });
     of_ends.or_else(|| relay::unproven(setup, answers).map(Outcome::Failed))
 }
 
 /// Whether the counts of client, server and competitors add up, and are not zero.
 fn added_up(setup: &Setup, answers: &Answers) -> Outcome {
-    let calls = |role| answers.report(role).and_then(|end| end.call.as_ref());
+    let calls = |role| answers.report(role).and_then(|end| end.call.as_deref());
     let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
     let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
     let (per_call, external) = (setup.connect_per_call(), setup.is_external());
@@ -76,7 +77,7 @@ fn added_up(setup: &Setup, answers: &Answers) -> Outcome {
             ));
         }
     }
-    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
+    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay.as_deref().copied());
     if let Some(reason) = relay.and_then(|relay| relay::of_calls(&relay)) {
         return Outcome::Failed(reason);
     }
@@ -173,8 +174,8 @@ mod tests {
             .with_workload(Workload::Call);
         let setup = Setup::of(&levels).unwrap();
         let judged = |completed| {
-            let call = Some(CallReport { begun: completed, completed, ..CallReport::default() });
-            let engine = Some(bytegauge_model::EngineReport::default());
+            let call = Some(Box::new(CallReport { begun: completed, completed, ..CallReport::default() }));
+            let engine = Some(Box::default());
             let report = Some(EndReport { call, engine, ..EndReport::default() });
             let answer = Answer { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);

@@ -9,7 +9,8 @@ pub(super) fn broken(setup: &Setup, sent: Option<&EndReport>, received: &EndRepo
     if setup.engine() == Engine::Null {
         return None;
     }
-    let (Some(source), Some(sink)) = (sent.and_then(|sent| sent.datagrams), received.datagrams) else {
+    let (Some(source), Some(sink)) = (sent.and_then(|sent| sent.datagrams.as_deref()), received.datagrams.as_deref())
+    else {
         return Some("an end counted no datagrams".into());
     };
     let (sent, came) = (source.total, sink.distinct());
@@ -34,7 +35,7 @@ pub(super) fn broken(setup: &Setup, sent: Option<&EndReport>, received: &EndRepo
 /// The number of datagrams that wait for one call of a receiver depends on the load: a receiver that is faster than its sender
 /// finds each of them alone, with `recvmmsg`(2) as without.
 pub(super) fn unproven(setup: &Setup, sent: &EndReport, received: &EndReport) -> Option<String> {
-    let (source, sink) = (sent.datagrams?, received.datagrams?);
+    let (source, sink) = (sent.datagrams.as_deref()?, received.datagrams.as_deref()?);
     let most = setup.transport().datagram_max()? as usize;
     let several = setup.batch().unwrap_or(most / setup.write_size()?.max(1)) > 1;
     match setup.engine() {
@@ -78,7 +79,7 @@ mod tests {
     }
 
     fn report(datagrams: DatagramReport) -> EndReport {
-        EndReport { calls: datagrams.packets, datagrams: Some(datagrams), ..EndReport::default() }
+        EndReport { calls: datagrams.packets, datagrams: Some(Box::new(datagrams)), ..EndReport::default() }
     }
 
     fn check(transport: &str, sent: u64, sink: DatagramReport, expected: Option<&str>) {

@@ -8,7 +8,7 @@ use super::Answers;
 /// Why a relay of bytegauge did not work by its method, if its counters do not show that it did.
 pub(super) fn unproven(setup: &Setup, answers: &Answers) -> Option<String> {
     let method = setup.relay_method()?;
-    let reason = relay::unproven(method, &answers.report(EndRole::Relay)?.engine?)?;
+    let reason = relay::unproven(method, answers.report(EndRole::Relay)?.engine.as_deref()?)?;
     Some(format!("relay {method} did not run in its mode: {reason}"))
 }
 

@@ -7,7 +7,7 @@ use super::Answers;
 
 /// Whether anything was counted: completions, or the submissions of a loop that takes none.
 pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
-    let counted = answers.report(EndRole::Ring).and_then(|end| Some((end.window_ns, end.calls, end.ring?)));
+    let counted = answers.report(EndRole::Ring).and_then(|end| Some((end.window_ns, end.calls, end.ring.as_deref()?)));
     let Some((window_ns, completed, ring)) = counted else {
         return Outcome::Failed("the ring reported nothing".into());
     };

@@ -34,15 +34,14 @@ pub(super) fn script(setup: &Setup) -> Script {
 pub(super) fn crossed(answers: &mut Answers) {
     let report = |role| answers.report(role).cloned();
     let (Some(source), Some(sink)) = (report(EndRole::Source), report(EndRole::Sink)) else { return };
-    let (engines, flows) = ([source.engine, sink.engine], [source.flows, sink.flows]);
+    let ([of_source, of_sink], flows) = ([source.engine, sink.engine], [source.flows, sink.flows]);
     let [(wrote, read_back), (read, wrote_back)] =
         flows.map(|flows| flows.into_iter().partition::<Vec<FlowReport>, _>(|flow| !flow.back));
     let of = |flows: Vec<FlowReport>, more, engine| {
         let report = EndReport::of_flows([flows, more].concat());
         EndReport { engine, queued_ns: queued_ns(&report.flows), ..report }
     };
-    let crossed =
-        [(EndRole::Source, of(wrote, wrote_back, engines[0])), (EndRole::Sink, of(read, read_back, engines[1]))];
+    let crossed = [(EndRole::Source, of(wrote, wrote_back, of_source)), (EndRole::Sink, of(read, read_back, of_sink))];
     for (role, report) in crossed {
         if let Some(answer) = answers.by_role.get_mut(&role) {
             answer.report = Some(report);
@@ -89,7 +88,7 @@ pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
 /// The error in the counts of both ends, or of a single sink.
 fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     let (sent, received) = (answers.report(EndRole::Source), answers.report(EndRole::Sink));
-    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay);
+    let relay = answers.report(EndRole::Relay).and_then(|end| end.relay.as_deref().copied());
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(received) = received else { return failed("the sink reported nothing".into()) };
     if setup.transport().is_datagram() {
@@ -126,7 +125,11 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
             ),
         });
     }
-    let did = [Some(received), sent].into_iter().flatten().filter_map(|end| end.engine).reduce(|a, b| a.plus(&b));
+    let did = [Some(received), sent]
+        .into_iter()
+        .flatten()
+        .filter_map(|end| end.engine.as_deref().copied())
+        .reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
     let unproven = did.and_then(|did| proof::unproven(setup.engine(), &did));
     if let Some(reason) = unproven.or_else(|| datagram::unproven(setup, sent?, received)) {
@@ -142,7 +145,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
 fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
-    if let Some(reason) = sent.engine.and_then(|did| proof::unproven(setup.engine(), &did)) {
+    if let Some(reason) = sent.engine.as_deref().and_then(|did| proof::unproven(setup.engine(), did)) {
         return Some(not_in_mode(setup.engine(), &reason));
     }
     for (index, flow) in sent.flows.iter().enumerate() {

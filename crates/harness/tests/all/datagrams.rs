@@ -50,7 +50,7 @@ fn measured_until(setup: &Setup, shows: impl Fn(&Measured) -> bool) -> Option<Me
 }
 
 fn deaths(measured: &Measured) -> Deaths {
-    let of = |role| measured.end(role).unwrap().datagrams.unwrap();
+    let of = |role| *measured.end(role).unwrap().datagrams.clone().unwrap();
     Deaths::of(&of(EndRole::Source), &of(EndRole::Sink))
 }
 
@@ -65,7 +65,7 @@ fn every_engine_carries_its_transports() {
                 (setup.spec.flows, setup.spec.write_size) = (Some(flows), Some(size));
                 let Some(measured) = measured(&setup) else { continue };
                 let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
-                let (sent, came) = (source.datagrams.unwrap(), sink.datagrams.unwrap());
+                let (sent, came) = (source.datagrams.as_ref().unwrap(), sink.datagrams.as_ref().unwrap());
                 assert!(sink.bytes > 0 && came.datagrams > 0 && came.packets > 0);
                 assert_eq!(sink.total_bytes, came.total * size, "{engine} over {}", transport.name);
                 assert_eq!((came.truncated, came.duplicated), (0, 0), "{engine}");
@@ -95,7 +95,7 @@ fn datagrams_both_ways_are_counted_per_direction() {
         for back in [false, true] {
             let of = |role| {
                 let flows = measured.end(role).unwrap().flows.iter().filter(|flow| flow.back == back);
-                let flows: Vec<DatagramReport> = flows.map(|flow| flow.datagrams.unwrap()).collect();
+                let flows: Vec<DatagramReport> = flows.map(|flow| *flow.datagrams.clone().unwrap()).collect();
                 assert_eq!(flows.len(), 2, "{engine}");
                 (flows.iter().map(|flow| flow.total).sum::<u64>(), flows.iter().map(|flow| flow.missing).sum::<u64>())
             };
@@ -144,7 +144,7 @@ fn planted_faults_are_counted_by_kind() {
             setup.spec.rate = Some(OrMax::Is(50_000_000));
             pinned(setup)
         };
-        let counts = |measured: &Measured| measured.end(EndRole::Sink).unwrap().datagrams.unwrap();
+        let counts = |measured: &Measured| *measured.end(EndRole::Sink).unwrap().datagrams.clone().unwrap();
         let came = |plant, shows: fn(&DatagramReport) -> bool| {
             let measured = measured_until(&planted(plant), |measured| shows(&counts(measured))).unwrap();
             (counts(&measured), deaths(&measured))
@@ -184,7 +184,7 @@ fn every_engine_detects_a_small_buffer() {
         (small.spec.read_size, small.spec.write_size) = (Some(4096), Some(8192));
         let Some(measured) = measured(&small) else { continue };
         let sink = measured.end(EndRole::Sink).unwrap();
-        let came = sink.datagrams.unwrap();
+        let came = sink.datagrams.as_ref().unwrap();
         assert_eq!((came.truncated, came.cut_bytes), (came.total, came.total * 4096), "{engine}");
         // Truncated datagrams do not count as arrived.
         assert_eq!(sink.total_bytes, came.total * 4096, "{engine}");
@@ -194,7 +194,7 @@ fn every_engine_detects_a_small_buffer() {
     small.spec.read_size = Some(4096);
     let measured = measured(&small).unwrap();
     let sink = measured.end(EndRole::Sink).unwrap();
-    let came = sink.datagrams.unwrap();
+    let came = sink.datagrams.as_ref().unwrap();
     assert_eq!(came.truncated, came.total_packets * 60, "{came:?}");
     assert_eq!(sink.total_bytes, came.total_packets * 4096);
 }

@@ -86,7 +86,10 @@ mod tests {
         let end = EndReport {
             cpu_ns: own_ms * 1_000_000,
             system_ns: own_ms * 500_000,
-            task: Some(TaskReport { server_cpu_ns: server_ms.map(|ms| ms * 1_000_000), ..TaskReport::default() }),
+            task: Some(Box::new(TaskReport {
+                server_cpu_ns: server_ms.map(|ms| ms * 1_000_000),
+                ..TaskReport::default()
+            })),
             ..EndReport::default()
         };
         Trial {

@@ -133,12 +133,12 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
 
 /// What an end's engine did over the trials: the evidence that a mode which was asked for did run.
 fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<EngineView> {
-    let reports: Vec<EngineReport> = settled.trials.iter().filter_map(|trial| end(trial)?.engine).collect();
+    let reports: Vec<&EngineReport> = settled.trials.iter().filter_map(|trial| end(trial)?.engine.as_deref()).collect();
     if reports.is_empty() {
         return None;
     }
-    let sum = |read: fn(&EngineReport) -> u64| reports.iter().map(read).fold(0, u64::saturating_add);
-    let most = |read: fn(&EngineReport) -> u64| reports.iter().map(read).max().unwrap_or(0);
+    let sum = |read: fn(&EngineReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
+    let most = |read: fn(&EngineReport) -> u64| reports.iter().map(|report| read(report)).max().unwrap_or(0);
     let completions = sum(|report| report.completions);
     let zero_copy = sum(|report| report.zero_copy);
     let buffer_bytes = most(|report| report.buffer_bytes);
@@ -169,7 +169,8 @@ fn life_ns(end: &EndReport) -> u64 {
 
 fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
     let trials = settled.trials.iter();
-    let reports: Vec<&CallReport> = trials.filter_map(|trial| trial.end(EndRole::Competitor)?.call.as_ref()).collect();
+    let reports: Vec<&CallReport> =
+        trials.filter_map(|trial| trial.end(EndRole::Competitor)?.call.as_deref()).collect();
     if reports.is_empty() {
         return None;
     }

@@ -232,7 +232,7 @@ fn beside_the_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option
 const APART: f64 = 0.05;
 
 fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
-    let all = || trials.iter().filter_map(|trial| trial.end(EndRole::Relay)?.relay_program.as_ref());
+    let all = || trials.iter().filter_map(|trial| trial.end(EndRole::Relay)?.relay_program.as_deref());
     Some(RelayProgramView {
         version: all().next()?.version.clone(),
         left_behind: all().map(|known| known.left_behind).max().unwrap_or(0),

@@ -217,7 +217,7 @@ impl Machine {
         for trial in trials {
             let (Some(machine), Some(sink)) = (&trial.machine, trial.sink_side()) else { continue };
             sums.wall_ns = sums.wall_ns.saturating_add(machine.wall_ns);
-            let relay_host_ns = trial.end(EndRole::Relay).and_then(|end| end.relay?.host_busy_ns).unwrap_or(0);
+            let relay_host_ns = trial.end(EndRole::Relay).and_then(|end| end.relay.as_ref()?.host_busy_ns).unwrap_or(0);
             sums.busy_ns = sums.busy_ns.saturating_add(machine.busy_ns).saturating_add(relay_host_ns);
             sums.softirq_ns = sums.softirq_ns.saturating_add(machine.softirq_ns);
             // The machine was watched over warm-up and drain too: so must the bytes be.
@@ -262,7 +262,7 @@ impl Tcp {
         let mut tcp = Tcp::default();
         for source in trials.iter().filter_map(|trial| trial.source_side()) {
             let mut delivery: Option<u64> = None;
-            for report in source.flows.iter().filter_map(|flow| flow.tcp.as_ref()) {
+            for report in source.flows.iter().filter_map(|flow| flow.tcp.as_deref()) {
                 add(&mut tcp.retransmits, report.retransmits);
                 add(&mut tcp.busy_us, report.busy_us);
                 add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us);

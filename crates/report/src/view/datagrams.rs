@@ -13,12 +13,12 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
     let trials = settled.trials.as_slice();
     let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
     for trial in trials {
-        let counted = |role| trial.end(role)?.datagrams;
+        let counted = |role| trial.end(role)?.datagrams.as_deref();
         let Some((source, sink)) = counted(EndRole::Source).zip(counted(EndRole::Sink)) else { continue };
-        let deaths = Deaths::of(&source, &sink);
+        let deaths = Deaths::of(source, sink);
         sums = Some(match sums {
-            None => (source, sink, deaths),
-            Some(sum) => (sum.0.plus(&source), sum.1.plus(&sink), sum.2.plus(&deaths)),
+            None => (*source, *sink, deaths),
+            Some(sum) => (sum.0.plus(source), sum.1.plus(sink), sum.2.plus(&deaths)),
         });
     }
     let (source, sink, deaths) = sums?;
@@ -52,7 +52,7 @@ fn arrives_here(levels: &Spec) -> bool {
 
 /// Datagrams of the window that a call moved on average.
 fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<f64> {
-    let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams?.datagrams)));
+    let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams.as_ref()?.datagrams)));
     let (calls, datagrams) =
         ends.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
     ratio(datagrams, calls)

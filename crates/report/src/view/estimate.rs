@@ -135,7 +135,7 @@ const MIB: f64 = (1u64 << 20) as f64;
 /// they are those that moved bytes.
 fn relay_system_calls(trial: &Trial) -> Option<f64> {
     let relay = trial.end(EndRole::Relay)?;
-    let of_engine = relay.engine.map(|engine| engine.system_calls as f64 * relay.window_share());
+    let of_engine = relay.engine.as_ref().map(|engine| engine.system_calls as f64 * relay.window_share());
     relay_per_unit(trial, of_engine.unwrap_or(relay.calls as f64))
 }
 
@@ -152,13 +152,13 @@ fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
 }
 
 fn relay_copied_share(trial: &Trial) -> Option<f64> {
-    let engine = trial.end(EndRole::Relay)?.engine.filter(|engine| engine.zero_copy > 0)?;
+    let engine = trial.end(EndRole::Relay)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
     Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
 }
 
 /// What became of datagrams at the sink.
 fn arrived(trial: &Trial) -> Option<&DatagramReport> {
-    trial.end(EndRole::Sink)?.datagrams.as_ref()
+    trial.end(EndRole::Sink)?.datagrams.as_deref()
 }
 
 /// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
@@ -189,7 +189,7 @@ fn client_cpu_ns_per_call(trial: &Trial) -> Option<f64> {
 
 /// Engines count over their whole lives; `calls` are those of the window.
 fn system_calls_per_call(end: &EndReport, calls: u64) -> Option<f64> {
-    let counted = end.engine?.system_calls as f64 * end.window_share();
+    let counted = end.engine.as_ref()?.system_calls as f64 * end.window_share();
     (calls > 0 && counted > 0.0).then(|| counted / calls as f64)
 }
 

@@ -15,7 +15,7 @@ const LISTED: usize = 4;
 
 /// The options of the last trial's first flow: every trial sets them anew and in the same way.
 pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
-    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| &flow.options)
+    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| flow.options.as_ref())
 }
 
 /// Every option that was asked for, or that somebody reports.

@@ -31,7 +31,7 @@ pub fn ring(settled: &Settled) -> Option<RingView> {
 fn kernel_thread_cpus(trials: &[&Trial]) -> Option<f64> {
     let part = |trial: &&Trial| {
         let (end, ring) = (trial.end(EndRole::Ring)?, trial.ring()?);
-        let ns = end.engine?.kernel_threads_ns? as f64;
+        let ns = end.engine.as_ref()?.kernel_threads_ns? as f64;
         Some((ns * end.calls as f64 / ring.total_completed.max(1) as f64, end.window_ns as f64))
     };
     let parts = trials.iter().filter_map(part);

@@ -120,7 +120,8 @@ fn medians_that_move_have_no_interval_beside_a_relay() {
         });
         for trial in &mut data.trials {
             let cpu_ns = 20_000_000 + trial.block * 1000;
-            trial.ends.0.insert(EndRole::Relay, EndReport { window_ns: 40_000_000, cpu_ns, ..EndReport::default() });
+            let relay = EndReport { window_ns: 40_000_000, cpu_ns, ..EndReport::default() };
+            trial.ends.0.insert(EndRole::Relay, Box::new(relay));
             if moves && trial.cell == cell && trial.stage == Stage::Confirm {
                 trial.bytes = trial.bytes * 100 / (100 + 10 * (trial.block - first));
             }

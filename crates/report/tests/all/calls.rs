@@ -55,14 +55,14 @@ fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
         voluntary_switches: calls,
         queued_ns: Some(0),
         flows: vec![flow],
-        engine: Some(EngineReport {
+        engine: Some(Box::new(EngineReport {
             system_calls: calls * 5 / 2,
             accepted: 50,
             accepted_at_once: 1,
             buffer_bytes: 640 << 10,
             copied_bytes: 0,
             ..EngineReport::default()
-        }),
+        })),
         ..EndReport::default()
     }
 }
@@ -91,7 +91,7 @@ fn trial(cell: &Cell, planted: &Planted, block: u64, position: u32, competing: b
         ..CallReport::default()
     };
     let rcvbuf = cell.factors.rcvbuf().map_or(131_072, |asked| asked * 2);
-    let client = EndReport { call: Some(report.clone()), ..end(calls, 0.7, rcvbuf) };
+    let client = EndReport { call: Some(Box::new(report.clone())), ..end(calls, 0.7, rcvbuf) };
     Trial {
         cell: cell.id.clone(),
         workload: Workload::Call,
@@ -566,7 +566,7 @@ fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
         let calls = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut());
         calls.expect("calls").datagrams = Some(seen);
         trial.ends.get_mut(EndRole::Server).expect("a server").call =
-            Some(CallReport { datagrams: Some(server), ..CallReport::default() });
+            Some(Box::new(CallReport { datagrams: Some(server), ..CallReport::default() }));
     }
     let view = view(&data);
     let seen = cell(&view, "c2").call.as_ref().and_then(|call| call.datagrams).expect("datagrams");

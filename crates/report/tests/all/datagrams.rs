@@ -30,7 +30,7 @@ fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramR
         change(&mut came);
         for (role, report) in [(EndRole::Source, sent), (EndRole::Sink, came)] {
             if let Some(end) = trial.ends.get_mut(role) {
-                end.datagrams = Some(report);
+                end.datagrams = Some(Box::new(report));
             }
         }
         if let Some(machine) = &mut trial.machine {

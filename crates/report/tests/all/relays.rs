@@ -18,10 +18,11 @@ fn a_program_is_told_of_whatever_cpu_time_it_took() {
             charged: Some("its process tree".into()),
             ..Default::default()
         };
-        let end = EndReport { window_ns: 250_000_000, cpu_ns, relay_program: Some(known), ..EndReport::default() };
+        let end =
+            EndReport { window_ns: 250_000_000, cpu_ns, relay_program: Some(Box::new(known)), ..EndReport::default() };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("haproxy".into())));
         data.trials.iter_mut().for_each(|trial| {
-            trial.ends.0.insert(EndRole::Relay, end.clone());
+            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
         let told = view.answer.relays.join(" ");
@@ -43,10 +44,15 @@ fn sends_that_were_copied_after_all_are_told() {
     for (zero_copy, expected) in [(0, None), (400, Some("75 % of the sends of zerocopy"))] {
         let mut data = session(&plan);
         let engine = EngineReport { zero_copy, zero_copy_copied: zero_copy / 4 * 3, ..EngineReport::default() };
-        let end = EndReport { window_ns: 250_000_000, cpu_ns: 9_000_000, engine: Some(engine), ..EndReport::default() };
+        let end = EndReport {
+            window_ns: 250_000_000,
+            cpu_ns: 9_000_000,
+            engine: Some(Box::new(engine)),
+            ..EndReport::default()
+        };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("zerocopy".into())));
         data.trials.iter_mut().for_each(|trial| {
-            trial.ends.0.insert(EndRole::Relay, end.clone());
+            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let told = View::of(&data, &Settings::default()).answer.relays.join(" ");
         assert_eq!(told.contains("asked for no copy"), expected.is_some(), "{told}");
@@ -96,7 +102,7 @@ fn a_relay_without_back_pressure_is_told_with_its_caveat() {
                 (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, Some(end.window_ns / 10 * 6));
                 end.flows.iter_mut().for_each(|flow| flow.cpu_ns = end.window_ns / 10);
             }
-            trial.ends.0.insert(EndRole::Relay, end.clone());
+            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
         assert_eq!(view.answer.relays[0].contains("sockmap has no back-pressure"), warned, "{:?}", view.answer.relays);
@@ -143,10 +149,10 @@ fn system_calls_and_switches_of_a_relay_are_told_for_a_unit() {
                 total_bytes: trial.bytes * 2,
                 voluntary_switches: mib,
                 involuntary_switches: mib * 2,
-                engine,
+                engine: engine.map(Box::new),
                 ..EndReport::default()
             };
-            trial.ends.0.insert(EndRole::Relay, end);
+            trial.ends.0.insert(EndRole::Relay, Box::new(end));
         });
         let view = View::of(&data, &Settings::default());
         let cell = view.cells.iter().find(|cell| cell.more.contains_key("relay_cpus")).expect("a relay");

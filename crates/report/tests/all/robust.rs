@@ -61,7 +61,11 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
         bytes,
         window_ns,
         socket_memory: Some(limited),
-        tcp: Some(TcpReport { busy_us: Some(window_ns), rwnd_limited_us: Some(limited), ..TcpReport::default() }),
+        tcp: Some(Box::new(TcpReport {
+            busy_us: Some(window_ns),
+            rwnd_limited_us: Some(limited),
+            ..TcpReport::default()
+        })),
         ..FlowReport::default()
     });
     let counts = (count(), count(), count(), count(), count(), count());

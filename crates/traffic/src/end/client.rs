@@ -113,7 +113,7 @@ impl Duty for ClientEnd {
             counted.push(called.part);
         }
         let (mut report, fault) = summed(Left { parts: counted, in_time, fault, given: Vec::new() });
-        report.call = added(records).map(|record| record.report());
+        report.call = added(records).map(|record| Box::new(record.report()));
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
             report.verified_bytes = call.completed * self.setup.response() as u64;
         }

@@ -43,7 +43,7 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
         // The sink must not wait for datagrams that cannot be sent.
         source.part(run);
     }
-    let datagrams = Some(source.report(&meter));
+    let datagrams = Some(Box::new(source.report(&meter)));
     let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
@@ -90,7 +90,7 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     };
     let fault = fault.or_else(|| sink.fault());
     let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
-    let datagrams = Some(sink.report(&meter, run));
+    let datagrams = Some(Box::new(sink.report(&meter, run)));
     let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
     Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
 }

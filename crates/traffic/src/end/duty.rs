@@ -206,7 +206,7 @@ pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
     }
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
-    let report = EndReport { engine, queued_ns, ..EndReport::of_flows(flows) };
+    let report = EndReport { engine: engine.map(Box::new), queued_ns, ..EndReport::of_flows(flows) };
     (report, early.or(late).or(last))
 }
 

@@ -108,7 +108,7 @@ impl Duty for RelayEnd {
         let (mut books, wrong) = self.shared.take_books();
         books.host_busy_ns = self.host.and_then(HostProbe::busy_ns);
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
-        report.relay = Some(books);
+        report.relay = Some(Box::new(books));
         EndResult { report, fault: fault.or(wrong), ..EndResult::default() }
     }
 }

@@ -87,7 +87,7 @@ fn run(
 /// The result of a relay that counts no bytes.
 pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> EndResult {
     let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
-    let relay_program = Some(RelayProgramReport { processes, ..known });
+    let relay_program = Some(Box::new(RelayProgramReport { processes, ..known }));
     let report = EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program, ..EndReport::default() };
     EndResult { report, ..EndResult::default() }
 }

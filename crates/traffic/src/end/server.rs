@@ -134,17 +134,17 @@ impl Duty for ServerEnd {
         };
         let fault = fault.or_else(died).or_else(|| self.shared.iter().find_map(|shared| shared.take_fault()));
         for flow in &mut report.flows {
-            flow.options.levels.extend(self.of_listener.levels.clone());
+            Arc::make_mut(&mut flow.options).levels.extend(self.of_listener.levels.clone());
         }
         report.verified_bytes = self.shared.iter().map(|shared| shared.verified_bytes()).sum();
-        report.call = Some(CallReport {
+        report.call = Some(Box::new(CallReport {
             calls: report.calls,
             begun: self.shared.iter().map(|shared| shared.begun()).sum(),
             completed: self.shared.iter().map(|shared| shared.served()).sum(),
             window_ns: report.window_ns,
             datagrams: seen.into_iter().flatten().reduce(|ours, theirs| ours.plus(&theirs)),
             ..CallReport::default()
-        });
+        }));
         EndResult { report, fault, ..EndResult::default() }
     }
 }

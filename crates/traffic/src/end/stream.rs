@@ -285,7 +285,9 @@ impl StreamHand {
             fault = fault.or(found);
             row.total_bytes = carried.bytes;
             row.verified_bytes = carried.flow.verified_bytes();
-            row.options.page_cache_share = page_cache_share;
+            if page_cache_share.is_some() {
+                Arc::make_mut(&mut row.options).page_cache_share = page_cache_share;
+            }
         }
         Part { fault, ..Part::of(meter, rows, engine) }
     }

@@ -104,7 +104,7 @@ impl Session {
             self.last_data(report, &server)?;
             compared(report, &server, self.server_writes)?;
         }
-        report.iperf3 = Some(summary(&server, self.server_writes, self.is_udp));
+        report.iperf3 = Some(Box::new(summary(&server, self.server_writes, self.is_udp)));
         Ok(())
     }
 
@@ -406,7 +406,7 @@ fn ours(report: &EndReport, seconds: f64, is_udp: bool, server_writes: bool) -> 
     let percent = |ns: u64| ns as f64 * 100.0 / window;
     let counts = !server_writes && !is_udp && report.flows.iter().any(|flow| flow.tcp.is_some());
     let streams = report.flows.iter().enumerate().map(|(index, flow)| {
-        let datagrams = flow.datagrams.unwrap_or_default();
+        let datagrams = flow.datagrams.as_deref().copied().unwrap_or_default();
         StreamResult {
             id: stream_id(index),
             bytes: flow.total_bytes,

@@ -204,8 +204,8 @@ impl<'a> Run<'a> {
             FlowReport { bytes: 0, calls: window.bytes, short_calls: 0, series: meter.into_bins(), ..window.report() };
         EndReport {
             queued_ns: flow.queued_ns,
-            engine: Some(engine),
-            ring: Some(ring),
+            engine: Some(Box::new(engine)),
+            ring: Some(Box::new(ring)),
             ..EndReport::of_flows(vec![flow])
         }
     }

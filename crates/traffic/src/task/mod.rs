@@ -247,8 +247,14 @@ impl Run<'_> {
             events: counter.map(|_| events),
             ..TaskReport::default()
         };
-        let mut report =
-            EndReport { bytes, calls, window_ns, total_bytes: bytes, task: Some(task), ..EndReport::default() };
+        let mut report = EndReport {
+            bytes,
+            calls,
+            window_ns,
+            total_bytes: bytes,
+            task: Some(Box::new(task)),
+            ..EndReport::default()
+        };
         charge(&mut report, ended.used);
         Ok(report)
     }

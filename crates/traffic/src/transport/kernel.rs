@@ -14,8 +14,8 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
     let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
     FlowReport {
-        tcp: tcp.as_ref().map(tcp_report),
-        options: options::in_force(fd, transport, &setup.spec),
+        tcp: tcp.as_ref().map(tcp_report).map(Box::new),
+        options: options::in_force(fd, transport, &setup.spec).into(),
         socket_memory: memory.as_ref().map(held_bytes),
         ..FlowReport::default()
     }

@@ -43,7 +43,7 @@ fn check_conserved_once(setup: &Setup) -> Option<Ended> {
     assert!(calls.total.is_some() && calls.write.is_some() && calls.first_byte.is_some());
     assert_eq!(calls.connect.is_some(), connect_per_call);
     if setup.depth() == 1 && request <= setup.read_size() {
-        let copied = |end: &EndReport| end.engine.map_or(0, |engine| engine.copied_bytes);
+        let copied = |end: &EndReport| end.engine.as_ref().map_or(0, |engine| engine.copied_bytes);
         assert_eq!((copied(client), copied(server)), (0, 0), "{setup:?}");
     }
     Some(ended)
@@ -98,7 +98,7 @@ fn a_connection_per_call_is_conserved() {
             let mut setup = Setup { verify: true, ..setup(transport, engine) };
             setup.spec.connect_per_call = Some(true);
             if let Some(ended) = check_conserved(&setup) {
-                let accepted = ended.server().engine.unwrap().accepted;
+                let accepted = ended.server().engine.as_ref().unwrap().accepted;
                 assert_eq!(accepted, ended.calls().begun, "{engine}");
             }
         }
@@ -115,7 +115,7 @@ fn threads_share_the_flows_and_the_port() {
             let spec = &mut setup.spec;
             (spec.client_threads, spec.server_threads, spec.idle_flows) = (Some(3), Some(2), Some(5));
             let Some(ended) = check_conserved(&setup) else { continue };
-            assert_eq!(ended.server().engine.unwrap().accepted, 12);
+            assert_eq!(ended.server().engine.as_ref().unwrap().accepted, 12);
         }
     }
 }

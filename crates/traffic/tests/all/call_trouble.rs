@@ -328,5 +328,5 @@ fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let rival = client(&mut rivals).reply(PATIENCE).unwrap();
     server(&mut cast).send(Command::Stop).unwrap();
     let replies = [client(&mut cast).reply(PATIENCE).unwrap(), rival, server(&mut cast).reply(PATIENCE).unwrap()];
-    replies.each_ref().map(|reply| calls::report(reply).call.clone().unwrap())
+    replies.each_ref().map(|reply| calls::report(reply).call.as_deref().cloned().unwrap())
 }

@@ -3,6 +3,7 @@
 //! Two transports, three profiles, a grid of sizes; screening, confirmation, a twin and a floor in each group.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
@@ -14,12 +15,12 @@ use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
 use serde_json::{Map, json};
 
 /// Options as the kernel reports them.
-pub fn in_force(options: &[(&str, u64)]) -> EffectiveOptions {
+pub fn in_force(options: &[(&str, u64)]) -> Arc<EffectiveOptions> {
     let mut effective = EffectiveOptions::default();
     for (factor, value) in options {
         effective.levels.insert((*factor).to_owned(), Level::Number(*value));
     }
-    effective
+    effective.into()
 }
 
 /// What is planted.
@@ -123,16 +124,18 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             voluntary_switches: calls / 6,
             involuntary_switches: 2,
             total_bytes: bytes + bytes / 4,
-            tcp: tcp.then(|| TcpReport {
-                retransmits: Some(0),
-                busy_us: Some(40_000),
-                rwnd_limited_us: Some(900),
-                sndbuf_limited_us: Some(100),
-                delivery_rate: Some(rate as u64),
-                min_rtt_us: Some(14),
-                snd_wscale: Some(7),
-                rcv_wscale: Some(7),
-                ..TcpReport::default()
+            tcp: tcp.then(|| {
+                Box::new(TcpReport {
+                    retransmits: Some(0),
+                    busy_us: Some(40_000),
+                    rwnd_limited_us: Some(900),
+                    sndbuf_limited_us: Some(100),
+                    delivery_rate: Some(rate as u64),
+                    min_rtt_us: Some(14),
+                    snd_wscale: Some(7),
+                    rcv_wscale: Some(7),
+                    ..TcpReport::default()
+                })
             }),
             options: in_force(&[("sndbuf", 212_992), ("rcvbuf", 212_992)]),
             socket_memory: Some(180_000),

@@ -106,8 +106,8 @@ pub fn plain_trial(n: u64) -> Trial {
         queued_ns: Some(7_000 + n),
         total_bytes: 250_000_000 + n,
         verified_bytes: 0,
-        tcp: Some(tcp),
-        options,
+        tcp: Some(Box::new(tcp)),
+        options: options.into(),
         socket_memory: Some(2_304 + n),
         series: Vec::new(),
     };
@@ -195,7 +195,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
             queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
-            datagrams: socket_memory.map(datagrams),
+            datagrams: socket_memory.map(datagrams).map(Box::new),
             back: n[0] % 2 == 0,
             queued_ns,
             bytes: n[0],
@@ -209,8 +209,8 @@ fn flow() -> impl Strategy<Value = FlowReport> {
             involuntary_switches: n[8],
             total_bytes: n[9],
             verified_bytes: n[10],
-            tcp,
-            options,
+            tcp: tcp.map(Box::new),
+            options: options.into(),
             socket_memory,
             series,
         },
@@ -235,14 +235,16 @@ fn end() -> impl Strategy<Value = EndReport> {
             total_bytes: first.total_bytes,
             verified_bytes: first.verified_bytes.wrapping_add(u64::from(differs)),
             flows,
-            call: differs.then(call_report),
-            engine: differs.then(|| EngineReport { accepted: first.calls, ..EngineReport::default() }),
+            call: differs.then(|| Box::new(call_report())),
+            engine: differs.then(|| Box::new(EngineReport { accepted: first.calls, ..EngineReport::default() })),
             datagrams: first.datagrams,
-            ring: differs.then(|| RingReport { left: first.calls, ..Default::default() }),
-            relay: differs.then(|| RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() }),
-            relay_program: differs.then(|| RelayProgramReport { processes: first.calls, ..Default::default() }),
-            task: differs.then(|| TaskReport { left_behind: first.calls, ..Default::default() }),
-            iperf3: differs.then(|| Iperf3Report { bytes: first.calls, lost: Some(3), ..Default::default() }),
+            ring: differs.then(|| Box::new(RingReport { left: first.calls, ..Default::default() })),
+            relay: differs
+                .then(|| Box::new(RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() })),
+            relay_program: differs
+                .then(|| Box::new(RelayProgramReport { processes: first.calls, ..Default::default() })),
+            task: differs.then(|| Box::new(TaskReport { left_behind: first.calls, ..Default::default() })),
+            iperf3: differs.then(|| Box::new(Iperf3Report { bytes: first.calls, lost: Some(3), ..Default::default() })),
         }
     })
 }
@@ -313,7 +315,7 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
             wall_ns: n[3],
             warmup_ns: n[4],
             cpus,
-            ends: EndReports(ends),
+            ends: ends.into_iter().collect(),
             machine,
         })
 }
