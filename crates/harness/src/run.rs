@@ -461,9 +461,8 @@ impl<'a> Run<'a> {
 
     /// Time until the end: by the budget until the blocks are fixed, then by the blocks that are left.
     fn left_ns(&self, elapsed_ns: u64) -> u64 {
-        let schedule_ns = self.plan.budget_ns.min(self.plan.schedule().total_ns());
         match self.confirm_began_ns {
-            0 => schedule_ns.saturating_sub(elapsed_ns),
+            0 => self.plan.budget_ns.min(self.plan.schedule().total_ns()).saturating_sub(elapsed_ns),
             _ => self.confirm_ns.saturating_sub(monotonic_ns().saturating_sub(self.confirm_began_ns)),
         }
     }

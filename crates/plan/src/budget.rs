@@ -1,14 +1,14 @@
 //! Forecasts the time of a plan, and shortens the plan until it fits its budget. Never reads the clock.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{GroupId, Nanos, Spec};
+use bytegauge_model::{Group, GroupId, Nanos, Spec};
 
 use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERRUN_UNASKED, OVERTIME, Schedule};
-use crate::index::{Index, NO_LEVELS};
+use crate::index::{GroupFacts, Index};
 use crate::missing::connections;
 use crate::plan::{Family, Plan};
 use crate::spec::PlanError;
@@ -22,16 +22,20 @@ impl Plan {
 
     /// The time of each stage, with the warm-ups that the design assumes.
     pub fn schedule(&self) -> Schedule {
+        self.schedule_of(&Index::of(self))
+    }
+
+    /// The same by an index of this plan's groups, which stays valid while lengths, counts and families change.
+    fn schedule_of(&self, index: &Index) -> Schedule {
         let design = &self.design;
         let mut schedule = Schedule::default();
-        let index = Index::of(self);
         let stretch = self.stretch();
         let mut shortest_audit_ns: Option<u64> = None;
         for family in &self.families {
             let live: Vec<&GroupId> = family.groups.iter().filter(|group| index.is_live(group)).collect();
-            let conditions = || live.iter().filter_map(|group| index.conditions.get(*group).copied());
+            let conditions = || live.iter().map(|group| index.conditions(self, group));
             let of = |group: &GroupId| {
-                let conditions = index.conditions.get(group).copied().unwrap_or(&NO_LEVELS);
+                let conditions = index.conditions(self, group);
                 let assumed_ns = design.overhead_ns + connections(conditions) * design.flow_overhead_ns;
                 let seen_ns = self.seen.overheads_ns.get(group).copied();
                 (conditions, seen_ns.unwrap_or(assumed_ns), self.pace(group, conditions))
@@ -57,9 +61,9 @@ impl Plan {
                     schedule.narrow_ns += stretch * narrowed * design.narrow_blocks * trial_ns;
                 }
             }
+            let aside: HashSet<&GroupId> = family.aside.iter().collect();
             for group in live {
-                let cells = index.cells.get(group).map_or(&[][..], Vec::as_slice);
-                let explicit = cells.iter().find_map(|cell| cell.factors.duration());
+                let GroupFacts { duration_ns: explicit, artefacts, .. } = index.get(group);
                 let (conditions, overhead_ns, pace) = of(group);
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let warmup_ns = design.confirm_warmup_ns(conditions, None);
@@ -69,10 +73,9 @@ impl Plan {
                     let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
-                let artefacts = index.artefacts.get(group).copied().unwrap_or(0);
                 let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + artefacts;
                 let round_ns = stretch * (trials * trial_ns + design.floor_ns + design.overhead_ns);
-                if family.aside.contains(group) {
+                if aside.contains(group) {
                     schedule.aside_round_ns += round_ns;
                 } else {
                     schedule.confirm_round_ns += round_ns;
@@ -127,7 +130,9 @@ impl Plan {
     /// not fit, extends the budget. Returns notes for the user.
     pub fn fit_budget(&mut self) -> Vec<String> {
         let budget_ns = self.budget_ns;
-        let calibration_share = |plan: &Plan| plan.schedule().calibrate_ns as f64 / budget_ns as f64;
+        // Walks all cells once: whether a cell can be measured, and in what group, does not change here.
+        let index = Index::of(self);
+        let calibration_share = |plan: &Plan| plan.schedule_of(&index).calibrate_ns as f64 / budget_ns as f64;
         while self.seen.calibrated_ns.is_none()
             && calibration_share(self) > 0.08
             && self.design.calibration_ns > 50_000_000
@@ -138,9 +143,10 @@ impl Plan {
             return Vec::new();
         }
         // An excess within the error of a forecast removes no option, and changes nothing after the start.
-        let far_over = |plan: &Plan| plan.schedule().total_ns() as f64 > budget_ns as f64 * OVERTIME;
+        let total_ns = |plan: &Plan| plan.schedule_of(&index).total_ns();
+        let far_over = |plan: &Plan| total_ns(plan) as f64 > budget_ns as f64 * OVERTIME;
         let begun = self.seen.calibrated_ns.is_some();
-        let over = |plan: &Plan| if begun { far_over(plan) } else { plan.schedule().total_ns() > budget_ns };
+        let over = |plan: &Plan| if begun { far_over(plan) } else { total_ns(plan) > budget_ns };
         let steps: [fn(&mut Plan); 4] = [
             |plan| plan.design.narrow_blocks = 1,
             |plan| {
@@ -150,8 +156,10 @@ impl Plan {
             },
             |plan| plan.design.screen_blocks = 1,
             |plan| {
+                let by_id: HashMap<&GroupId, &Group> = plan.groups.iter().map(|group| (&group.id, group)).collect();
                 for family in &mut plan.families {
-                    let conditions = plan.groups.iter().find(|group| family.groups.contains(&group.id));
+                    // Groups are in the order of the plan.
+                    let conditions = family.groups.first().and_then(|group| by_id.get(group));
                     let shortest_ns = conditions.map(|group| plan.design.shortest_confirm_ns(&group.factors));
                     family.trial_ns = family.trial_ns.min(shortest_ns.unwrap_or(family.trial_ns));
                 }
@@ -164,10 +172,10 @@ impl Plan {
             step(self);
         }
         let mut notes = Vec::new();
-        let (before, before_ns) = (self.most_confirmed(), self.schedule().total_ns());
+        let (before, before_ns) = (self.most_confirmed(), total_ns(self));
         for most in (FINALISTS_MIN..=FINALISTS).rev() {
             if far_over(self) {
-                self.confirm_at_most(most);
+                self.confirm_at_most(most, &index);
             }
         }
         let kept = self.most_confirmed();
@@ -183,7 +191,7 @@ impl Plan {
             });
         }
         if over(self) {
-            let needed = forecast((self.schedule().total_ns() as f64 / (1.0 - self.design.reserve)) as u64);
+            let needed = forecast((total_ns(self) as f64 / (1.0 - self.design.reserve)) as u64);
             self.budget_ns = needed.0;
             notes.push(self.takes_longer(needed, Nanos(budget_ns)));
         }
@@ -206,17 +214,17 @@ impl Plan {
 
     /// Confirms at most `most` options of each family that usually has more, the best of a screening, where
     /// that takes less time.
-    fn confirm_at_most(&mut self, most: usize) {
-        let before = self.clone();
+    fn confirm_at_most(&mut self, most: usize, index: &Index) {
+        let (before, before_ns) = (self.families.clone(), self.schedule_of(index).total_ns());
         for family in self.families.iter_mut().filter(|family| family.choices > FINALISTS) {
             family.finalists = Finalists::Cap(family.confirmed().min(most));
             if family.screened.is_empty() {
                 family.screened.clone_from(&family.groups);
             }
         }
-        self.screen_what_is_left();
-        if self.schedule().total_ns() >= before.schedule().total_ns() {
-            *self = before;
+        self.screen_what_is_left(index);
+        if self.schedule_of(index).total_ns() >= before_ns {
+            self.families = before;
         }
     }
 }

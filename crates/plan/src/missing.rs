@@ -1,11 +1,14 @@
 //! Features that this machine lacks for a cell: placements, engines, files, memory. Uses the catalog only.
 
+use std::collections::HashSet;
+
 use bytegauge_model::catalog::Batches;
 use bytegauge_model::option;
-use bytegauge_model::{Bytes, Cell, Ends, Engine, Outcome, Spec, Work, Workload};
+use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Work, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
+use crate::index::Index;
 use crate::plan::Plan;
 use crate::relay;
 use crate::spec::PlanError;
@@ -35,7 +38,8 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
         }
     }
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
-    let sent = plan.cells.iter().filter(|cell| !plan.skipped.iter().any(|(id, _)| *id == cell.id));
+    let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
+    let sent = plan.cells.iter().filter(|cell| !skipped.contains(&cell.id));
     let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
     let notes: Vec<String> = sent.filter_map(note).collect();
     notes.into_iter().for_each(|note| plan.note(note));
@@ -49,12 +53,13 @@ impl Plan {
     /// # Errors
     /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
     pub fn skip(&mut self, reason: impl Fn(&Spec) -> Option<String>) -> Result<(), PlanError> {
-        let is_left = |cell: &&Cell| !self.skipped.iter().any(|(id, _)| *id == cell.id);
+        let skipped: HashSet<&CellId> = self.skipped.iter().map(|(id, _)| id).collect();
+        let is_left = |cell: &&Cell| !skipped.contains(&cell.id);
         let found =
             self.cells.iter().filter(is_left).filter_map(|cell| Some((cell.id.clone(), reason(&cell.factors)?)));
         let found: Vec<_> = found.map(|(id, reason)| (id, Outcome::Skipped(reason))).collect();
         self.skipped.extend(found);
-        self.screen_what_is_left();
+        self.screen_what_is_left(&Index::of(self));
         match self.skipped.first().filter(|_| self.skipped.len() == self.cells.len()) {
             Some((_, outcome)) => Err(PlanError::NothingLeft(outcome.reason().unwrap_or_default().to_owned())),
             None => Ok(()),

@@ -1,7 +1,8 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Spec, Transport, Workload};
@@ -22,7 +23,7 @@ use crate::task::refuse_what_no_task_can;
 use crate::{emulated, external, far};
 
 /// More cells than this is a mistake in a range, not an experiment.
-const CELLS_MAX: u64 = 50_000;
+const CELLS_MAX: u64 = 100_000;
 
 /// Conditions that vary within a family: one recommendation may serve all of them.
 const WITHIN_FAMILY: &[&str] =
@@ -99,7 +100,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     notes.into_iter().for_each(|note| plan.note(note));
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
-    plan.screen_what_is_left();
+    plan.screen_what_is_left(&Index::of(&plan));
     if plan.skipped.len() == plan.cells.len() {
         let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");
         return Err(PlanError::NothingLeft(reason.to_owned()));
@@ -110,8 +111,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
 
 impl Plan {
     /// Groups that cannot be measured here screen nothing; if those were all, the others do.
-    pub(crate) fn screen_what_is_left(&mut self) {
-        let index = Index::of(self);
+    pub(crate) fn screen_what_is_left(&mut self, index: &Index) {
         let live = |groups: &[GroupId]| -> Vec<GroupId> {
             groups.iter().filter(|group| index.is_live(group)).cloned().collect()
         };
@@ -149,12 +149,12 @@ fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
 const ASKED_BEFORE: &str = "a [[part]] repeats a test of an earlier part with other options: they were left out; \
                             write all options of a test into one [[part]]";
 
-/// Options by the conditions under which they are compared.
-type Asked = HashMap<Spec, Vec<Spec>>;
+/// Options by the conditions under which they are compared. Conditions of one part share them.
+type Asked = HashMap<Spec, Rc<[Spec]>>;
 
 /// Crosses one part's levels and adds its groups, families and cells, except groups that an earlier part added.
 fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
-    let mut families: BTreeMap<Spec, Family> = BTreeMap::new();
+    let mut families: HashMap<Spec, Family> = HashMap::new();
     let mut family_order = Vec::new();
     for joint in joints(spec.workload, part) {
         let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
@@ -166,7 +166,9 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
             true => CellKind::Artefact,
             false => relay::kind(part, choice),
         };
-        let (choices, shown): (Vec<_>, Vec<_>) = fitting.into_iter().partition(|c| kind_of(c) == CellKind::Candidate);
+        let (choices, shown): (Vec<Spec>, Vec<Spec>) =
+            fitting.into_iter().partition(|c| kind_of(c) == CellKind::Candidate);
+        let choices: Rc<[Spec]> = choices.into();
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
             if let Some(earlier) = asked.get(&conditions) {
@@ -175,9 +177,9 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
                 }
                 continue;
             }
-            asked.insert(conditions.clone(), choices.clone());
+            asked.insert(conditions.clone(), Rc::clone(&choices));
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
-            for choice in &choices {
+            for choice in &*choices {
                 let mut factors = conditions.clone();
                 factors.extend(choice);
                 let id = CellId(format!("c{}", plan.cells.len() + 1));
@@ -366,7 +368,7 @@ mod tests {
                     request = \"1..16M\"\nresponse = \"1..16M\"\nflows = \"1..1024\"\ndepth = \"1..1024\"\nthink-time = \"1ns..1s\"";
         check_error(
             text,
-            "2344375 cells are too many (50000 at most): use shorter lists or ranges, above all of --think-time, which has 31 levels",
+            "2344375 cells are too many (100000 at most): use shorter lists or ranges, above all of --think-time, which has 31 levels",
         );
         let part = text.replace("workload = \"call\"\n", "");
         let parts = format!("workload = \"call\"\n[[part]]\n{part}\n[[part]]\n{part}");

@@ -164,7 +164,7 @@ fn contradictions() {
     );
     check(
         "call --request 1..16M --response 1..16M --flows 1..1024 --depth 1..1024 --think-time 1ns..1s --dry-run",
-        &["cells are too many (50000 at most)", "above all of --think-time, which has 31 levels"],
+        &["cells are too many (100000 at most)", "above all of --think-time, which has 31 levels"],
     );
 }
 
