@@ -29,6 +29,9 @@ const STEP: Duration = Duration::from_secs(10);
 /// How long a test may be over its time before it is ended.
 const LATE: Duration = Duration::from_secs(5);
 
+/// How long a client may take to leave after an error.
+const LEAVES: Duration = Duration::from_secs(2);
+
 /// How often counts and flags are looked at.
 const CHECK: Duration = Duration::from_millis(100);
 
@@ -109,8 +112,9 @@ fn carry(
     let began = Instant::now();
     let cpu_before_ns = cpu_time::process_usage().total_ns;
     let mut work = Work::start(sockets, &wanted, shared.limits.rate);
-    let ended = watch(shared, control, &work, (test.client, began, began + time));
+    let mut ended = watch(shared, control, &work, (test.client, began, began + time));
     test.seconds = began.elapsed().as_secs_f64();
+    send_error(control, &mut ended);
     work.end();
     let cpu_ns = cpu_time::process_usage().total_ns.saturating_sub(cpu_before_ns);
     work.settle(test, &wanted);
@@ -125,6 +129,19 @@ fn carry(
     // The client has all results; it may close without its last state.
     let _ = control.event(STEP, shared);
     Ok(())
+}
+
+/// Sends the error of a test to its client, which reads it between two blocks of data: data flows until the client leaves.
+fn send_error(control: &mut ControlLink, ended: &mut Result<(), Problem>) {
+    let Some(code) = ended.as_mut().err().and_then(|problem| problem.code.take()) else { return };
+    control.machine.fail(code);
+    if control.flush().is_err() {
+        return;
+    }
+    let deadline = Instant::now() + LEAVES;
+    while Instant::now() < deadline && !hung_up(&control.socket) {
+        std::thread::sleep(CHECK);
+    }
 }
 
 fn gone(why: &str) -> Problem {
