@@ -189,7 +189,7 @@ fn broken_clients_block_no_other() {
     waits.read_exact(&mut states).unwrap();
     assert_eq!(states, [9, 10]);
     server.until("refusals", |server| server.stderr().contains("another program"));
-    server.until("the limit", |server| server.stdout().contains("the limit is"));
+    server.until("the limit", |server| server.stderr().contains("the limit is"));
     let flags = "--trial-time 100ms --blocks 2 --long-trials off --time 6s --write-size 64K";
     bench.run(&format!("stream --connect iperf3://127.0.0.1:{port} {flags}")).exits(0);
     drop((alone, waits));

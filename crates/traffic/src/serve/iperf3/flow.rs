@@ -98,13 +98,15 @@ impl StreamWork {
             }
             self.pace(began);
         }
-        // The client has stopped: the rest of its data is here, and counts.
+        // The client has stopped: the rest of its data is here, and counts unless a limit held it back.
         socket.set_nonblocking(true)?;
         while let Ok(n) = socket.read(&mut buffer) {
             if n == 0 {
                 break;
             }
-            self.count(n);
+            if self.rate.is_none() {
+                self.count(n);
+            }
         }
         Ok(())
     }

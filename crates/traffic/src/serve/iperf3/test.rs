@@ -77,11 +77,17 @@ pub(super) fn serve(shared: &Iperf3Shared, connection: TcpStream, client: Socket
             None => {}
         }
         let _ = control.flush();
+        if test.connections == 0 {
+            // It sent no parameters: there was no test.
+            shared.refuse(client, problem.why.clone());
+        }
         test.problem = Some(problem.why);
     }
     shared.waiting().remove(&cookie);
     shared.admission.leave();
-    (shared.log)(Iperf3Notice::Ended(Box::new(test)));
+    if test.connections > 0 {
+        (shared.log)(Iperf3Notice::Ended(Box::new(test)));
+    }
 }
 
 /// Whether a connection was closed by its peer.
