@@ -18,7 +18,7 @@ pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
     }
     OF_FAR_HOSTS.contains(&name)
         && !part.levels.contains_key("host")
-        && !(name == "direction" && (all_go_both_ways(part) || iperf3::server_writes(part)))
+        && !(name == "direction" && (all_go_both_ways(part) || iperf3::states_direction(part)))
 }
 
 fn goes_both_ways(level: &Level) -> bool {

@@ -35,6 +35,11 @@ pub(crate) fn server_writes(part: &Part) -> bool {
     (part.role() == ProgramRole::Reader || goes(part, Direction::From)) && is_meant(part)
 }
 
+/// Whether a direction is stated: that of datagrams, which have no role.
+pub(crate) fn states_direction(part: &Part) -> bool {
+    part.levels.contains_key("direction") && is_meant(part)
+}
+
 /// Whether bytes go in a direction in all cells.
 fn goes(part: &Part, direction: Direction) -> bool {
     part.levels.get("direction").is_some_and(|levels| *levels == [Level::Name(direction.to_string())])
@@ -148,6 +153,7 @@ mod tests {
             let cell = &plan.cells[0].factors;
             assert!(cell.iperf3_writes());
             assert_eq!((cell.write_size(), cell.get("sndbuf")), (Some(128 << 10), Level::Absent));
+            assert_eq!(cell.direction(), None);
             let (setters, _) = (option::of_factor("rcvbuf").unwrap().sites)(cell);
             assert!(setters.contains(&Setter::Sink) && cell.get("rcvbuf") == Level::Number(1 << 20));
         }
