@@ -182,10 +182,13 @@ mod tests {
             let error = plan(Workload::Stream, &flags).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check(&[("role", "reader"), ("sndbuf", "1M")], "--sndbuf does not go with --connect: the iperf3 server writes");
+        check(
+            &[("role", "reader"), ("sndbuf", "1M")],
+            "--sndbuf does not work with --connect: the iperf3 server writes",
+        );
         check(&[("role", "reader"), ("write_size", "2M")], "at most 1 MiB at once");
         check(&[("role", "reader,writer")], "one direction a session");
-        check(&[("rcvbuf", "1M")], "--rcvbuf does not go");
+        check(&[("rcvbuf", "1M")], "--rcvbuf does not work");
         check(&[("transport", "udp"), ("write_size", "8")], "at least 16 bytes");
         let error = plan(Workload::Call, &[AT]).unwrap_err();
         assert!(error.contains("answers no calls"), "{error}");

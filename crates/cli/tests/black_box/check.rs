@@ -398,7 +398,7 @@ fn a_server_that_ends_too_early_is_said_with_its_last_words() {
     let meanwhile = check(&start, &format!("touch {begun}; exec sleep 30"));
     assert!(meanwhile.starts_with("the server ended while the command ran: it exited with 4"), "{meanwhile}");
     let missing = check("exec no-such-server-at-all {value}", "true");
-    assert!(missing.contains("exited with 127, as a shell does that does not find a command"), "{missing}");
+    assert!(missing.contains("exited with 127, as a shell does if it does not find a command"), "{missing}");
     check_nobody_is_left(&bench);
 }
 

@@ -163,7 +163,7 @@ fn an_echo_is_no_sink() {
         }
     });
     // Its buffers grow now and then: the writer may be stuck for ever, or for the whole window.
-    check_failure(echo, "", &["until somebody reads what it sends"]);
+    check_failure(echo, "", &["wait for a reader of the bytes that it sends"]);
 }
 
 #[test]

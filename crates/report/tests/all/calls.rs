@@ -296,11 +296,11 @@ fn clients_that_nobody_answers_make_no_server_quick() {
     }
     let view = view(&data);
     let of = |id: &str| cell(&view, id).more.contains_key("total_p99_ns");
-    assert_eq!((of("c1"), of("c2")), (false, true), "longer than what was seen is not told");
+    assert_eq!((of("c1"), of("c2")), (false, true), "percentiles beyond the observed range are not reported");
     let call = |id: &str| cell(&view, id).call.as_ref().and_then(|call| call.outlasting_share);
     assert!(call("c1").is_some_and(|share| (0.45..0.55).contains(&share)) && call("c2").is_none(), "{:?}", call("c1"));
     assert!(
-        view.notes.iter().any(|note| note.contains("longer than their trials let be seen (50 %")),
+        view.notes.iter().any(|note| note.contains("longer than their trials could observe (50 %")),
         "{:?}",
         view.notes
     );
@@ -487,7 +487,7 @@ fn whether_to_set_a_receive_buffer_is_said() {
             "Do not set SO_RCVBUF: left to the system it is within 5 % of the best.",
             "is the smallest size shown good enough; 1 KiB costs at least 400 %",
             "128 KiB left to the system (more as it grows), or 10000 B when 5000 B is asked for",
-            "calls none failed: at no size was a connection reset",
+            "calls failed: no connection was reset at any size",
         ],
     );
     check(&text(&buffers(20_000.0, 0.02)), &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
@@ -580,7 +580,10 @@ fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
     check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
     let terminal = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
-    check(&terminal, &["800 requests found the server's receive buffer full", "200 requests died where nobody tells"]);
+    check(
+        &terminal,
+        &["800 requests found the server's receive buffer full", "200 requests were lost at an unknown place"],
+    );
     check_schema(&view);
 }
 

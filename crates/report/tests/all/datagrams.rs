@@ -84,7 +84,10 @@ fn the_best_rates_and_the_losses_are_said() {
 fn a_loss_that_nobody_tells_of_is_not_hidden() {
     let text = text(&planted(|came| came.socket_drops = Some(0)));
     assert!(text.contains("were lost: 100 % nobody tells where"), "{text}");
-    assert!(text.contains("packets of anybody were dropped by a CPU's full backlog (net.core.netdev_max"), "{text}");
+    assert!(
+        text.contains("packets of any process were dropped by a CPU's full backlog (net.core.netdev_max"),
+        "{text}"
+    );
 }
 
 #[test]

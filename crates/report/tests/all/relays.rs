@@ -26,11 +26,9 @@ fn a_program_is_told_of_whatever_cpu_time_it_took() {
         });
         let view = View::of(&data, &Settings::default());
         let told = view.answer.relays.join(" ");
-        for part in [
-            "haproxy: proxy version 4.5 (charged: its process tree)",
-            "left 2 processes behind",
-            "did not heed SIGTERM",
-        ] {
+        for part in
+            ["haproxy: proxy version 4.5 (charged: its process tree)", "left 2 processes behind", "ignored SIGTERM"]
+        {
             assert!(told.contains(part), "{told}");
         }
         assert_eq!(told.contains("least CPU"), cpu_ns > 0, "{told}");
