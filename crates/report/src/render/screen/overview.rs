@@ -3,7 +3,7 @@
 use bytegauge_model::unit::significant;
 
 use super::ScreenLayout;
-use super::table::{slower, slower_heading, time};
+use super::table::{slower_heading, time};
 use crate::View;
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
@@ -83,7 +83,7 @@ fn row(test: &Test, is_alone: bool) -> [String; CELLS] {
         format!("{} {unit}", significant(rate / divisor, 3))
     });
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
-    [conditions, own.label.clone(), rate, p99, slower(test, own)]
+    [conditions, own.label.clone(), rate, p99, own.slower.clone()]
 }
 
 /// The significantly slower options, the slowest first; those that do not fit are counted.

@@ -8,12 +8,12 @@ use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::sentence::percent;
 use crate::view::document::{Because, Compares, OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::summary::{interval, reason};
+use crate::view::results::summary::reason;
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
 /// Options without an interval that are shown where none has one.
-const UNCONFIRMED_MAX: usize = 12;
+const UNCONFIRMED_MAX: usize = 6;
 /// Characters of the longest bar.
 const BAR: usize = 16;
 /// Shorter bars show nothing.
@@ -141,7 +141,7 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 /// The columns behind the name of an option: numbers, then the interval.
 pub fn columns(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
     let mut columns = numbers(test, rows, full);
-    columns.push(Column::of(slower_heading(test), false, rows, |row| slower(test, row)));
+    columns.push(Column::of(slower_heading(test), false, rows, |row| row.slower.clone()));
     columns
 }
 
@@ -212,17 +212,6 @@ pub fn slower_heading(test: &Test) -> &'static str {
     }
 }
 
-/// The interval of an option, or why it has none.
-pub fn slower(test: &Test, option: &OptionResult) -> String {
-    match (option.slower_lower, option.slower_upper) {
-        (Some(lower), Some(upper)) => interval(lower, upper),
-        _ if matches!(test.state, TestState::Single) => UNKNOWN.into(),
-        _ if option.status == OptionStatus::Failed => "failed".into(),
-        _ if matches!(test.state, TestState::Unconfirmed | TestState::Invalid) => UNKNOWN.into(),
-        _ => "screened only".into(),
-    }
-}
-
 /// The mark of the recommended option.
 pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
     if test.recommended.as_ref() != Some(&option.id) || test.state == TestState::Single {
@@ -231,7 +220,7 @@ pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
     match test.because {
         Some(Because::Fastest) | None => "<- use".into(),
         _ if !with_reason => "<- use".into(),
-        because => format!("<- use ({})", reason(because)),
+        because => format!("<- use ({})", reason(because, test.compares)),
     }
 }
 

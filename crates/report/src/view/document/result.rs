@@ -116,6 +116,8 @@ pub struct OptionResult {
     pub slower_lower: Option<f64>,
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
+    /// The same interval as text, rounded outward: `12–97 %`; `screened only`, `failed` or `–` without one.
+    pub slower: String,
     /// Median of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<f64>,

@@ -31,6 +31,8 @@ pub fn settle(view: &mut View) {
     let results: Vec<String> = view.tests.iter().map(|test| summary::of_test(view, test)).collect();
     for (test, result) in view.tests.iter_mut().zip(results) {
         test.result = result;
+        let texts: Vec<String> = test.options.iter().map(|option| summary::slower(test, option)).collect();
+        test.options.iter_mut().zip(texts).for_each(|(option, text)| option.slower = text);
     }
     view.summary = summary::lines(view);
     view.next = next::next(view);
@@ -155,6 +157,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
         slower_upper: interval.map(|upper| upper.max(0.0)),
+        slower: String::new(),
         p50_ns: cell.median("total_p50_ns"),
         p99_ns: cell.median("total_p99_ns"),
         p99_9_ns: cell.median("total_p99_9_ns"),

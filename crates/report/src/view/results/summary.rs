@@ -91,7 +91,7 @@ fn compared(test: &Test) -> String {
                 false => format!("each at most {}", more(test, &at_most(most))),
             };
             let which = if all == 2 { "both options are tied".into() } else { format!("all {all} options are tied") };
-            format!("{which}, {each}; use {} ({}, {how})", own.label, reason(test.because))
+            format!("{which}, {each}; use {} ({}, {how})", own.label, reason(test.because, test.compares))
         }
         _ if tied.is_empty() => format!("use {}, {how}", own.label),
         _ => {
@@ -142,6 +142,16 @@ fn slower_by(test: &Test, lower: f64, upper: f64) -> String {
     more(test, &interval(lower, upper))
 }
 
+/// The interval of an option for tables, or why it has none.
+pub fn slower(test: &Test, option: &OptionResult) -> String {
+    match (option.slower_lower, option.slower_upper) {
+        (Some(lower), Some(upper)) => interval(lower, upper),
+        _ if option.status == OptionStatus::Failed => "failed".into(),
+        _ if matches!(test.state, TestState::Decided | TestState::Inconclusive) => "screened only".into(),
+        _ => "–".into(),
+    }
+}
+
 /// An interval of extra time for a table and a sentence: `45–125 %`; `45 % or more` where its upper end is far away.
 pub fn interval(lower: f64, upper: f64) -> String {
     match upper >= BOUND_MAX {
@@ -166,8 +176,9 @@ fn up_to_times(test: &Test, upper: f64) -> String {
 }
 
 /// Why an option is recommended, in brackets behind it.
-pub fn reason(because: Option<Because>) -> &'static str {
+pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
     match because {
+        Some(Because::Fastest) if compares == Compares::Cpu => "least CPU time",
         Some(Because::Fastest) => "fastest",
         Some(Because::Default) => "the default",
         Some(Because::Smallest) => "smallest",

@@ -184,9 +184,12 @@ impl Said<'_> {
             format!("each of {}", self.count("tests", "test"))
         };
         let upper = self.number("slower_upper");
+        let varies = |test: &&Test| test.varied.iter().any(|name| name == factor);
+        let of_cpu = self.view.tests.iter().filter(varies).any(|test| test.compares == super::Compares::Cpu);
+        let more = if of_cpu { "more CPU time" } else { "slower" };
         let how = match upper <= 0.0005 {
-            true => "not slower".to_owned(),
-            false => format!("at most {} slower", at_most(upper)),
+            true => format!("not {more}"),
+            false => format!("at most {} {more}", at_most(upper)),
         };
         let with = if is_true("alone") { "" } else { " with the best other settings" };
         format!("{} {}, {how} than the best in {tests}{with}.", phrase::in_code(factor), self.level("level"))

@@ -78,7 +78,7 @@ fn parts(view: &View, group: &GroupView, questions: &Questions) -> Parts {
 
 fn word(name: &str, level: &Level) -> Option<String> {
     let text = phrase::brief_of_several(&[(name.to_owned(), vec![level.clone()])]);
-    (text != phrase::NO_CONDITION).then_some(text)
+    (text != phrase::NO_CONDITION && text != "none").then_some(text)
 }
 
 fn connections(level: &Level) -> Option<String> {
