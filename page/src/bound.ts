@@ -1,9 +1,8 @@
-// The picture of a bound: where the margin is and how far the bound reaches. The scale is the square root, so that 1 % and
+// The picture of an interval: where the margin is and how far the interval reaches. The scale is the square root, so that 1 % and
 // 100 % are both seen; what reaches beyond the end of the scale has an arrow.
 
 import { svg } from "./dom";
 import { percent } from "./format";
-import { atLeast, atMost, manyTimes } from "./outward";
 
 export const REACH = 4;
 const WIDTH = 178;
@@ -11,47 +10,10 @@ const HEIGHT = 26;
 const LEFT = 6;
 const RIGHT = 16;
 
-/** Where a cost above the best stands, in pixels. */
+/** The place of a share of extra time, in pixels. */
 export function place(share: number): number {
   const clipped = Math.min(Math.max(share, 0), REACH);
   return LEFT + (WIDTH - LEFT - RIGHT) * Math.sqrt(clipped / REACH);
-}
-
-export interface Bound {
-  lower: number | null;
-  upper: number | null;
-  /** How many times the best's time it may take, where that is so much that it is no answer yet, and no `upper`. */
-  times?: number | null;
-  /** The bound by second trials, where those contradict the first. */
-  second?: number | null;
-  /** Whose second trials: `second trials of read 64 KiB`. */
-  again?: string;
-  margin: number;
-  proven: boolean;
-  /** What is taken: `time`. */
-  resource: string;
-}
-
-/** The bound in words, for who does not see it. */
-export function inWords({
-  lower,
-  upper,
-  times,
-  second,
-  again: of = "its second trials",
-  margin,
-  proven,
-  resource,
-}: Bound): string {
-  if (upper == null && times != null)
-    return `no answer yet: may take ${manyTimes(times)} the ${resource} of the best confirmed`;
-  if (upper == null) return "no bound: nothing is shown of it";
-  const told = (share: number) =>
-    atMost(share).startsWith(">") ? `maybe ${atMost(share)}` : `at most ${atMost(share)}`;
-  const both = lower != null && lower > 0 && !atMost(upper).startsWith(">");
-  const takes = both ? `between ${atLeast(lower)} and ${atMost(upper)}` : told(upper);
-  const again = second == null ? "" : `; by ${of} ${told(second)}`;
-  return `takes ${takes} more ${resource} than the best confirmed, ${proven ? "shown" : "not shown"} to be within ${percent(margin)}${again}`;
 }
 
 /** The margin and the line that a bound is drawn on. */
@@ -76,38 +38,13 @@ const bar = (from: number, to: number) => ({
 
 const arrow = (): SVGPathElement => svg("path", { d: `M${place(REACH)},6 l9,7 l-9,7 z`, class: "beyond" });
 
-/** How much more is shown to be taken: a solid bar from the least of it to the most. Its numbers stand beside it. */
-export function shownDearer(lower: number, upper: number, margin: number): SVGSVGElement {
+/** An interval of extra time: a bar from its lower to its upper end. Its numbers are next to it. */
+export function interval(lower: number | null, upper: number | null, margin: number): SVGSVGElement {
   const root = ground(margin, { "aria-hidden": "true" });
-  root.append(svg("rect", { ...bar(Math.min(lower, REACH), upper), class: "bar dearer" }));
+  if (lower == null || upper == null) return root;
+  const look = upper <= margin ? "within" : lower > 0 ? "slower" : "tied";
+  root.append(svg("rect", { ...bar(Math.min(lower, REACH), upper), class: `bar ${look}` }));
   if (upper > REACH) root.append(arrow());
-  return root;
-}
-
-/** The picture. `id` names its hatching. */
-export function picture(bound: Bound, id: string): SVGSVGElement {
-  const { lower, times, second, margin, proven } = bound;
-  const upper = bound.upper ?? (times == null ? null : times - 1);
-  const root = ground(margin, { role: "img", "aria-label": inWords(bound) });
-  const pattern = svg(
-    "pattern",
-    { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-    svg("rect", { width: 6, height: 6, class: "hatch-paper" }),
-    svg("rect", { width: 2.5, height: 6, class: "hatch-ink" }),
-  );
-  root.prepend(svg("defs", {}, pattern));
-  if (upper != null) {
-    const look = proven ? { class: "bar proven" } : { class: "bar open", fill: `url(#${id})` };
-    root.append(svg("rect", { ...bar(lower ?? 0, upper), ...look }));
-    if (second != null) {
-      const [to, end] = [place(upper), place(second)];
-      root.append(
-        svg("line", { x1: to, x2: end, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "second" }),
-        svg("line", { x1: end, x2: end, y1: 7, y2: HEIGHT - 7, class: "second" }),
-      );
-    }
-    if (upper > REACH) root.append(arrow());
-  }
   return root;
 }
 

@@ -7,16 +7,16 @@ export type View = BytegaugeReport;
 export type Between = BytegaugeBetween;
 export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
 export type {
-  AvoidLine,
   CellView,
   CourseView,
   Estimate,
   FactorView,
   GroupView,
   OffCurve,
+  OptionResult,
   Slice,
+  Test,
   TwinView,
-  UseRow,
 } from "./document";
 
 /** A factor's level. */
@@ -43,7 +43,11 @@ export function readable(view: View): View {
   const named = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null).replaceAll(REDACTED, "the program")) as T;
   return {
     ...view,
-    answer: named(view.answer),
+    heading: named(view.heading),
+    tests: named(view.tests),
+    findings: named(view.findings),
+    summary: named(view.summary),
+    next: named(view.next),
     check: named(view.check),
     groups: named(view.groups),
     notes: named(view.notes),

@@ -2,11 +2,9 @@
 // in the page; nothing is fetched, and nothing is computed but places of marks.
 
 import "./style.css";
-import { answers } from "./answers";
 import { beside as besideOthers } from "./beside";
 import { common, madeAt, nothingMeasured, read, readBetween } from "./data";
 import { h } from "./dom";
-import { duration } from "./format";
 import { type Figure, frame, type Lacking, lacking, select } from "./frame";
 import { audit } from "./figures/audit";
 import { apart, travelled } from "./figures/between";
@@ -24,7 +22,9 @@ import { sessions } from "./figures/sessions";
 import { sweep } from "./figures/sweep";
 import { twins } from "./figures/twins";
 import { type Live, live } from "./live";
+import { nothing } from "./nothing";
 import { index, picker } from "./picker";
+import { results } from "./results";
 import { type Looking, State } from "./state";
 import { gains, verdict, versus } from "./versus";
 
@@ -70,7 +70,7 @@ function start(): void {
     const decided = verdict(view);
     top.replaceChildren(
       ...(decided ? [decided] : []),
-      answers(view, (group) => state.openGroup(group)),
+      nothingMeasured(view) ? nothing(view) : results(view, (group) => state.openGroup(group)),
       ...(others ? [others] : []),
     );
     beside.replaceChildren(
@@ -181,9 +181,8 @@ function head(state: State): HTMLElement {
   const tell = () => {
     const { view } = state;
     title.textContent = `bytegauge ${view.plan.name}`;
-    const seconds = view.elapsed_ns == null ? "" : ` · ${duration(view.elapsed_ns)}`;
-    // The name stands above it already.
-    said.textContent = (view.answer.head || `session ${view.session}${seconds}`).replace(`${title.textContent} · `, "");
+    // The name is above it.
+    said.textContent = view.heading.replace(`${title.textContent} · `, "");
   };
   const sessions =
     state.views.length > 1

@@ -1,15 +1,15 @@
-// The first screen where nothing was measured: what became of the choices, why, and what to do next.
+// The results where nothing was measured: what happened to the options, why, and what to do next.
 
 import { type CellView, groupOf, type View } from "./data";
 import { h } from "./dom";
 import { withRole } from "./figures/facts";
-import { following, showing, stolen, told } from "./told";
+import { following, told } from "./told";
 import { hinted, type Told, words } from "./words";
 
-/** So many reasons are told at the top; all of them stand at the end of the page. */
+/** More reasons than this are at the end of the page alone. */
 const REASONS_MAX = 6;
 
-/** That nothing was measured: what became of the choices, why, and what to do next. */
+/** What happened to the options of a session in which nothing was measured. */
 export function nothing(view: View): HTMLElement {
   const explained: Told = new Set();
   const cells = view.cells.filter((cell) => cell.kind === "candidate");
@@ -24,15 +24,15 @@ export function nothing(view: View): HTMLElement {
     const more = names.length - NAMED_MAX;
     return `${names.slice(0, NAMED_MAX).join("; ")}${more > 0 ? ` and ${more} more` : ""}: ${reason}`;
   });
-  const { next, more, holds, noise } = view.answer;
   const rest = lines.length - REASONS_MAX;
+  const findings = view.findings.map(({ text }) => text);
   return h(
     "section",
-    { id: "answers", "aria-labelledby": "answers-title" },
-    h("h2", { id: "answers-title" }, "Nothing was measured"),
+    { id: "results", "aria-labelledby": "results-title" },
+    h("h2", { id: "results-title" }, "Nothing was measured"),
     h(
       "p",
-      { class: "summary" },
+      { class: "reading" },
       ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
     ),
     words(view),
@@ -41,21 +41,15 @@ export function nothing(view: View): HTMLElement {
       rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,
       explained,
     ),
-    following(next),
-    h(
-      "div",
-      { class: "told-grid" },
-      told("What was asked", holds, explained),
-      told("Noise", [...noise, ...stolen(view)], explained, "noise"),
-    ),
-    showing(more),
+    following(view.next),
+    told("Findings", findings, explained),
   );
 }
 
-/** So many choices of one reason are named. */
+/** More options of one reason are counted. */
 const NAMED_MAX = 4;
 
-/** What became of choices of which none was measured: `both choices failed`, `3 choices were skipped and 1 failed`. */
+/** What happened to options of which none was measured: `both options failed`, `3 options were skipped and 1 failed`. */
 export function became(cells: Pick<CellView, "outcome">[]): string {
   const of = (outcome: string) => cells.filter((cell) => cell.outcome === outcome).length;
   const [failed, skipped] = [of("failed"), of("skipped")];
@@ -68,8 +62,8 @@ export function became(cells: Pick<CellView, "outcome">[]): string {
   ].filter((part) => part !== false);
   const [first = "", ...rest] = parts;
   const all =
-    cells.length === 1 ? "The one choice" : cells.length === 2 ? "Both choices" : `All ${cells.length} choices`;
+    cells.length === 1 ? "The one option" : cells.length === 2 ? "Both options" : `All ${cells.length} options`;
   return rest.length === 0
     ? `${all} ${first.replace(/^\d+ /, "").replace("was ", cells.length === 1 ? "was " : "were ")}`
-    : `Of ${cells.length} choices ${parts.join(", ")}`;
+    : `Of ${cells.length} options ${parts.join(", ")}`;
 }

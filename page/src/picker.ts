@@ -9,12 +9,9 @@ import { doubt, signOf } from "./standing";
 import type { Looking, State } from "./state";
 import { hinted } from "./words";
 
-/** What is recommended, without the name of the group, which stands above it. */
-function recommended({ label, recommendation: { text } }: Looking["group"]): string {
-  const named = `${label}: `;
-  const own = label !== "" && text.slice(0, named.length).toLowerCase() === named.toLowerCase();
-  return capital(own ? text.slice(named.length) : text);
-}
+/** The result of the test. */
+const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string =>
+  capital(`${view.tests.find(({ id }) => id === group.id)?.result ?? "no result"}.`);
 
 /** Which conditions are looked at. */
 export function picker(state: State, { view, group }: Looking): HTMLElement {
@@ -33,7 +30,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       : `${counted(group.blocks.used, "block")} of confirmation`,
     group.warmup_ns != null && `${duration(group.warmup_ns)} of warm-up`,
     young != null && old != null && `connections ${duration(young)} to ${duration(old)} after they opened`,
-    group.look && `judgement ${group.look.done} of ${group.look.of}`,
+    group.look && `analysis ${group.look.done} of ${group.look.of}`,
   ];
   return h(
     "div",
@@ -53,7 +50,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       view.groups.length > 1 &&
         h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
     ),
-    h("p", { class: "verdict" }, ...hinted(recommended(group))),
+    h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
     known &&
       h(
         "p",

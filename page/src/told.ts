@@ -1,8 +1,8 @@
-// What stands around the answers, in words: lines under a heading, commands, what the host took.
+// What is around the results, in words: lines under a heading, and commands.
 
 import type { View } from "./data";
 import { h } from "./dom";
-import { percent, sentence } from "./format";
+import { sentence } from "./format";
 import { flagged, hinted, type Told } from "./words";
 
 /** Some lines under a heading; nothing where there are none. */
@@ -23,28 +23,10 @@ function command(words: string): HTMLElement {
   return h("pre", { class: "command", tabindex: 0 }, h("code", {}, ...flagged(words)));
 }
 
-/** What to do, in its order: commands, and what each brings; or a sentence. */
-function steps(next: string[]): Node[] {
-  const typed = (line: string) => line.startsWith("bytegauge ");
-  if (!next.some(typed)) return [h("p", {}, sentence(next.join("; ")))];
-  return next.map((line) => (typed(line) ? command(line) : h("p", {}, sentence(line))));
-}
-
-/** The section of what to do next. */
-export function following(next: string[]): HTMLElement | false {
-  return next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps(next));
-}
-
-/** The section of commands that show more. */
-export function showing(more: string[]): HTMLElement | false {
-  return (
-    more.length > 0 &&
-    h("section", { class: "told" }, h("h3", {}, "More"), h("div", { class: "commands" }, ...more.map(command)))
+/** The section of what to do next: what each command does, then the command. */
+export function following(next: View["next"]): HTMLElement | false {
+  const steps = next.flatMap(({ command: typed, text }) =>
+    typed ? [h("p", {}, sentence(`${text}:`)), command(typed)] : [h("p", {}, sentence(`${text}.`))],
   );
-}
-
-/** How much the host took, where it took something: how many trials it hit says nothing of it. */
-export function stolen({ environment: { steal_share: mean, steal_share_worst: worst } }: View): string[] {
-  if (mean == null || worst == null || worst <= 0) return [];
-  return [`the host took ${percent(mean)} of the CPU time on average, and ${percent(worst)} in the worst block`];
+  return next.length > 0 && h("section", { class: "told" }, h("h3", {}, "Next"), ...steps);
 }

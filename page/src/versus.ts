@@ -13,10 +13,10 @@ import type { Looking } from "./state";
 import { hinted } from "./words";
 
 const VERDICTS = {
-  worse: ["✗", "b is worse"],
-  better: ["✓", "b is better"],
-  equivalent: ["=", "as good"],
-  open: ["?", "not decided"],
+  worse: ["✗", "B is worse"],
+  better: ["✓", "B is better"],
+  equivalent: ["=", "equivalent"],
+  open: ["?", "inconclusive"],
 } as const;
 
 /** What a program is rated by, where its name in a command says little. */
@@ -52,16 +52,16 @@ function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
       " ",
       ...hinted(versus.text),
     ),
-    side("a", versus.a),
-    side("b", versus.b),
+    side("A", versus.a),
+    side("B", versus.b),
     both(view, versus),
-    versus.alike ? h("p", { class: "reading" }, `Alike: ${versus.alike}.`) : null,
+    versus.alike ? h("p", { class: "reading" }, `Both: ${versus.alike}.`) : null,
   );
 }
 
 /** What both reached, in one unit, and what limits each. */
 function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | null {
-  const sides = [["a", a] as const, ["b", b] as const].filter(([, side]) => side.rate != null);
+  const sides = [["A", a] as const, ["B", b] as const].filter(([, side]) => side.rate != null);
   const cells = sides.flatMap(([, side]) => cellOf(view, side.cell) ?? []);
   if (sides.length === 0) return null;
   const { name, divisor } = axisUnit(

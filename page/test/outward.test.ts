@@ -2,7 +2,6 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { inWords } from "../src/bound";
 import { slower } from "../src/figures/ratio";
 import {
   atLeast,
@@ -44,8 +43,6 @@ describe("bounds and intervals", () => {
   test("wherever they stand in a text", () => {
     expect(plain(range(0.1259, 0.321))).toBe("12.5 % to 33 %");
     expect(plain(range(0.1259, 44))).toBe("at least 12.5 %");
-    const bound = { lower: 0.0386, upper: 0.0504, margin: 0.05, proven: false, resource: "time" };
-    expect(plain(inWords(bound))).toContain("between 3.8 % and 5.1 % more time");
     expect(plain(withInterval({ mid: 2.8449, lower: 2.7869, upper: 2.8931 }, "ns/byte"))).toBe(
       "2.84 ns/byte (2.78 to 2.9)",
     );

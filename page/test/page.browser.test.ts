@@ -9,7 +9,7 @@ import { between, cell, grid, long, session } from "./planted";
 inBrowser("the page in a browser", () => {
   test("complains of nothing and asks nobody for anything", async () => {
     const { page, trouble, elements } = await open(fileOf([grid(5, 4)]));
-    expect(await page.locator("#answers .answer:not(.heading)").count()).toBe(1);
+    expect(await page.locator("#results .test").count()).toBe(1);
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
     expect(await page.locator("#heatmap [fill^='url(']").count(), "what was screened is hatched").toBeGreaterThan(0);
     expect(await elements()).toBeLessThan(2_000);
@@ -139,7 +139,7 @@ inBrowser("the page in a browser", () => {
       { name: nasty, varied: ["transport", "read_size"] },
     );
     view.notes.push(nasty);
-    view.answer.why.push(nasty);
+    view.summary.push({ heading: nasty, text: nasty });
     const { page, trouble } = await open(fileOf([view]));
     expect(await page.evaluate("window.hacked")).toBeUndefined();
     expect(await page.locator("img").count()).toBe(0);
@@ -252,7 +252,7 @@ inBrowser("the page in a browser", () => {
     const of = (status: "running" | "complete", text: string) => {
       const view = grid(3, 3);
       view.status = status;
-      for (const group of view.groups) group.recommendation.text = text;
+      for (const test of view.tests) test.result = text.replace(/\.$/, "");
       return view;
     };
     const server = await served(of("running", "First."));
@@ -309,11 +309,11 @@ inBrowser("the page in a browser", () => {
     expect(words).toEqual(expect.arrayContaining(["block", "second trials", "interval", "margin"]));
     expect(new Set(words).size, "each once").toBe(words.length);
     expect(hints.every(([, title]) => (title ?? "").length > 20)).toBe(true);
-    await page.locator("#answers .words summary").click();
-    expect(await page.locator("#answers .words dt").allTextContents()).toEqual(
+    await page.locator("#results .words summary").click();
+    expect(await page.locator("#results .words dt").allTextContents()).toEqual(
       expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "judgement"]),
     );
-    const names = page.locator("#answers .words dt").filter({ hasText: /^(tcp|TCP_CONGESTION, cc|auto|stage|grade)$/ });
+    const names = page.locator("#results .words dt").filter({ hasText: /^(tcp|TCP_CONGESTION, cc|auto|stage|grade)$/ });
     expect(await names.count(), "names of this session among them").toBe(5);
   });
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { alike } from "../src/answers";
-import { marked, noteOf, secondTrials, summary } from "../src/standing";
+import { doubt, signOf } from "../src/standing";
 import { counted } from "../src/beside";
-import { inWords, labels, place, REACH } from "../src/bound";
+import { labels, place, REACH } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
 import { audit } from "../src/figures/audit";
 import { course } from "../src/figures/course";
@@ -47,17 +46,6 @@ describe("a bound", () => {
       all.slice(1).forEach(({ from }, at) => expect(from, `${margin}`).toBeGreaterThan((all[at]?.to ?? 0) + 3));
     }
     expect(labels(0.05).map(({ text }) => text.replace("\u00a0", " "))).toEqual(["0", "5", "25", "100", "400 %"]);
-  });
-  test("in words", () => {
-    const words = (lower: number | null, upper: number | null, proven: boolean) =>
-      inWords({ lower, upper, margin: 0.05, proven, resource: "time" }).replaceAll("\u00a0", " ");
-    expect(words(null, 0.03, true)).toBe("takes at most 3 % more time than the best confirmed, shown to be within 5 %");
-    expect(words(0.1, 0.2, false)).toBe(
-      "takes between 10 % and 20 % more time than the best confirmed, not shown to be within 5 %",
-    );
-    expect(words(null, null, false)).toMatch(/no bound/);
-    const again = inWords({ lower: null, upper: 0.03, second: 0.08, margin: 0.05, proven: true, resource: "time" });
-    expect(again.replaceAll("\u00a0", " ")).toContain("; by its second trials at most 8 %");
   });
 });
 
@@ -253,27 +241,12 @@ test("a session in a legend is told by its kind where kinds differ", () => {
   expect([first, other].map((each) => called(each, kinds))).toEqual(["1: 2026-01-01 00:00", "2: 2026-01-01 00:00"]);
 });
 
-describe("how many answers are how well known", () => {
-  const row = (standing: "proven" | "open" | "doubtful" | "nothing" | "alone", note: string | null = null) => ({
-    standing,
-    note,
-  });
-  const said = (...rows: ReturnType<typeof row>[]) => summary(rows, 0.05)?.replaceAll("\u00a0", " ");
-  test("what is shown and has a note is not plainly shown", () => {
-    expect(marked(row("proven"))).toBe("proven");
-    expect(marked(row("proven", "not by its second trials: NOISE"))).toBe("contested");
-    expect(marked(row("open", "see NOISE"))).toBe("open");
-  });
-  test("in a sentence", () => {
-    expect(said(row("open"), row("open"))).toBe(
-      "0 of 2 answers are shown to be within 5 % of the best confirmed; 2 are not proven, and bounded.",
-    );
-    expect(said(row("proven"))).toBe("1 of 1 answer is shown to be within 5 % of the best confirmed.");
-    expect(said(row("proven"), row("proven", "not by its second trials: NOISE"), row("doubtful"))).toBe(
-      "1 of 3 answers is plainly shown to be within 5 % of the best confirmed; 1 is shown, with something against it; 1 is in doubt.",
-    );
-    expect(said(row("alone"))).toBeUndefined();
-  });
+test("the state of a test has a sign and a meaning", () => {
+  const view = session([cell({ id: "a", factors: {} })]);
+  expect(doubt(view, "g1")).toEqual({ mark: "decided", text: "Within the margin of the best." });
+  expect(signOf("inconclusive")).toBe("○");
+  view.tests[0]!.state = "single";
+  expect(doubt(view, "g1")).toBe(null);
 });
 
 test("of many lines a few are drawn, that of the cell looked at among them", () => {
@@ -584,13 +557,7 @@ describe("what was measured twice", () => {
     return { view, looking, group: view.groups[0]! };
   };
   test("is named, and is not called the answer's unless it is", () => {
-    const own = planted("a");
     const other = planted("b");
-    expect(secondTrials(own.view, own.group)).toBe("second trials");
-    expect(secondTrials(other.view, other.group)).toBe("second trials of read b");
-    const note = { note: "not by its second trials: NOISE", groups: ["g1"] };
-    expect(noteOf(own.view, note)).toBe(note.note);
-    expect(noteOf(other.view, note)).toBe("not by the second trials of read b: NOISE");
     const rows = (twins(other.looking) as Figure).reading;
     expect(rows).not.toContain("leading choice");
     expect(repeated(other.view, other.group.twin!)).toBe("read b");
@@ -635,12 +602,12 @@ describe("a session in which nothing was measured", () => {
     expect(nothingMeasured(session([failed("a"), cell({ id: "b", factors: {} })]))).toBe(false);
   });
   test("says what became of the choices", () => {
-    expect(became([failed("a")])).toBe("The one choice failed");
-    expect(became([failed("a"), failed("b")])).toBe("Both choices failed");
+    expect(became([failed("a")])).toBe("The one option failed");
+    expect(became([failed("a"), failed("b")])).toBe("Both options failed");
     expect(became([failed("a", "skipped"), failed("b", "skipped"), failed("c", "skipped")])).toBe(
-      "All 3 choices were skipped",
+      "All 3 options were skipped",
     );
-    expect(became([failed("a"), failed("b", "skipped"), failed("c")])).toBe("Of 3 choices 2 failed, 1 was skipped");
+    expect(became([failed("a"), failed("b", "skipped"), failed("c")])).toBe("Of 3 options 2 failed, 1 was skipped");
   });
 });
 
@@ -714,10 +681,4 @@ test("bounds beside each other are told in one way: percentages, or multiples as
     );
   expect(told(false)).toEqual(["400 %", "≤ 599 %", "at least 237 %"]);
   expect(told(true)).toEqual(["5 ×", "≤ 7 ×", "at least 3.37 ×"]);
-});
-
-test("sizes beside each other are in one form, that of the questions; numbers that are no sizes stay", () => {
-  expect(alike(["64 B", "1K", "16K"])).toEqual(["64 B", "1\u00a0KiB", "16\u00a0KiB"]);
-  expect(alike(["1K", "16K"])).toEqual(["1K", "16K"]);
-  expect(alike(["1", "10"])).toEqual(["1", "10"]);
 });

@@ -7,6 +7,7 @@ import {
   type GroupView,
   type Level,
   level,
+  type Test,
   type View,
 } from "../src/data";
 
@@ -137,46 +138,13 @@ export function session(
       twin_reach: 0.02,
       os: { kernel: "6.1" },
     } as unknown as View["environment"],
-    answer: {
-      head: `bytegauge ${change.name ?? "buffer-size"} · session 1`,
-      use: {
-        worker: "reader",
-        choices: [{ factor: "read_size", heading: "read" }],
-        rate_unit: "GiB/s",
-        rate_divisor: 2 ** 30,
-        cost_unit: null,
-        margin: 0.05,
-        level: 0.95,
-        rows: groups.map((group) => ({
-          question: group.label ?? "",
-          groups: [group.id ?? ""],
-          profiles: ["sum"],
-          who: "sums",
-          one_for_all: false,
-          standing: recommended ? "proven" : "nothing",
-          choice: {},
-          shown: recommended ? ["64 KiB"] : [],
-          code: [],
-          rate: recommended ? 1e9 : null,
-          rate_max: null,
-          rough: false,
-          cost: null,
-          p99_ns: null,
-          within: recommended ? 0.03 : null,
-          note: null,
-        })),
-        grid: null,
-      },
-      gain: [],
-      lever: ["placement matters more than buffers here"],
-      audit: ["the choice holds in long trials"],
-      avoid: [],
-      why: ["sender CPU: all"],
-      holds: ["these 60 s"],
-      noise: ["nothing"],
-      next: ["all is shown"],
-      more: ["bytegauge report 1 --full"],
-    },
+    heading: `bytegauge ${change.name ?? "buffer-size"} · session 1`,
+    tests: groups.map((group, at) => test(group, cells, at === 0 ? recommended : null)),
+    findings: [
+      { kind: "steal", severity: "warning", test: null, option: null, text: "CPU steal in 1 of 9 trials." },
+    ] as View["findings"],
+    summary: [{ heading: "Result", text: "Use 64K, within 5 % of the best." }],
+    next: [{ command: "bytegauge report 1 --full", text: "see all details" }],
     verdicts: [],
     floor: { ns_per_call: null, trials: 0, fastest_cell: null, fastest_ns_per_call: null, share: null },
     cells,
@@ -184,6 +152,40 @@ export function session(
     notes: [],
   };
   return view as View;
+}
+
+/** The test of a group: every cell is an option. */
+function test(group: Partial<GroupView>, cells: CellView[], recommended: string | null): Test {
+  const own = cells.filter((each) => each.group === group.id && each.kind === "candidate");
+  const found: Partial<Test> = {
+    id: group.id ?? "",
+    title: group.label ?? "",
+    name: group.label ?? "",
+    heading: group.label ?? "",
+    conditions: "",
+    result: recommended ? "use 64K, within 5 % of the best" : "no result",
+    code: recommended ? ["read(fd, buf, 65536)"] : [],
+    compares: "time",
+    unit: "bytes/s",
+    margin: 0.05,
+    state: recommended ? "decided" : "unconfirmed",
+    recommended,
+    because: recommended ? "smallest" : null,
+    bottleneck: { limit: "sender CPU", text: "sender CPU: the writer runs all the time" } as Test["bottleneck"],
+    options: own.map((each) => ({
+      id: each.id,
+      label: each.label,
+      settings: {},
+      status: each.outcome === "measured" ? "tied" : each.outcome,
+      rate: each.estimate.median ?? null,
+      trials: each.trials,
+      slower_lower: each.above_best_lower ?? null,
+      slower_upper: each.above_best_upper ?? null,
+      slower: each.above_best_upper == null ? "screened only" : "0–5 %",
+      reason: each.reason ?? undefined,
+    })) as unknown as Test["options"],
+  };
+  return found as Test;
 }
 
 /** A long trial of some flows, each at a rate of its own, in steps of a second. */

@@ -1,8 +1,6 @@
 // What is read off a figure by itself, and repeated elsewhere: it must say what it is.
 
 import { describe, expect, test } from "vitest";
-import { shownRange, sized } from "../src/avoid";
-import { meaningOfMark } from "../src/standing";
 import { axisName, common, type FactorView, inDoubt, limitName, limitOf, speedsOf } from "../src/data";
 import { bulk, course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
@@ -149,26 +147,6 @@ describe("numbers that are read off by themselves", () => {
     expect(range(0, 12)).toBe("no bound");
     expect(range(0.2, 12).replaceAll("\u00a0", " ")).toBe("at least 20 %");
   });
-  test("a mark of doubt sends nobody to a note that is not there", () => {
-    const row = (note: string | null) => ({ standing: "doubtful" as const, note });
-    expect(meaningOfMark("doubtful", [row("not confirmed")])).toBe("in doubt: its note says why");
-    expect(meaningOfMark("doubtful", [row(null)])).toBe("no answer yet: it may take so many times the best's");
-    expect(meaningOfMark("doubtful", [row(null), row("x")])).toContain("its note says why, or there is no answer yet");
-  });
-  test("a size is told in one way, also where the terminal has room for a letter alone", () => {
-    expect(sized("4K").replace("\u00a0", " ")).toBe("4 KiB");
-    expect(sized("512, 64K and 1M").replaceAll("\u00a0", " ")).toBe("512, 64 KiB and 1 MiB");
-    expect(sized("any of 3 others, k10, 10k")).toBe("any of 3 others, k10, 10k");
-  });
-  test("what is to be avoided has both its ends", () => {
-    const told = (lower: number, upper: number | null, than = "the best", multiples = false) =>
-      shownRange(lower, upper, than, multiples).join(" ").replaceAll("\u00a0", " ");
-    expect(told(1.28, 41)).toBe("128 % to 4100 % more than the best");
-    expect(told(15.46, 36.2, "write 4K", true)).toBe("16.4 × to 38 × as much as with write 4K");
-    expect(told(0.065, 0.7)).toBe("6.5 % to 70 % more than the best");
-    expect(told(0.5, null)).toBe("at least 50 % more than the best");
-    expect(told(0.5, 7.53, "the best", true), "as the answer has it").toBe("1.5 × to 8.6 × as much as the best");
-  });
   test("all shares of one answer have the notation of the answer", () => {
     const told = (lower: number, upper: number) =>
       [range(lower, upper, true), bounds(true).most(upper)].map((text) => text.replaceAll("\u00a0", " "));
@@ -231,11 +209,11 @@ describe("numbers that are read off by themselves", () => {
   });
   test("what speaks against a choice stands in its ranking as well", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 0.04] })));
-    const [row] = view.answer.use.rows;
-    if (row) row.note = "its second trials do not agree: NOISE";
+    const [row] = view.tests;
+    if (row) row.state = "inconclusive";
     const [group] = view.groups;
     if (!group) throw new Error("a group");
-    expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("something speaks against it");
+    expect(forest({ view, group, cell: view.cells[0] })?.reading).toContain("Inconclusive: the intervals are wide");
   });
   test("of many choices a few are drawn, the fastest where none is bounded, and few are named that are not", () => {
     const cells = Array.from({ length: 40 }, (_, at) => {

@@ -61,7 +61,7 @@ export function forest(looking: Looking): Figure | null {
   const closest = all[0];
   const bounded = named?.above_best_upper != null && named.above_best_upper < BOUND_MAX;
   const known = doubt(view, group.id);
-  const leads = `${group.recommendation.proven ? `▸ is what to use${known?.mark === "contested" ? `. ${known.text.replace(/\.$/, "")}` : ""}` : compared && !bounded ? "▸ leads so far: nothing bounds yet how much more it may take" : compared ? `▸ ${closest === named ? "has the smallest bound, and" : "is named, and"} is not shown to be good` : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
+  const leads = `${group.recommendation.proven ? `▸ is what to use${known && known.mark !== "decided" ? `. ${known.text.replace(/\.$/, "")}` : ""}` : compared && !bounded ? "▸ leads so far: nothing bounds yet how much more it may take" : compared ? `▸ ${closest === named ? "has the smallest bound, and" : "is named, and"} is not shown to be good` : "▸ leads so far, and is not shown to be good"}${fails(named) ? `; ${fails(named)}` : ""}.`;
 
   /** What the bar of a cell shows: it ends within the margin, begins beyond it, or neither. */
   const verdict = (cell: CellView): Verdict =>

@@ -1,18 +1,13 @@
 // One cell measured twice in every group: how far apart the same thing came out.
 
-import { cellOf, groupOf, type TwinView, type View } from "../data";
+import { cellOf, type TwinView, type View } from "../data";
 import { counted, moreOf, percent } from "../format";
 import type { Figure } from "../frame";
 import type { Looking } from "../state";
 import { differences, FAR, reachOf } from "./differences";
 
-/** The question that a group answers, as the first screen asks it: the group's own name may be long. */
-function asked(view: View, id: string): string | undefined {
-  const row = view.answer.use.rows.find((each) => each.groups.includes(id) && !each.one_for_all);
-  // A row for several groups is for several profiles.
-  const who = row && row.groups.length > 1 ? String(groupOf(view, id)?.factors.profile ?? "any") : row?.who;
-  return row && `${row.question}${who && who !== "any" ? `, ${view.answer.use.worker} ${who}` : ""}`;
-}
+/** The test of a group by its short name. */
+const asked = (view: View, id: string): string | undefined => view.tests.find((test) => test.id === id)?.name;
 
 /** What is said at the end of a row. */
 export function verdict(lower: number | null | undefined, upper: number | null | undefined, alarm: boolean): string {

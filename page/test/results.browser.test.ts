@@ -1,0 +1,56 @@
+// The results: what they say of each test, and what they say where nothing was measured.
+
+import { expect, test } from "vitest";
+import { fileOf, inBrowser, open } from "./browser";
+import { cell, grid, session } from "./planted";
+
+const plain = (text: string | null) => (text ?? "").replaceAll("\u00a0", " ");
+
+inBrowser("the results in a browser", () => {
+  test("where nothing was measured the page says so, why, and what to do next", async () => {
+    const failed = (id: string, label: string) => ({
+      ...cell({ id, label, factors: {}, rate: null, outcome: "failed" }),
+      reason: `${label} is gone: start it again`,
+    });
+    const view = session([failed("c1", "server a"), failed("c2", "server b")], { recommended: null });
+    view.next = [{ command: "bytegauge call --flows 8", text: "run it again" }];
+    const { page, trouble } = await open(fileOf([view]));
+    const said = plain(await page.locator("#results").textContent());
+    for (const part of [
+      "Nothing was measured",
+      "Both options failed, so nothing is recommended",
+      "Server a: server a is gone: start it again",
+      "bytegauge call --flows 8",
+    ])
+      expect(said).toContain(part);
+    expect(trouble).toEqual([]);
+  });
+
+  test("a test is a table with intervals, the recommended option and its code", async () => {
+    const view = grid(3, 1);
+    const { page, trouble } = await open(fileOf([view]));
+    const table = page.locator("#results .test .options");
+    expect(await table.locator("tbody tr").count()).toBe(view.tests[0]?.options.length);
+    const used = table.locator("tr.used");
+    expect(await used.count()).toBe(1);
+    expect(plain(await used.textContent())).toContain("0–5 %use (smallest)");
+    expect(await used.locator("svg.bound .bar").count()).toBe(1);
+    expect(plain(await table.locator("tbody").textContent())).toContain("screened only");
+    expect(await page.locator("#results .test .code code").textContent()).toBe("read(fd, buf, 65536)");
+    expect(plain(await page.locator("#results ul.summary").textContent())).toContain("Result: Use 64K");
+    expect(plain(await page.locator("#findings").textContent())).toContain("Caveat: CPU steal in 1 of 9 trials.");
+    expect(await page.locator("#results .command").textContent()).toBe("bytegauge report 1 --full");
+    expect(trouble).toEqual([]);
+  });
+
+  test("many tests have a row each above their tables", async () => {
+    const cells = Array.from({ length: 8 }, (_, at) =>
+      cell({ id: `c${at}`, group: `g${at}`, factors: { transport: "tcp", read_size: 1024 }, bound: [0, 0.04] }),
+    );
+    const { page, trouble } = await open(fileOf([session(cells)]));
+    expect(await page.locator("#results .overview tbody tr").count()).toBe(8);
+    await page.locator("#results .overview a").nth(2).click();
+    expect(await page.locator(".picker select").inputValue()).toBe("g2");
+    expect(trouble).toEqual([]);
+  });
+});
