@@ -11,6 +11,8 @@ pub mod fit;
 pub mod follow_up;
 pub mod launcher;
 pub mod message;
+#[cfg(feature = "parquet")]
+pub mod parquet_file;
 pub mod pattern;
 pub mod result;
 pub mod row;

@@ -22,5 +22,13 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn show(dir: &Path) -> Result<(), Failure> {
     let data = files::read(dir).map_err(|error| Failure::failed(error.to_string()))?;
     terminal::print(&screen::render(&data, &MeshSummary::of(&data), dir));
+    #[cfg(feature = "parquet")]
+    if let Err(error) = bytegauge_mesh::parquet_file::write(&data, dir) {
+        // The rows are in the files of the ranks all the same.
+        terminal::note(&format!(
+            "{}: no Parquet files were written: {error}: check permissions and free space",
+            dir.display()
+        ));
+    }
     Ok(())
 }

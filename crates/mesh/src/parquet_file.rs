@@ -1,0 +1,251 @@
+//! Writes the rows of a mesh as Parquet, for DuckDB, Polars or Spark: `trials.parquet` and `hosts.parquet`.
+//!
+//! `trials.parquet` has one row per trial, and one per test that was not measured, with the hosts and racks of both
+//! ends, the levels of the option, and the numbers. All columns are optional: an absent number is null.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytegauge_model::factor::FACTORS;
+use bytegauge_model::{Level, Spec};
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+use crate::Rank;
+use crate::files::MeshData;
+use crate::message::RankHello;
+use crate::row::MeshRow;
+
+/// Rows of a row group: about 100 MB in memory while it is written.
+const GROUP_ROWS: usize = 1 << 18;
+
+/// A column of `T`: its name, and its value in a row.
+struct ParquetColumn<'a, T> {
+    name: String,
+    value: ParquetValue<'a, T>,
+}
+
+/// The value of a column in a row.
+type ValueOf<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
+
+/// How a column gets its values.
+enum ParquetValue<'a, T> {
+    Integer(ValueOf<'a, T, i64>),
+    Real(ValueOf<'a, T, f64>),
+    Text(ValueOf<'a, T, String>),
+}
+
+/// Writes `trials.parquet` and `hosts.parquet` into a directory: their paths.
+///
+/// # Errors
+/// [`ParquetError`] if a file cannot be written.
+pub fn write(data: &MeshData, dir: &Path) -> Result<[PathBuf; 2], ParquetError> {
+    let (trials, hosts) = (dir.join("trials.parquet"), dir.join("hosts.parquet"));
+    write_file(&trials, &data.rows, &trial_columns(data))?;
+    let all: Vec<RankHello> = data.hosts.values().cloned().collect();
+    write_file(&hosts, &all, &host_columns())?;
+    Ok([trials, hosts])
+}
+
+fn integer<'a, T>(name: &str, value: impl Fn(&T) -> Option<u64> + 'a) -> ParquetColumn<'a, T> {
+    let value = Box::new(move |row: &T| value(row).map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
+    ParquetColumn { name: name.to_owned(), value: ParquetValue::Integer(value) }
+}
+
+fn text<'a, T>(name: &str, value: impl Fn(&T) -> Option<String> + 'a) -> ParquetColumn<'a, T> {
+    ParquetColumn { name: name.to_owned(), value: ParquetValue::Text(Box::new(value)) }
+}
+
+fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
+    let host = move |rank: Option<Rank>| rank.and_then(|rank| data.hosts.get(&rank)).map(|hello| hello.host.clone());
+    let rack =
+        move |rank: Option<Rank>| rank.and_then(|rank| data.hosts.get(&rank)).and_then(|hello| hello.rack.clone());
+    let rank = |rank: Option<Rank>| rank.map(u64::from);
+    let mut columns = vec![
+        integer("replicate", |row: &MeshRow| Some(row.replicate.into())),
+        integer("round", |row: &MeshRow| Some(row.round.into())),
+        integer("slot", |row: &MeshRow| Some(row.slot.into())),
+        integer("hub", |row: &MeshRow| Some(row.hub.into())),
+        integer("client", |row: &MeshRow| Some(row.client.into())),
+        integer("clients", |row: &MeshRow| Some(row.clients.into())),
+        integer("sender", move |row: &MeshRow| rank(row.sender)),
+        integer("receiver", move |row: &MeshRow| rank(row.receiver())),
+        text("sender_host", move |row: &MeshRow| host(row.sender)),
+        text("receiver_host", move |row: &MeshRow| host(row.receiver())),
+        text("sender_rack", move |row: &MeshRow| rack(row.sender)),
+        text("receiver_rack", move |row: &MeshRow| rack(row.receiver())),
+        text("outcome", |row: &MeshRow| Some(row.outcome.tag().to_owned())),
+        text("reason", |row: &MeshRow| row.outcome.reason().map(str::to_owned)),
+        integer("started_unix_ns", |row: &MeshRow| Some(row.started_unix_ns)),
+        integer("window_ns", |row: &MeshRow| row.rate.map(|_| row.window_ns)),
+        integer("bytes", |row: &MeshRow| row.rate.map(|_| row.bytes)),
+        integer("calls", |row: &MeshRow| row.rate.map(|_| row.calls)),
+        ParquetColumn { name: "rate".into(), value: ParquetValue::Real(Box::new(|row: &MeshRow| row.rate)) },
+        integer("sender_cpu_ns", |row: &MeshRow| row.sender_cpu_ns),
+        integer("receiver_cpu_ns", |row: &MeshRow| row.receiver_cpu_ns),
+        integer("retransmits", |row: &MeshRow| row.retransmits),
+        integer("min_rtt_us", |row: &MeshRow| row.min_rtt_us),
+        integer("rwnd_limited_us", |row: &MeshRow| row.rwnd_limited_us),
+        integer("sndbuf_limited_us", |row: &MeshRow| row.sndbuf_limited_us),
+        text("latency_histogram", |row: &MeshRow| row.latency.clone()),
+    ];
+    columns.extend(level_columns(data));
+    columns
+}
+
+/// A column for each factor that an option states; `host` and `direction` are in other columns.
+fn level_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
+    let settings = &data.settings;
+    let levels: Vec<Option<&Spec>> = (0..settings.options.len())
+        .map(|at| settings.cells.iter().find(|cell| cell.option as usize == at).map(|cell| &cell.cell.factors))
+        .collect();
+    let is_stated = |name: &str| levels.iter().flatten().any(|levels| levels.get(name) != Level::Absent);
+    let names = FACTORS.iter().map(|factor| factor.name).filter(|name| !["host", "direction"].contains(name));
+    names
+        .filter(|name| is_stated(name))
+        .map(|name| {
+            let of_option: Vec<Option<String>> = levels
+                .iter()
+                .map(|levels| levels.map(|levels| levels.get(name)).filter(|level| *level != Level::Absent))
+                .map(|level| level.map(|level| level.to_string()))
+                .collect();
+            text(&format!("option_{name}"), move |row: &MeshRow| of_option.get(row.option? as usize).cloned().flatten())
+        })
+        .collect()
+}
+
+fn host_columns() -> Vec<ParquetColumn<'static, RankHello>> {
+    vec![
+        integer("rank", |hello: &RankHello| Some(hello.rank.into())),
+        text("host", |hello: &RankHello| Some(hello.host.clone())),
+        text("rack", |hello: &RankHello| hello.rack.clone()),
+        text("agent", |hello: &RankHello| Some(hello.agent.to_string())),
+        text("program", |hello: &RankHello| Some(hello.program.clone())),
+    ]
+}
+
+/// Writes rows, under another name until the file is whole.
+fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> Result<(), ParquetError> {
+    let kind = |column: &ParquetColumn<'_, T>| match column.value {
+        ParquetValue::Integer(_) => format!("optional int64 {};", column.name),
+        ParquetValue::Real(_) => format!("optional double {};", column.name),
+        ParquetValue::Text(_) => format!("optional binary {} (UTF8);", column.name),
+    };
+    let fields: Vec<String> = columns.iter().map(kind).collect();
+    let schema = Arc::new(parse_message_type(&format!("message mesh {{ {} }}", fields.join(" ")))?);
+    let properties = Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
+    let fresh = path.with_extension("parquet.part");
+    let mut writer = SerializedFileWriter::new(File::create(&fresh)?, schema, properties)?;
+    for rows in rows.chunks(GROUP_ROWS) {
+        let mut group = writer.next_row_group()?;
+        for column in columns {
+            let Some(mut out) = group.next_column()? else { break };
+            match &column.value {
+                ParquetValue::Integer(value) => {
+                    let (values, present) = split(rows, value);
+                    out.typed::<Int64Type>().write_batch(&values, Some(&present), None)?;
+                }
+                ParquetValue::Real(value) => {
+                    let (values, present) = split(rows, value);
+                    out.typed::<DoubleType>().write_batch(&values, Some(&present), None)?;
+                }
+                ParquetValue::Text(value) => {
+                    let (values, present) = split(rows, value);
+                    let values: Vec<ByteArray> =
+                        values.into_iter().map(|text| ByteArray::from(text.into_bytes())).collect();
+                    out.typed::<ByteArrayType>().write_batch(&values, Some(&present), None)?;
+                }
+            }
+            out.close()?;
+        }
+        group.close()?;
+    }
+    writer.close()?;
+    fs::rename(&fresh, path)?;
+    Ok(())
+}
+
+/// The values that are there, and for each row whether it has one (the definition level of an optional column).
+fn split<T, V>(rows: &[T], value: impl Fn(&T) -> Option<V>) -> (Vec<V>, Vec<i16>) {
+    let mut values = Vec::with_capacity(rows.len());
+    let present = rows
+        .iter()
+        .map(|row| match value(row) {
+            Some(value) => {
+                values.push(value);
+                1
+            }
+            None => 0,
+        })
+        .collect();
+    (values, present)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytegauge_model::{Ends, Outcome, Workload};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    use super::*;
+    use crate::pattern::MeshPattern;
+    use crate::row::SlotPlace;
+    use crate::settings::{FORMAT, MeshSettings};
+
+    fn data(rows: u32) -> MeshData {
+        let settings = MeshSettings {
+            format: FORMAT,
+            run: 1,
+            ranks: 2,
+            pattern: MeshPattern::Pairs,
+            replicates: rows,
+            concurrent: None,
+            seed: 1,
+            workload: Workload::Stream,
+            warmup_ns: 1,
+            window_ns: 1,
+            ends: Ends::Threads,
+            margin: 0.1,
+            follow_up: false,
+            options: vec!["all".into()],
+            cells: Vec::new(),
+        };
+        let hello = |rank: Rank| RankHello {
+            rank,
+            size: 2,
+            program: "0".into(),
+            host: format!("node{rank}"),
+            rack: None,
+            agent: ([192, 0, 2, 1], 1).into(),
+        };
+        let row = |slot: u32| {
+            let place = SlotPlace { replicate: slot, round: slot, slot, hub: 0, client: 1, clients: 1 };
+            let row = MeshRow::without_numbers(place, Outcome::Measured, 7);
+            MeshRow { option: Some(0), sender: Some(1), rate: Some(f64::from(slot)), ..row }
+        };
+        let hosts: BTreeMap<Rank, RankHello> = (0..2).map(|rank| (rank, hello(rank))).collect();
+        let mut rows: Vec<MeshRow> = (0..rows).map(row).collect();
+        rows[0] = MeshRow { rate: None, outcome: Outcome::Failed("planted".into()), ..rows[0].clone() };
+        MeshData { settings, hosts, unfinished: Vec::new(), rows }
+    }
+
+    #[test]
+    fn rows_are_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let [trials, hosts] = write(&data(5), dir.path()).unwrap();
+        let rows = |path: &Path| -> Vec<String> {
+            let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
+        };
+        let trials = rows(&trials);
+        assert_eq!((trials.len(), rows(&hosts).len()), (5, 2));
+        assert!(trials[0].contains("planted") && trials[0].contains("rate: null"), "{}", trials[0]);
+        assert!(trials[4].contains("rate: 4") && trials[4].contains("sender_host: \"node1\""), "{}", trials[4]);
+    }
+}
