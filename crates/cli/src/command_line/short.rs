@@ -65,6 +65,25 @@ const SHORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "mesh",
+        &[
+            "rank",
+            "size",
+            "coordinator",
+            "listen",
+            "key-file",
+            "workload",
+            "pattern",
+            "replicates",
+            "concurrent",
+            "transport",
+            "flows",
+            "out",
+            "resume",
+            "dry-run",
+        ],
+    ),
+    (
         "check",
         &[
             "command",

@@ -48,7 +48,7 @@ const NOT_OF_A_MESH: &[&str] = &[
 /// The subcommand.
 pub fn command() -> Command {
     let command = Command::new("mesh")
-        .about("Measure many hosts, started by srun, mpirun, pdsh, … (docs/mesh.md)")
+        .about("Measure many hosts, started by srun, mpirun or pdsh")
         .args_conflicts_with_subcommands(true)
         .subcommand(gather())
         .subcommand(super::print::command())
