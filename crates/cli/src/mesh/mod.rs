@@ -15,6 +15,7 @@ mod screen;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use bytegauge_mesh::MeshRow;
@@ -64,6 +65,10 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     let coordinator = thread::Builder::new().name("mesh".into()).spawn(move || zero.run());
     let coordinator = coordinator.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
     let member = member.run(&[rendezvous::Rendezvous::At(vec![own])]);
+    if member.is_err() {
+        // Without the member of this process there is no mesh: the others need not be waited for.
+        stop.store(true, Ordering::Relaxed);
+    }
     let missing = coordinator.join().map_err(|_| Failure::failed("the coordinator ended by an error of its own"))??;
     let code = end(member?, &missing, &flags)?;
     if code == DONE {

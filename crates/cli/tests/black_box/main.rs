@@ -43,6 +43,7 @@ mod kill;
 mod knee;
 mod looks;
 mod machine_limits;
+mod mesh;
 mod observe;
 mod output;
 mod plans;
