@@ -115,7 +115,7 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     let mut spec = PlanSpec::named(AB, workload);
     // Flags in a side apply to its cell; flags outside apply to the session.
     spec.set_all(&args::factors(given, workload)?).map_err(|error| failed(error.to_string()))?;
-    spec.leave_one_level()?;
+    spec.leave_one_level();
     if let Some(ends) = args::ends(given)? {
         spec.ends = ends;
     }

@@ -3,11 +3,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::Nanos;
-use bytegauge_plan::{AUDIT_MAX, LOOKS_MAX, PlanSpec};
+use bytegauge_plan::{AUDIT_MAX, FINALISTS_MIN, Finalists, LOOKS_MAX, PlanSpec};
 use clap::ArgMatches;
 
 use crate::args;
 use crate::exit::Failure;
+
+/// More finalists than this are all of them.
+const FINALISTS_MOST: usize = 64;
 
 /// Applies them to a plan.
 pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
@@ -31,6 +34,13 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     }
     if let Some(ends) = args::ends(matches)? {
         spec.ends = ends;
+    }
+    if let Ok(Some(names)) = matches.try_get_one::<String>("also") {
+        spec.add_lists(names)?;
+    }
+    if let Ok(Some(text)) = matches.try_get_one::<String>("finalists") {
+        let finalists = finalists(text)?;
+        spec.parts.iter_mut().for_each(|part| part.finalists = Some(finalists));
     }
     spec.verify |= matches!(matches.try_get_one::<bool>("verify"), Ok(Some(true)));
     spec.gentle |= matches!(matches.try_get_one::<bool>("half-load"), Ok(Some(true)));
@@ -58,6 +68,16 @@ fn audit(text: &str) -> Result<f64, Failure> {
         Failure::usage(format!(
             "--long-trials: `{text}` is out of range: use 0% to {}%, such as 10%, or off",
             AUDIT_MAX * 100.0
+        ))
+    })
+}
+
+/// How many options are confirmed.
+fn finalists(text: &str) -> Result<Finalists, Failure> {
+    let cap = text.parse().ok().filter(|cap| (FINALISTS_MIN..=FINALISTS_MOST).contains(cap)).map(Finalists::Cap);
+    cap.or((text == "all").then_some(Finalists::All)).ok_or_else(|| {
+        Failure::usage(format!(
+            "--finalists: `{text}` is out of range: use {FINALISTS_MIN} to {FINALISTS_MOST}, or all to confirm every option"
         ))
     })
 }

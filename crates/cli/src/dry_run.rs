@@ -7,7 +7,7 @@ use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Cell, Level, Nanos};
+use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
 use crate::resume::Begun;
@@ -37,6 +37,9 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
+    }
+    for name in separate_conditions(plan) {
+        let _ = writeln!(text, "  note: each --{name} is a test of its own; to compare them: --compare {name}");
     }
     text
 }
@@ -70,6 +73,16 @@ pub fn resumed(begun: &Begun) -> String {
         describe(&mut text, plan, family);
     }
     text
+}
+
+/// Conditions with several levels that could be compared, in a session that no plan describes.
+fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
+    let names = COMPARED_CONDITIONS.iter().map(|row| row.name);
+    let levels = |name: &str| -> BTreeSet<Level> {
+        let factor = name.replace('-', "_");
+        plan.groups.iter().map(|group| group.factors.get(&factor)).filter(|level| *level != Level::Absent).collect()
+    };
+    names.filter(|name| plan.name == plan.workload.row().name && levels(name).len() > 1).collect()
 }
 
 /// The terms of a plan, explained where they appear first.

@@ -32,6 +32,8 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "call_rate",
             "slo",
             "arrivals",
+            "burst",
+            "every",
             "think_time",
             "timeout",
             "idle_flows",

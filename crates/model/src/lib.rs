@@ -61,7 +61,7 @@ pub use far::Direction;
 pub use iperf3::Iperf3Report;
 pub use level::{Level, LevelError};
 pub use place::Place;
-pub use program::{ConnectionAge, ProgramRole};
+pub use program::{COMPARED_CONDITIONS, ComparedCondition, ConnectionAge, ProgramRole};
 pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};
 pub use relay_choice::RelayChoice;
 pub use relay_program::{RelayPlaces, RelayProgram, RelayProgramReport};

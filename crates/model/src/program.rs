@@ -45,12 +45,20 @@ pub enum ComparedCondition {
     Flows,
     /// Where the ends run.
     Placement,
+    /// How the ends are joined.
+    Transport,
+    /// How many requests are in flight on a connection.
+    Depth,
+    /// Whether threads share their descriptors.
+    FdTable,
+    /// Where a relay runs.
+    RelayPlacement,
 }
 
 impl ComparedCondition {
     /// Whether this is the factor of the name.
     pub fn is(self, factor: &str) -> bool {
-        self != ComparedCondition::None && name_of(COMPARED_CONDITIONS, &self) == factor
+        self != ComparedCondition::None && name_of(COMPARED_CONDITIONS, &self).replace('-', "_") == factor
     }
 }
 
@@ -63,6 +71,14 @@ pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
         summary: "how many of the listed numbers of connections are enough",
     },
     Row { value: ComparedCondition::Placement, name: "placement", summary: "where the ends should run" },
+    Row {
+        value: ComparedCondition::Transport,
+        name: "transport",
+        summary: "which of the listed transports is fastest, such as unix or tcp",
+    },
+    Row { value: ComparedCondition::Depth, name: "depth", summary: "how many requests should be in flight" },
+    Row { value: ComparedCondition::FdTable, name: "fd-table", summary: "whether a private descriptor table helps" },
+    Row { value: ComparedCondition::RelayPlacement, name: "relay-placement", summary: "where a relay should run" },
 ];
 
 /// How old a connection is when it is measured.

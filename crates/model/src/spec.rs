@@ -175,6 +175,10 @@ with_options! { spec {
     call_rate: OrMax<u64>,
     /// How offered calls are spaced.
     arrivals: Arrivals,
+    /// Writes of a burst, which follow each other without a pause.
+    burst: OrAuto<u64>,
+    /// From the begin of a burst to that of the next one, nanoseconds.
+    every: u64,
     /// Pause between two writes, or two calls, nanoseconds.
     think_time: u64,
     /// How long a call may take, nanoseconds.
@@ -433,7 +437,13 @@ impl Spec {
 
     /// Whether a load below the maximum is offered. Then options reach the same rate, and their CPU time is compared.
     pub fn offers_load(&self) -> bool {
-        self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0)
+        self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0) || self.burst().is_some()
+    }
+
+    /// The bursts of a writer: bytes of each, and nanoseconds from one to the next; `None` where it writes without bursts.
+    pub fn bursts(&self) -> Option<(u64, u64)> {
+        let (writes, bytes, every_ns) = (self.burst()?, self.write_size()?, self.every()?);
+        Some((writes.saturating_mul(bytes), every_ns))
     }
 
     /// The offered load, in bytes or calls per second; `None` for the maximum.

@@ -1,18 +1,22 @@
 //! Forecasts the time of a plan, and shortens the plan until it fits its budget. Never reads the clock.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Group, GroupId, Nanos, Spec};
+use bytegauge_model::{Group, GroupId, Level, Nanos, Spec, factor};
 
-use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERRUN_UNASKED, OVERTIME, Schedule};
+use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERTIME, Schedule};
 use crate::index::{GroupFacts, Index};
 use crate::missing::connections;
 use crate::plan::{Family, Plan};
 use crate::spec::PlanError;
 use crate::{pace, search};
+
+/// Lists of levels that an error names.
+const LISTS_NAMED: usize = 3;
 
 impl Plan {
     /// Calls per second in a group: as measured, else as assumed for its conditions.
@@ -110,20 +114,43 @@ impl Plan {
         schedule
     }
 
-    /// Fits the budget before anything is measured. Refuses a plan that would far exceed the given time.
-    pub(crate) fn fit_or_refuse(&mut self) -> Result<(), PlanError> {
+    /// Fits the budget before anything is measured. A plan that takes more than `overrun` times the budget is refused.
+    pub(crate) fn fit_or_refuse(&mut self, overrun: f64) -> Result<(), PlanError> {
         let given_ns = self.budget_ns;
         let notes = self.fit_budget();
-        if self.budget_ns > given_ns.saturating_mul(OVERRUN_UNASKED) {
+        // The forecast, not the budget, which is rounded up.
+        if self.budget_ns > given_ns && self.schedule().total_ns() as f64 > given_ns as f64 * overrun {
             return Err(PlanError::Budget {
                 budget: Nanos(given_ns).to_string(),
                 cells: self.cells.len(),
                 of: counted(self.groups.len(), "group"),
                 needed: format!("{}s", self.budget_ns.div_ceil(1_000_000_000)),
+                shorter: self.shorter(),
             });
         }
         self.notes.extend(notes);
         Ok(())
+    }
+
+    /// What would make the plan shorter: the longest lists of levels, and a screening.
+    fn shorter(&self) -> String {
+        let levels = |name: &str| {
+            let levels = self.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| *level != Level::Absent);
+            levels.collect::<BTreeSet<Level>>().len()
+        };
+        let mut lists: Vec<(usize, String)> = factor::of(self.workload)
+            .map(|row| (levels(row.name), row.flag()))
+            .filter(|(levels, _)| *levels > 1)
+            .collect();
+        lists.sort_by_key(|(levels, _)| Reverse(*levels));
+        let lists: Vec<String> =
+            lists.iter().take(LISTS_NAMED).map(|(levels, flag)| format!("--{flag} has {levels}")).collect();
+        let mut text =
+            if lists.is_empty() { String::new() } else { format!(", or fewer levels ({})", lists.join(", ")) };
+        if self.families.iter().any(|family| family.named && family.choices > FINALISTS) {
+            text.push_str(&format!(", or --finalists {FINALISTS} to confirm only the best of a screening"));
+        }
+        text
     }
 
     /// Shortens what may be shortened, then confirms fewer options, until the minimum number of blocks fits. If they still do
@@ -216,7 +243,7 @@ impl Plan {
     /// that takes less time.
     fn confirm_at_most(&mut self, most: usize, index: &Index) {
         let (before, before_ns) = (self.families.clone(), self.schedule_of(index).total_ns());
-        for family in self.families.iter_mut().filter(|family| family.choices > FINALISTS) {
+        for family in self.families.iter_mut().filter(|family| !family.named && family.choices > FINALISTS) {
             family.finalists = Finalists::Cap(family.confirmed().min(most));
             if family.screened.is_empty() {
                 family.screened.clone_from(&family.groups);
@@ -265,7 +292,7 @@ mod tests {
     #[test]
     fn later_checks_grow_with_their_blocks() {
         // Screened before: sixteen sizes.
-        let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\ntime = \"60s\"";
+        let text = "transport = \"unix\"\nwrite-size = \"64K\"\nread-size = \"1..32K\"\ntime = \"60s\"\nfinalists = 6";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         let schedule = plan.schedule();
         assert!(schedule.screen_ns > 0 && schedule.audit_ns > 0, "{schedule:?}");
@@ -304,11 +331,11 @@ mod tests {
     #[test]
     fn a_short_budget_grows_for_fewest_blocks() {
         // Two options: no further shortening is possible.
-        let plan = calls("auto", "3s").unwrap();
+        let plan = calls("auto", "3100ms").unwrap();
         let schedule = plan.schedule();
-        assert!(plan.budget_ns > 3_000_000_000 && schedule.total_ns() <= plan.budget_ns, "{schedule:?}");
+        assert!(plan.budget_ns > 3_100_000_000 && schedule.total_ns() <= plan.budget_ns, "{schedule:?}");
         assert!(schedule.blocks >= 6, "{schedule:?}");
-        let expected = format!("this takes about {}, not 3 s", Nanos(plan.budget_ns));
+        let expected = format!("this takes about {}, not 3.1 s", Nanos(plan.budget_ns));
         assert!(plan.notes.iter().any(|note| note.starts_with(&expected)), "{:?}", plan.notes);
         // A plan that takes far longer is refused.
         let refused = calls("auto", "1s").unwrap_err().to_string();

@@ -147,7 +147,7 @@ mod tests {
             parse("t", "workload = \"call\"\ntransport = \"udp\"\nserver-engine = \"gso\"").unwrap_err().to_string();
         assert!(error.contains("engine `gso` does not carry the workload call"), "{error}");
         let text = "workload = \"call\"\ntransport = \"udp\"\nprofile = \"echo\"\nrequest = 100\nflows = 1\n\
-                    batch = \"8,16\"\noutstanding = \"1,64\"";
+                    batch = \"8,16\"\noutstanding = \"1,64\"\nalso = \"server-engine\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         let engines: Vec<_> =
             plan.cells.iter().filter_map(|cell| Some(cell.factors.server_engine()?.to_string())).collect();
@@ -202,7 +202,7 @@ mod tests {
         check("engine = \"plain\"\nbatch = 8", 65_536, "--batch has no effect without --engine mmsg or gso");
         check("outstanding = 8", 65_536, "--outstanding has no effect without --engine uring:plain or uring:multishot");
         let text = "transport = \"udp\"\nprofile = \"drain\"\nwrite-size = 1000\nengine = \"plain,mmsg,gso,uring\"\n\
-                    batch = \"8,16\"\noutstanding = \"1,64\"";
+                    batch = \"8,16\"\noutstanding = \"1,64\"\nalso = \"engine\"";
         let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
         assert_eq!(plan.cells.len(), 1 + 2 + 2 + 2);
     }

@@ -3,7 +3,7 @@
 //! Reported results come from confirmation alone, and the number of confirmation blocks is fixed before
 //! the first of them starts: no optional stopping, no winner's curse.
 
-use bytegauge_model::{ConnectionAge, Spec, Workload};
+use bytegauge_model::{ConnectionAge, Spec, Transport, Workload};
 use serde::{Deserialize, Serialize};
 
 /// How many cells of a family are confirmed.
@@ -265,7 +265,8 @@ impl Design {
     /// Whether longer trials could change the result of a group: it has a path, its trials are not as long already, and
     /// it has no search.
     pub fn audits(&self, conditions: &Spec) -> bool {
-        let is_path = conditions.transport().is_some_and(bytegauge_model::Transport::two_ended);
+        // Transports that are compared are no condition; a file among them is an end that needs no audit.
+        let is_path = conditions.transport().map_or(conditions.workload().has_path(), Transport::two_ended);
         let explicit_ns = conditions.duration();
         let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
         is_path && !is_long && conditions.slo().is_none()
@@ -286,9 +287,11 @@ pub const FINALISTS_MIN: usize = 2;
 /// A session may take this multiple of its budget before it stops: the machine may slow down.
 pub const OVERTIME: f64 = 1.1;
 
-/// Most that the fewest blocks may exceed a stated budget without an error, unless the session has begun: a user who
-/// gave a minute accepts two minutes, but not ten.
-pub(crate) const OVERRUN_UNASKED: u64 = 2;
+/// A session may take this many times the budget that the user stated, where the fewest blocks need it. Of more the user is asked.
+pub(crate) const OVERRUN_STATED: f64 = 1.2;
+
+/// The same where the user stated no budget.
+pub(crate) const OVERRUN_UNSTATED: f64 = 2.0;
 
 /// The time of each stage, for the dry run and the progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -107,7 +107,8 @@ mod tests {
     fn named_engines_are_used_where_they_fit() {
         let text = "transport = \"tcp,udp\"\nengine = \"blocking,mmsg\"";
         assert_eq!(engines(text), ["tcp blocking", "udp mmsg"]);
-        let notes = plan_of(text).unwrap().notes;
+        let mut notes = plan_of(text).unwrap().notes;
+        notes.retain(|note| note.contains("left out"));
         assert_eq!(
             notes[..2],
             ["engine mmsg does not carry tcp: left out there", "engine blocking does not carry udp: left out there"]

@@ -28,7 +28,7 @@ const PLAN_KEYS: &[&str] = &[
 ];
 
 /// Keys of a part other than factors.
-const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial"];
+const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial", "also"];
 
 /// Reads a plan. `place` names it in errors: a file or a ready plan's name.
 ///
@@ -111,6 +111,7 @@ impl Reader<'_> {
                 }
             }
             "finalists" => part.finalists = Some(self.finalists(key, value)?),
+            "also" => part.also.extend(self.factors(&self.text(key, value)?, &[])?.iter().map(|factor| factor.name)),
             "trial" => part.trial_ns = Some(self.duration(key, value)?),
             _ => {
                 for factor in self.factors(key, also)? {

@@ -4,6 +4,7 @@
 //! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
+mod asked;
 mod budget;
 pub mod catalog;
 mod cross;

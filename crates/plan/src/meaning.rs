@@ -6,8 +6,8 @@ use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::{Engine, Level, RelayMethod, Spec, Transport, Workload};
 
 use crate::plan::Plan;
-use crate::relay;
 use crate::spec::{Part, PlanError, PlanSpec};
+use crate::{relay, ring};
 
 /// A factor that has an effect only with certain levels of other factors.
 struct Dependent {
@@ -54,6 +54,12 @@ const DEPENDENT: &[Dependent] = &[
         with: &["client_engine"],
         when: |levels| has_threads(levels.client_engine()),
         needs: Needs::Text("another --client-engine"),
+    },
+    Dependent {
+        factor: "every",
+        with: &["burst"],
+        when: |levels| levels.burst().is_some(),
+        needs: Needs::Text("--burst N"),
     },
     Dependent { factor: "direction", with: &[], when: |_| true, needs: Needs::Text("--host HOST:PORT") },
     Dependent { factor: "relay_placement", with: &[], when: |_| true, needs: Needs::Text("--relay METHOD") },
@@ -145,6 +151,17 @@ pub(crate) fn is_moot(factor: &Factor, combination: &Spec) -> bool {
 /// Whether the levels of a factor decide if another one has an effect.
 pub(crate) fn decides(factor: &Factor) -> bool {
     DEPENDENT.iter().any(|rule| rule.with.contains(&factor.name))
+}
+
+/// Whether everything that a part names means something with this level.
+pub(crate) fn suits_named(part: &Part, factor: &Factor, level: &Level) -> bool {
+    let mut levels = Spec::default();
+    levels.set(factor.name, level.clone());
+    if factor.name == "mode" && ring::names_artefact(part) {
+        return ring::shows_artefacts(&levels);
+    }
+    let named = DEPENDENT.iter().filter(|rule| part.levels.contains_key(rule.factor));
+    named.filter(|rule| rule.with.contains(&factor.name)).all(|rule| (rule.when)(&levels))
 }
 
 /// A factor of another workload, or a transport that cannot carry this one, is an error.

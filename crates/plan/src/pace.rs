@@ -13,6 +13,9 @@ pub const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
+/// A trial measures at least this many bursts.
+const BURSTS: u64 = 10;
+
 /// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
 const ASSUMED: f64 = 30_000.0;
 
@@ -45,7 +48,9 @@ pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_sec
     let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
     // A float beyond 64 bits becomes the largest of them.
     let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
-    lengthened_ns((warmup_ns, window_ns), needed_ns.min(LENGTHENED_MAX_NS))
+    let bursts_ns =
+        conditions.every().filter(|_| !explicit && conditions.burst().is_some()).map_or(0, |ns| ns * BURSTS);
+    lengthened_ns((warmup_ns, window_ns), needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS))
 }
 
 /// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.

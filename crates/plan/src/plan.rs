@@ -18,6 +18,9 @@ pub struct Family {
     pub aside: Vec<GroupId>,
     /// How many cells are confirmed.
     pub finalists: Finalists,
+    /// Whether the user named the options, so that all of them are confirmed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub named: bool,
     /// Combinations of options.
     pub choices: usize,
     /// Length of a confirmation trial, nanoseconds, unless a cell's `duration` sets another one.

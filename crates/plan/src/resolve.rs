@@ -1,15 +1,18 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Spec, Transport, Workload};
 
+use crate::asked;
 use crate::catalog::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
-use crate::design::{BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, SEARCH_BUDGET_NS};
+use crate::design::{
+    BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, OVERRUN_STATED, OVERRUN_UNSTATED, SEARCH_BUDGET_NS,
+};
 use crate::engines;
 use crate::index::Index;
 use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
@@ -43,6 +46,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         external::settle(part, spec.workload, spec.verify)?;
         far::settle(part, spec.workload)?;
         emulated::settle(part, spec.workload)?;
+        part.one_each |= part.names_options();
     }
     let spec = &spec;
     let mut plan = Plan {
@@ -91,6 +95,10 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
     }
     refuse_what_is_moot(&plan, spec)?;
+    refuse_transports_apart(&plan, spec)?;
+    let left =
+        spec.parts.iter().filter(|part| part.names_options()).filter_map(|part| asked::note(spec.workload, part));
+    left.for_each(|note| plan.note(note));
     note_collapsed(&mut plan, spec);
     engines::note_left_out(&mut plan, spec);
     external::note(&mut plan);
@@ -105,7 +113,10 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         let reason = plan.skipped.first().and_then(|(_, outcome)| outcome.reason()).unwrap_or("it has no cells");
         return Err(PlanError::NothingLeft(reason.to_owned()));
     }
-    plan.fit_or_refuse()?;
+    // How long a program runs is seen first.
+    let is_stated = spec.budget_ns.is_some() && spec.workload != Workload::Check;
+    let overrun = if is_stated { OVERRUN_STATED } else { OVERRUN_UNSTATED };
+    plan.fit_or_refuse(overrun)?;
     Ok(plan)
 }
 
@@ -156,21 +167,25 @@ type Asked = HashMap<Spec, Rc<[Spec]>>;
 fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
     let mut families: HashMap<Spec, Family> = HashMap::new();
     let mut family_order = Vec::new();
+    let mut own: HashMap<Spec, GroupId> = HashMap::new();
     for joint in joints(spec.workload, part) {
         let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
         let (fitting, too_large): (Vec<_>, Vec<_>) = crossed(Role::Choice).into_iter().partition(|c| !is_too_large(c));
         if !too_large.is_empty() {
             plan.note("batches larger than their ring were left out".into());
         }
-        let kind_of = |choice: &Spec| match is_artefact(choice) {
-            true => CellKind::Artefact,
-            false => relay::kind(part, choice),
-        };
         let (choices, shown): (Vec<Spec>, Vec<Spec>) =
-            fitting.into_iter().partition(|c| kind_of(c) == CellKind::Candidate);
+            fitting.into_iter().partition(|choice| kind_of(part, choice) == CellKind::Candidate);
         let choices: Rc<[Spec]> = choices.into();
         for conditions in crossed(Role::Condition) {
             let conditions = apply_profile(spec, part, conditions)?;
+            // Transports that are compared share their groups.
+            if let Some(group) = own.get(&conditions).filter(|_| part.compares_transports()) {
+                add_cells(plan, part, group, &conditions, (&choices, &shown));
+                let first = families.values_mut().find(|family| family.groups.first() == Some(group));
+                first.into_iter().for_each(|family| family.choices += choices.len());
+                continue;
+            }
             if let Some(earlier) = asked.get(&conditions) {
                 if choices.iter().any(|choice| !earlier.contains(choice)) {
                     plan.note(ASKED_BEFORE.into());
@@ -179,31 +194,21 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
             }
             asked.insert(conditions.clone(), Rc::clone(&choices));
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
-            for choice in &*choices {
-                let mut factors = conditions.clone();
-                factors.extend(choice);
-                let id = CellId(format!("c{}", plan.cells.len() + 1));
-                plan.cells.push(Cell { id, group: group.clone(), kind: CellKind::Candidate, twin_of: None, factors });
-            }
-            for choice in &shown {
-                let kind = kind_of(choice);
-                if kind == CellKind::Artefact && !shows_artefacts(&conditions) {
-                    continue;
-                }
-                let mut factors = conditions.clone();
-                factors.extend(choice);
-                let id = CellId(format!("a{}", plan.artefacts.len() + 1));
-                plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors });
-            }
+            own.insert(conditions.clone(), group.clone());
+            add_cells(plan, part, &group, &conditions, (&choices, &shown));
             let mut key = conditions.clone();
             key.retain(|name| !WITHIN_FAMILY.contains(&name));
+            // How long a program runs is not known beforehand: its values are screened.
+            let names_options = part.one_each && spec.workload != Workload::Check;
+            let usual = if names_options { Finalists::All } else { Finalists::Cap(FINALISTS) };
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
                 Family {
                     groups: Vec::new(),
                     screened: Vec::new(),
                     aside: Vec::new(),
-                    finalists: part.finalists.unwrap_or(Finalists::Cap(FINALISTS)),
+                    finalists: part.finalists.unwrap_or(usual),
+                    named: names_options && part.finalists.is_none(),
                     choices: choices.len(),
                     trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(&conditions)),
                 }
@@ -231,6 +236,53 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
         }
     }
     Ok(())
+}
+
+/// What a combination is among those of its part.
+fn kind_of(part: &Part, choice: &Spec) -> CellKind {
+    if is_artefact(choice) { CellKind::Artefact } else { relay::kind(part, choice) }
+}
+
+/// Adds a cell for each combination of options: those that are compared, and those that are shown with them.
+fn add_cells(plan: &mut Plan, part: &Part, group: &GroupId, conditions: &Spec, (choices, shown): (&[Spec], &[Spec])) {
+    let factors = |choice: &Spec| {
+        let mut factors = conditions.clone();
+        factors.extend(choice);
+        factors
+    };
+    for choice in choices {
+        let (id, kind) = (CellId(format!("c{}", plan.cells.len() + 1)), CellKind::Candidate);
+        plan.cells.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(choice) });
+    }
+    for choice in shown {
+        let kind = kind_of(part, choice);
+        if kind == CellKind::Artefact && !shows_artefacts(conditions) {
+            continue;
+        }
+        let id = CellId(format!("a{}", plan.artefacts.len() + 1));
+        plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(choice) });
+    }
+}
+
+/// Transports are compared where all other conditions are the same over each of them.
+fn refuse_transports_apart(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError> {
+    if !spec.parts.iter().any(|part| part.compares_transports() && part.transports(spec.workload).len() > 1) {
+        return Ok(());
+    }
+    let over = |group: &GroupId| -> BTreeSet<String> {
+        let cells = plan.cells.iter().filter(|cell| cell.group == *group);
+        cells.map(|cell| cell.factors.get("transport").to_string()).collect()
+    };
+    let apart: Vec<&Group> =
+        plan.groups.iter().filter(|group| group.factors.transport().is_none() && over(&group.id).len() == 1).collect();
+    let [first, second, ..] = apart[..] else { return Ok(()) };
+    let differs = FACTORS.iter().find(|row| first.factors.get(row.name) != second.factors.get(row.name));
+    let differs = differs.map_or_else(String::new, |factor| {
+        let levels = [first, second].map(|group| group.factors.get(factor.name).to_string());
+        format!(" (--{}: {}). Give it one level for both", factor.flag(), levels.join(" and "))
+    });
+    let names: Vec<String> = [first, second].iter().flat_map(|group| over(&group.id)).collect();
+    Err(PlanError::TransportsApart { transports: names.join(" and "), differs })
 }
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
@@ -308,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_the_peer_decides_makes_groups() {
-        let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"";
+        let text = "transport = \"unix\"\nprofile = \"sum\"\nread-size = \"4K,8K\"\nalso = \"write-size\"";
         let shape = |more: &str| {
             let plan = plan_of(&format!("{text}\n{more}")).unwrap();
             (plan.groups.len(), plan.cells.len(), plan.families.iter().map(|family| family.choices).max())
@@ -339,12 +391,14 @@ mod tests {
 
     #[test]
     fn one_ended_sources_have_no_writer() {
-        let plan = plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"").unwrap();
+        let plan =
+            plan_of("transport = \"unix,/dev/zero\"\nread-size = \"4K\"\nwrite-size = \"4K,8K\"\nalso = \"profile\"")
+                .unwrap();
         let device: Vec<_> = plan.cells.iter().filter(|c| c.factors.get("transport") == "/dev/zero".into()).collect();
         // Three profiles, one cell each.
         assert_eq!(device.len(), 3);
         assert!(device.iter().all(|cell| cell.factors.write_size().is_none()));
-        assert_eq!(plan.notes, ["write-size does not apply to /dev/zero: collapsed there"]);
+        assert_eq!(plan.notes[plan.notes.len() - 1..], ["write-size does not apply to /dev/zero: collapsed there"]);
     }
 
     #[test]
@@ -359,7 +413,7 @@ mod tests {
         );
         check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
         let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\ntime = \"1s\"").unwrap_err().to_string();
-        assert!(error.starts_with("a budget of 1 s is too short for 3750 cells in 6 groups: give --time "), "{error}");
+        assert!(error.starts_with("a budget of 1 s is too short for 625 cells in 1 group: give --time "), "{error}");
     }
 
     #[test]
@@ -378,7 +432,9 @@ mod tests {
 
     #[test]
     fn calls_are_crossed_by_their_own_factors() {
-        let plan = plan_of("workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"").unwrap();
+        let plan =
+            plan_of("workload = \"call\"\ntransport = \"tcp\"\nserver-engine = \"blocking,epoll\"\nalso = \"profile\"")
+                .unwrap();
         assert_eq!((plan.groups.len(), plan.cells.len(), plan.families.len()), (2, 4, 1));
         let profiles: Vec<_> = plan.groups.iter().map(|group| group.factors.get("profile").to_string()).collect();
         assert_eq!(profiles, ["rpc", "many-idle"]);
@@ -438,7 +494,7 @@ mod tests {
         let reason = "epoll is unavailable here: use another --server-engine";
         let catalog =
             Catalog { missing_engines: [("epoll:edge".to_owned(), reason.to_owned())].into(), ..Catalog::default() };
-        let text = "workload = \"call\"\ntransport = \"unix\"\nserver-engine = \"blocking,epoll:edge\"";
+        let text = "workload = \"call\"\ntransport = \"unix\"\nprofile = \"rpc,echo\"\nserver-engine = \"blocking,epoll:edge\"";
         let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
         assert_eq!((plan.skipped.len(), plan.notes.as_slice()), (2, [format!("skipped: {reason}")].as_slice()));
     }

@@ -4,7 +4,7 @@
 use bytegauge_model::{CellKind, Implementation, Level, Mode, Spec, UserData, Workload, factor};
 
 use crate::plan::Plan;
-use crate::spec::{PlanError, PlanSpec};
+use crate::spec::{Part, PlanError, PlanSpec};
 
 /// Whether a batch does not fit the ring that a combination makes.
 pub(crate) fn is_too_large(combination: &Spec) -> bool {
@@ -15,6 +15,12 @@ pub(crate) fn is_too_large(combination: &Spec) -> bool {
 pub(crate) fn is_artefact(combination: &Spec) -> bool {
     let implementation = combination.implementation();
     implementation.is_some_and(Implementation::is_artefact)
+}
+
+/// Whether a part names an artefact.
+pub(crate) fn names_artefact(part: &Part) -> bool {
+    let named = part.levels.get("implementation").into_iter().flatten();
+    named.filter_map(Level::parsed::<Implementation>).any(Implementation::is_artefact)
 }
 
 /// Whether an artefact has anything to show under these conditions: a loop that takes no completion checks none, and
@@ -120,7 +126,7 @@ mod tests {
 
     #[test]
     fn artefacts_are_shown_where_they_apply() {
-        let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"";
+        let text = "entries = 64\nimplementation = \"raw,liburing-undrained\"\nsetup = \"default\"\nuser-data = \"none,unique\"\nalso = \"mode\"";
         let plan = plan(text).unwrap();
         assert_eq!(plan.cells.len(), 4);
         let [artefact] = &plan.artefacts[..] else { panic!("{:?}", plan.artefacts) };

@@ -7,9 +7,12 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role};
 use bytegauge_model::option::role_of;
 use bytegauge_model::relay_program::relay_names;
-use bytegauge_model::{Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload};
+use bytegauge_model::{
+    ComparedCondition, Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload,
+};
 use thiserror::Error;
 
+use crate::asked;
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
 
 /// Why a request gives no plan. Every case is wrong usage: nothing has run yet.
@@ -190,6 +193,20 @@ pub enum PlanError {
         /// The factor's flag.
         flag: String,
     },
+    /// Transports that are to be compared, under conditions that differ.
+    #[error("--compare transport: {transports} are measured under different conditions{differs}")]
+    TransportsApart {
+        /// The transports.
+        transports: String,
+        /// What differs, and what to do.
+        differs: String,
+    },
+    /// A factor whose default is a single level, where its list was asked for.
+    #[error("--also {flag}: its default is a single level. Name the levels to measure: --{flag} LIST")]
+    NoList {
+        /// The factor's flag.
+        flag: String,
+    },
     /// Too many combinations.
     #[error(
         "{cells} cells are too many ({max} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
@@ -222,9 +239,7 @@ pub enum PlanError {
         limit: u64,
     },
     /// The budget is too short for the smallest design.
-    #[error(
-        "a budget of {budget} is too short for {cells} cells in {of}: give --time {needed} or more, or shorter lists (of conditions, too: one --profile)"
-    )]
+    #[error("a budget of {budget} is too short for {cells} cells in {of}: give --time {needed} or more{shorter}")]
     Budget {
         /// The budget given.
         budget: String,
@@ -234,6 +249,8 @@ pub enum PlanError {
         of: String,
         /// The time of the smallest design.
         needed: String,
+        /// What else would make it fit.
+        shorter: String,
     },
 }
 
@@ -276,6 +293,10 @@ pub struct Part {
     pub finalists: Option<Finalists>,
     /// Length of a confirmation trial, nanoseconds.
     pub trial_ns: Option<u64>,
+    /// Whether factors that are not named have one level instead of their default lists.
+    pub(crate) one_each: bool,
+    /// Factors that keep their default lists all the same.
+    pub(crate) also: Vec<&'static str>,
 }
 
 /// The whole request.
@@ -366,6 +387,16 @@ impl PlanSpec {
             }
             for part in &mut self.parts {
                 part.set(factor, levels.clone());
+            }
+        }
+        for part in &mut self.parts {
+            // All levels that the user names are confirmed, whatever the plan says of its own.
+            let programs = part.by_program();
+            let is_named = |(factor, _): &(&'static Factor, String)| {
+                programs.iter().any(|program| program.names_levels_of_option(factor.name))
+            };
+            if flags.iter().any(is_named) {
+                part.finalists = None;
             }
         }
         Ok(())
@@ -473,10 +504,15 @@ impl Part {
         let one = |roles: [Option<(&'static str, &Level)>; 2]| {
             let mut part = self.clone();
             part.levels.extend(roles.into_iter().flatten().map(|(name, level)| (name, vec![level.clone()])));
+            part.one_each |= part.names_options();
             if part.role() == ProgramRole::Relay && !part.levels.contains_key("relay") {
                 for (name, levels) in ASKED_OF_RELAYS {
                     let Some(factor) = factor::find(name) else { continue };
-                    let levels = levels.split(',').filter_map(|text| factor.kind.parse(text).ok()).collect();
+                    let mut levels: Vec<Level> =
+                        levels.split(',').filter_map(|text| factor.kind.parse(text).ok()).collect();
+                    if part.has_one_of(factor) {
+                        levels = asked::usual(&part, factor, &levels);
+                    }
                     part.levels.entry(factor.name).or_insert(levels);
                 }
             }
@@ -488,6 +524,11 @@ impl Part {
     /// Whether a factor is a choice or a condition for the program of this part.
     pub(crate) fn role_of(&self, factor: &Factor) -> Role {
         role_of(self.role(), self.first(COMPARE), factor)
+    }
+
+    /// Whether the transports are options of one test.
+    pub(crate) fn compares_transports(&self) -> bool {
+        self.first::<ComparedCondition>(COMPARE) == ComparedCondition::Transport
     }
 
     pub(crate) fn role(&self) -> ProgramRole {
@@ -509,14 +550,21 @@ impl Part {
     /// The levels of a factor over a transport, or without one, given or default. A factor that the peer sets gets small,
     /// middling and large levels.
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
+        let named = self.levels.get(factor.name).cloned();
+        named.unwrap_or_else(|| match self.defaults(workload, factor, transport) {
+            levels if self.has_one_of(factor) => asked::usual(self, factor, &levels),
+            levels => levels,
+        })
+    }
+
+    /// The default list of levels of a factor over a transport, or where there is none.
+    pub(crate) fn defaults(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let is_the_peers = factor.role == Role::Choice && self.role_of(factor) == Role::Condition;
         let sizes = if self.role() == ProgramRole::Relay { RELAYS_PEERS_SIZES } else { PEERS_SIZES };
         let peers = (is_the_peers && factor.name.ends_with("_size")).then_some(sizes);
         let default = factor.default_over(workload, transport).map(|default| peers.unwrap_or(default));
-        self.levels.get(factor.name).cloned().unwrap_or_else(|| {
-            // The table's own test parses every default.
-            factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
-        })
+        // The table's own test parses every default.
+        factor.kind.parse_list(default.unwrap_or_default()).unwrap_or_default()
     }
 }
 

@@ -4,68 +4,17 @@
 //! setting to choose. So the group's conditions are those that they share. The offered load must be the same, since a
 //! comparison of different loads would mean something else.
 
-use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, Workload, factor};
+use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, factor};
 
-use crate::design::Finalists;
-use crate::external;
+use crate::design::{Finalists, OVERRUN_UNSTATED};
 use crate::plan::Plan;
-use crate::spec::{PlanError, PlanSpec, SET_BY_PROFILES, parse};
+use crate::spec::PlanError;
 
 /// The name of a session of two.
 pub const AB: &str = "ab";
 
-/// Default level of a side for factors with several defaults.
-const USUAL: &[(Workload, &str, &str)] = &[
-    (Workload::Stream, "transport", "tcp"),
-    (Workload::Stream, "profile", "sum"),
-    (Workload::Stream, "read_size", "64K"),
-    (Workload::Stream, "write_size", "64K"),
-    (Workload::Call, "transport", "tcp"),
-    (Workload::Call, "profile", "rpc"),
-    (Workload::Call, "server_engine", "epoll"),
-    (Workload::Ring, "mode", "checked"),
-    (Workload::Ring, "entries", "64"),
-];
-
 /// Factors that decide which cost is compared, and for how long: equal on both sides.
 const ALIKE: &[&str] = &["rate", "call_rate", "think_time", "slo", "duration"];
-
-impl PlanSpec {
-    /// Keeps one level of every factor that was not named.
-    ///
-    /// # Errors
-    /// When a level does not parse, which the test of the tables excludes.
-    pub fn leave_one_level(&mut self) -> Result<(), PlanError> {
-        // Which levels there are depends on the transport.
-        let (first, rest): (Vec<_>, Vec<_>) = factor::of(self.workload).partition(|factor| factor.name == "transport");
-        for factor in first.into_iter().chain(rest) {
-            self.leave_one_of(factor)?;
-        }
-        Ok(())
-    }
-
-    fn leave_one_of(&mut self, factor: &'static Factor) -> Result<(), PlanError> {
-        let workload = self.workload;
-        let usual = USUAL.iter().find(|(of, name, _)| *of == workload && *name == factor.name);
-        let usual = usual.map(|(_, _, text)| parse(factor, text)).transpose()?.unwrap_or_default();
-        for part in &mut self.parts {
-            let by_hand = factor.name == "profile" && SET_BY_PROFILES.iter().any(|name| part.levels.contains_key(name));
-            let transport = part.transports(workload).into_iter().next().filter(|_| factor.name != "transport");
-            let levels = part.levels(workload, factor, transport.as_ref());
-            let applies = factor.applies(workload, transport.as_ref());
-            // No option applies to an external server; its place determines the rest (`external::settle`).
-            let is_elsewhere = external::is_external(part)
-                && (matches!(factor.name, "transport" | "placement")
-                    || external::belongs_to_own_server(workload, part, factor.name));
-            if by_hand || is_elsewhere || !applies || levels.len() < 2 || part.levels.contains_key(factor.name) {
-                continue;
-            }
-            let one = usual.iter().find(|usual| levels.contains(usual)).or(levels.first());
-            part.levels.insert(factor.name, one.cloned().into_iter().collect());
-        }
-        Ok(())
-    }
-}
 
 impl Plan {
     /// Compares the only two cells of a plan of a program.
@@ -120,7 +69,7 @@ impl Plan {
         self.audit = 0.0;
         self.artefacts.clear();
         other.notes.into_iter().for_each(|note| self.note(note));
-        self.fit_or_refuse()?;
+        self.fit_or_refuse(OVERRUN_UNSTATED)?;
         Ok(self)
     }
 }
@@ -158,17 +107,17 @@ fn shared(a: &Spec, b: &Spec) -> Spec {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::WORKLOADS;
+    use bytegauge_model::{WORKLOADS, Workload};
 
     use super::*;
-    use crate::{Catalog, resolve};
+    use crate::{Catalog, PlanSpec, resolve};
 
     fn side(workload: Workload, flags: &[(&str, &str)]) -> Plan {
         let mut spec = PlanSpec::named(AB, workload);
         let flags: Vec<_> =
             flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
         spec.set_all(&flags).unwrap();
-        spec.leave_one_level().unwrap();
+        spec.leave_one_level();
         resolve(&spec, &Catalog::default(), 1).unwrap()
     }
 

@@ -33,7 +33,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
-pub use import::{FORMATS, Format, IMPORT_MAX, ImportError, ImportOptions, Imported};
+pub use import::{FORMATS, Format, IMPORT_MAX, ImportError, ImportOptions, Imported, rate_units};
 pub use owner::SessionLock;
 pub use session::{NewSession, SessionSummary};
 pub use trial::Series;

@@ -22,6 +22,13 @@ pub enum Pace {
     },
     /// This long after the last one, nanoseconds.
     Think(u64),
+    /// At once within a burst; then when the next burst is due.
+    Burst {
+        /// Bytes of a burst.
+        bytes: u64,
+        /// From one burst to the next, nanoseconds.
+        every_ns: u64,
+    },
 }
 
 impl Pace {
@@ -45,6 +52,7 @@ impl Pace {
             Pace::Free => 0,
             Pace::Rate { ns_per_byte } => start_ns + (sent_bytes as f64 * ns_per_byte) as u64,
             Pace::Think(ns) => last_ns + ns,
+            Pace::Burst { bytes, every_ns } => start_ns + sent_bytes / bytes.max(1) * every_ns,
         }
     }
 
@@ -64,5 +72,18 @@ impl Pace {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_is_due_at_once_and_the_next_one_later() {
+        let pace = Pace::Burst { bytes: 3000, every_ns: 1_000_000 };
+        let due = |sent_bytes| pace.due_ns(7, sent_bytes, 500);
+        assert_eq!([due(0), due(2999), due(3000), due(5999), due(6000)], [7, 7, 1_000_007, 1_000_007, 2_000_007]);
+        assert!(!pace.is_free());
     }
 }

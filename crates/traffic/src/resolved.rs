@@ -177,7 +177,10 @@ impl Setup {
 
     /// The pace of each of its flows' writes.
     pub(crate) fn pace(&self) -> Pace {
-        Pace::of(self.rate(), self.flows(), self.think_ns())
+        match self.spec.bursts() {
+            Some((bytes, every_ns)) => Pace::Burst { bytes, every_ns },
+            None => Pace::of(self.rate(), self.flows(), self.think_ns()),
+        }
     }
 
     /// Flows of both directions, in one window.

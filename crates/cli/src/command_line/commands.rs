@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use bytegauge_model::Workload;
 use bytegauge_plan::ready;
-use bytegauge_store::FORMATS;
+use bytegauge_store::{FORMATS, rate_units};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
@@ -203,12 +203,23 @@ pub fn export() -> Command {
         .arg(option::output())
 }
 
+/// The formats and units that are recognised.
+fn import_formats() -> String {
+    let formats: Vec<String> = FORMATS.iter().map(|row| format!("  {:<10} {}", row.name, row.summary)).collect();
+    format!(
+        "Formats:\n{}\n\nUnits: a duration has its unit in the heading (duration_ms) or the cell (91ms); so has a rate \
+         (throughput_mib_s, or\n{}). Sizes are bytes or 64K; 11,090 is 11090.\n",
+        formats.join("\n"),
+        rate_units()
+    )
+}
+
 pub fn import() -> Command {
     let map = valued("map", "OURS=THEIRS,…", "Columns of a CSV: read_size=read_buffer_bytes,…");
     let from = valued("from", "FORMAT", "Format of the file, if its first line does not show it");
     Command::new("import")
-        .about("Read trials from JSON lines, CSV or text tables")
-        .after_help(IMPORT_HELP)
+        .about("Read trials from tables and results of other tools")
+        .after_help(format!("{}\n{IMPORT_HELP}", import_formats()))
         .arg(Arg::new("file").value_name("FILE").required(true).help("File to read, or - for standard input"))
         .arg(map.action(ArgAction::Append))
         .arg(from.value_parser(PossibleValuesParser::new(FORMATS.iter().map(|row| row.name))))

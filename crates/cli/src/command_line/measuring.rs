@@ -67,9 +67,17 @@ fn time(has_path: bool) -> [Arg; 8] {
     ]
 }
 
-fn design() -> [Arg; 6] {
+fn design() -> [Arg; 8] {
     let ends = valued("ends", "KIND", "Run the ends as threads or as processes");
     [
+        with_details(
+            valued("also", "NAMES", "Also measure the default lists of these factors"),
+            "once an option with several levels is named, factors that are not named have one level; for example: profile,transport",
+        ),
+        with_details(
+            valued("finalists", "N", "Confirm only the best N options, or all"),
+            "a screening chooses them; all levels that you name are confirmed unless this is given",
+        ),
         with_details(
             valued("margin", "SHARE", "Difference from the best that is acceptable [default: 5%]"),
             "an option within it is recommended as good as the best",

@@ -79,6 +79,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Stream, "outstanding") => {
             vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "1000")]
         }
+        (Workload::Stream, "every") => vec![("burst", "3"), ("read_size", "4K"), ("write_size", "64K")],
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],
@@ -162,7 +163,7 @@ fn lists_and_ranges() {
 #[test]
 fn it_says_cells_blocks_time_and_what_was_collapsed() {
     let bench = Bench::new();
-    let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --dry-run";
+    let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --finalists 6 --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
         "cells in",
         "confirmation blocks",

@@ -23,6 +23,7 @@ use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::footprint::footprint;
+use super::harm::harm;
 use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
 use super::settled::{Blocks, Settled};
@@ -123,6 +124,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
         failed_trials: settled.failed.len(),
         behind: None,
+        harm: harm(settled),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
         modes: modes_of(settled, &estimate, total_rate),
         outliers: outliers(settled, context.blocks),

@@ -10,9 +10,11 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
+use super::document::HarmView;
 use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
+use super::harm::{beyond, harm, least};
 use super::looks::{Looks, Standing};
 use super::settled::{Blocks, Settled};
 use super::signs::offered_rate;
@@ -224,9 +226,12 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let standing = scene.looks.standing(row, blocks_done);
     let answered: Vec<Option<f64>> = cells.iter().map(|at| answered(&settled[(*at)?])).collect();
     let mut input = input(&cells, twin, offered, scene);
-    for choice in 0..cells.len() {
-        // What it costs says nothing for whoever leaves undone what others do.
-        input.cells[choice].unfit |= behind(&answered, choice).is_some();
+    let harms: Vec<Option<HarmView>> = cells.iter().map(|at| Some(harm(&settled[(*at)?]))).collect();
+    let least = least(&harms.iter().flatten().collect::<Vec<_>>());
+    for (choice, own) in harms.iter().enumerate() {
+        let harmed = own.is_some_and(|own| !beyond(&own, &least).is_empty());
+        // What it costs says nothing for an option that harms its users or leaves undone what others do.
+        input.cells[choice].unfit |= harmed || behind(&answered, choice).is_some();
     }
     let method = &Method { level: standing.level, ..*method };
     let audit = audit_rows(&cells, offered, scene);

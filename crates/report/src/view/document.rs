@@ -13,6 +13,7 @@ mod call;
 mod check;
 mod course;
 mod datagram;
+mod harm;
 mod lever;
 mod link;
 mod over_time;
@@ -40,12 +41,13 @@ pub use call::{
 pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
+pub use harm::HarmView;
 pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;
 pub use result::{
-    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, SummaryLine,
-    Test, TestState,
+    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionRatio, OptionResult, OptionStatus, Severity,
+    SummaryLine, Test, TestState,
 };
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};
@@ -265,6 +267,8 @@ pub struct CellView {
     /// another choice of its group carries the load: nothing is proven of it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<f64>,
+    /// Harm that the rate does not show.
+    pub harm: HarmView,
     /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
     /// ring.
     pub estimate: Estimate,
@@ -585,6 +589,12 @@ pub struct GroupView {
     /// The emulated link between its ends; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkView>,
+    /// The user named the options that are compared here.
+    #[serde(skip)]
+    pub asked: bool,
+    /// The fastest option against each other one; `Test.comparisons` has them.
+    #[serde(skip)]
+    pub ratios: Vec<OptionRatio>,
 }
 
 /// One cell measured twice in every block, under two ids.

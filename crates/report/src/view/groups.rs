@@ -9,7 +9,9 @@ use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{AvoidView, CourseView, GroupRecommendation, GroupView, LinkView, SerialView, TwinView};
+use super::document::{
+    AvoidView, CourseView, GroupRecommendation, GroupView, LinkView, OptionRatio, SerialView, TwinView,
+};
 use super::group_blocks::GroupBlocks;
 use super::settled::Settled;
 use super::{audit, avoid, course, link, stolen};
@@ -70,7 +72,32 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         course: course_of(judged, conditions),
         over_time: None,
         link: link_of(judged, conditions),
+        asked: false,
+        ratios: ratios(judged, conditions),
     }
+}
+
+/// The fastest option against each other one. None where the A/A control differs or too few blocks were measured: no interval
+/// holds there.
+fn ratios(judged: &Judged, conditions: &Conditions) -> Vec<OptionRatio> {
+    let verdict = &judged.verdict;
+    let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm && judged.standing.proves) else {
+        return Vec::new();
+    };
+    let of_other = |&other: &usize| {
+        let pair = verdict.pair(other, leader).filter(|_| other != leader)?;
+        let reach = pair.critical * pair.error;
+        Some(OptionRatio {
+            option: id_of(judged, Some(leader), conditions)?,
+            other: id_of(judged, Some(other), conditions)?,
+            times: pair.mean.exp(),
+            times_lower: (pair.mean - reach).exp(),
+            times_upper: Some((pair.mean + reach).exp()).filter(|times| times.is_finite()),
+        })
+    };
+    let mut ratios: Vec<OptionRatio> = verdict.present.iter().filter_map(of_other).collect();
+    ratios.sort_by(|a, b| b.times.total_cmp(&a.times));
+    ratios
 }
 
 /// What is to be avoided; what the screening shows with the age of its connections, where confirmed ones were of another.

@@ -153,6 +153,30 @@ pub fn outlasting(settled: &Settled) -> Option<f64> {
     (share >= OUTLASTING_MIN).then_some(share)
 }
 
+/// What a trial saw of whole calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The median time of those that ended, nanoseconds.
+    pub median_ns: u64,
+    /// The longest time, those included that had not ended, nanoseconds.
+    pub longest_ns: u64,
+    /// Ages of the calls that had not ended when the measured time was over, nanoseconds, with their counts.
+    pub left: Durations,
+}
+
+/// What a client saw of whole calls; `None` where it recorded no times.
+pub fn observed(report: &CallReport) -> Option<Observed> {
+    let Lifetimes { ended, left, .. } = whole(report)?.seen;
+    let half = ended.iter().map(|(_, count)| count).sum::<u64>().div_ceil(2);
+    let mut before = 0;
+    let median = ended.iter().find(|(_, count)| {
+        before += count;
+        before >= half
+    });
+    let last = |durations: &Durations| durations.last().map_or(0, |(ns, _)| *ns);
+    Some(Observed { median_ns: median?.0, longest_ns: last(&ended).max(last(&left)), left })
+}
+
 /// How long whole calls took, those included that the window cut.
 fn whole(report: &CallReport) -> Option<Times> {
     let seen = |edge: &Option<EncodedHistogram>| edge.as_ref().and_then(durations).unwrap_or_default();

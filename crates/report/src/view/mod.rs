@@ -28,6 +28,7 @@ mod floor;
 mod footprint;
 mod group_blocks;
 mod groups;
+mod harm;
 pub mod history;
 pub(crate) mod knee;
 mod latency;
@@ -53,7 +54,8 @@ mod verdicts;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning, renamed,
+    Cell, CellKind, GroupId, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning,
+    renamed,
 };
 use bytegauge_stats::group::Method;
 
@@ -154,8 +156,10 @@ impl View {
         // Families regroup; the document keeps the plan's order.
         let mut judged: Vec<_> = families.iter().flat_map(|family| &family.groups).collect();
         judged.sort_by_key(|group| session.groups.iter().position(|row| row.group.id == group.row.group.id));
-        let groups: Vec<_> =
+        let mut groups: Vec<_> =
             judged.iter().map(|group| groups::view(group, &conditions, &scope, &group_blocks, &fit)).collect();
+        let asked_of = named_groups(&record.plan);
+        groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
         let mut view = View {
             schema_version: SCHEMA_VERSION,
             session: record.id,
@@ -214,6 +218,14 @@ impl View {
 fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
     let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
     words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty()).map(renamed::command)
+}
+
+/// The groups of which the user named the options.
+fn named_groups(plan: &serde_json::Value) -> Vec<GroupId> {
+    let families = plan.get("families").and_then(|families| families.as_array()).into_iter().flatten();
+    let named = families.filter(|family| family.get("named").and_then(serde_json::Value::as_bool) == Some(true));
+    let groups = named.filter_map(|family| family.get("groups")?.as_array()).flatten();
+    groups.filter_map(|group| Some(GroupId(group.as_str()?.to_owned()))).collect()
 }
 
 /// The program that was checked, where one was.

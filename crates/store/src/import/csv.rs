@@ -38,15 +38,30 @@ fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<I
         .trim(::csv::Trim::All)
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().map_err(|e| wrong(&e))?.iter().map(str::to_owned).collect();
-    let columns = Columns::new(&header, map)?;
-    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
-    for record in reader.records() {
+    let records = reader.records().map(|record| {
         let record = record.map_err(|e| wrong(&e))?;
         let line = record.position().map_or(0, ::csv::Position::line);
+        Ok((line, record.iter().map(str::to_owned).collect()))
+    });
+    table(&header, records, map, name)
+}
+
+/// A table of a header and rows, each with its line.
+pub(super) fn table(
+    header: &[String],
+    records: impl Iterator<Item = Result<(u64, Vec<String>), ImportError>>,
+    map: &[(String, String)],
+    name: Option<String>,
+) -> Result<ImportDraft, ImportError> {
+    let columns = Columns::new(header, map)?;
+    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
+    for record in records {
+        let (line, record) = record?;
         let at_line = |reason| ImportError::Line { line, reason };
         let mut fields = columns.constants.clone();
         for (index, target) in &columns.targets {
-            let text = &record[*index];
+            let missing = || at_line(format!("it has {} fields where the header has {}", record.len(), header.len()));
+            let text = record.get(*index).ok_or_else(missing)?;
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
         rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
@@ -121,7 +136,9 @@ impl Columns {
             }
         }
         if !has(|target| matches!(target, ColumnTarget::Wall(_))) {
-            if !has(|target| matches!(target, ColumnTarget::Rate(_) | ColumnTarget::CallRate)) {
+            if !has(|target| {
+                matches!(target, ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit | ColumnTarget::CallRate)
+            }) {
                 return Err(ImportError::MissingColumn {
                     what: "the length of a trial",
                     name: "duration_sec",
@@ -170,6 +187,6 @@ const STREAM_NEEDS: &[Need] = &[
     Need {
         what: "bytes or throughput",
         name: "throughput_mib_s",
-        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_)),
+        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit),
     },
 ];

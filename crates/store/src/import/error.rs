@@ -34,12 +34,12 @@ pub enum ImportError {
         max: Bytes,
     },
     /// Reading failed, or the data are not UTF-8.
-    #[error("cannot read the data: {0}: they must be UTF-8 text (csv, jsonl or text tables)")]
+    #[error("cannot read the data: {0}: they must be UTF-8 text (bytegauge import --help lists the formats)")]
     Read(#[from] io::Error),
     /// No format fits.
     #[error(
-        "the data are neither our JSON lines, nor a table with a header line, nor lines of buf_size=…; duration=…: \
-         convert them to CSV, or name the format with --format csv, jsonl or text"
+        "the data are in no format that is recognised (bytegauge import --help lists them): convert them to CSV, or name \
+         the format with --from"
     )]
     Unrecognised,
     /// Not one of [`FORMATS`](super::FORMATS).

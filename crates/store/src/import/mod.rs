@@ -1,7 +1,7 @@
 //! Imports trials that other programs measured, so that published data can be analysed with our statistics.
 //!
-//! Our own JSON lines rebuild a session as it was. Tables (any CSV, and the text tables that the published
-//! buffer-size benchmark prints) become a session of status `imported`: a row is a trial, rows that agree in
+//! Our own JSON lines rebuild a session as it was. Tables (CSV, Markdown, the text tables of the
+//! published buffer-size benchmark) and results of other tools (iperf3, hyperfine, go test, benchstat, wrk, oha) become a session of status `imported`: a row is a trial, rows that agree in
 //! every condition are a group, the nth row of each of its cells is its nth block. Values that
 //! are not in a table stay absent. A file is parsed whole, then written in one transaction.
 
@@ -9,9 +9,13 @@ mod arrange;
 mod csv;
 mod error;
 mod format;
+mod iperf3;
 mod jsonl;
 mod mapping;
+mod markdown;
+mod number;
 mod observation;
+mod published;
 mod serial;
 mod target;
 mod text;
@@ -28,6 +32,7 @@ use crate::{Store, block, cell, session, trial};
 
 pub use error::ImportError;
 pub use format::{FORMATS, Format};
+pub use number::units as rate_units;
 
 /// How to import data.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +76,18 @@ trait Parser: Sync {
     fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError>;
 }
 
-/// Every parser, in the order in which they try to recognise the data.
-static PARSERS: [&dyn Parser; 3] = [&jsonl::Export, &text::BenchmarkTables, &csv::CsvTable];
+/// Every parser, in the order in which they are asked whether they recognise the data.
+static PARSERS: [&dyn Parser; 9] = [
+    &jsonl::Export,
+    &iperf3::Iperf3,
+    &published::Hyperfine,
+    &text::BenchmarkTables,
+    &published::GoBench,
+    &published::Benchstat,
+    &published::HttpLoad,
+    &markdown::Markdown,
+    &csv::CsvTable,
+];
 
 /// A session parsed whole, ready to be written.
 struct ImportDraft {

@@ -15,6 +15,7 @@ use crate::cell::kind_from_name;
 use crate::counters;
 use crate::outcome;
 
+use super::number::{number, plain, rate};
 use super::target::ColumnTarget;
 
 /// The extra condition that separates rows measured in different places.
@@ -188,6 +189,7 @@ impl Fields {
             ColumnTarget::Completed => self.calls = Some(count(text)?),
             ColumnTarget::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
             ColumnTarget::Rate(unit) => self.rate = Some(printed(text, unit)?),
+            ColumnTarget::RateWithUnit => self.rate = Some(printed_with_unit(text)?),
             ColumnTarget::CallRate => self.call_rate = Some(number(text)?),
             ColumnTarget::Warmup => self.warmup_ns = count(text)?,
             ColumnTarget::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
@@ -390,14 +392,10 @@ pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
 }
 
 fn count(text: &str) -> Result<u64, String> {
+    let text = plain(text);
     let fraction = || text.parse::<f64>().ok().filter(|n| n.fract() == 0.0 && (0.0..=(1u64 << 53) as f64).contains(n));
     // Some tables write integers with a decimal point.
     text.parse().ok().or_else(|| fraction().map(|n| n as u64)).ok_or_else(|| format!("`{text}` is no count"))
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
-    number.ok_or_else(|| format!("`{text}` is no number from 0 up"))
 }
 
 fn switch(text: &str) -> Result<bool, String> {
@@ -421,7 +419,14 @@ fn duration_ns(text: &str, unit_ns: f64) -> Result<u64, String> {
     Ok((number(digits.trim())? * unit).round() as u64)
 }
 
+/// A rate whose unit stands in its cell.
+fn printed_with_unit(text: &str) -> Result<Printed, String> {
+    let (digits, unit) = rate(text, None)?;
+    printed(digits, unit)
+}
+
 fn printed(text: &str, unit: f64) -> Result<Printed, String> {
+    let (text, unit) = rate(text, Some(unit))?;
     let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let half_digit = 0.5 * 10f64.powi(-(decimals as i32)) * unit;
     Ok(Printed { bytes_per_second: number(text)? * unit, half_digit })

@@ -52,6 +52,8 @@ pub(super) enum ColumnTarget {
     Wall(f64),
     /// Throughput, in a unit of this number of bytes per second.
     Rate(f64),
+    /// Throughput, with its unit in each cell.
+    RateWithUnit,
     /// Warm-up, nanoseconds.
     Warmup,
     /// The CPU that an end was pinned to.
@@ -68,7 +70,7 @@ impl ColumnTarget {
         match self {
             ColumnTarget::Factor(factor) => factor.name.into(),
             ColumnTarget::Wall(_) => "wall_ns".into(),
-            ColumnTarget::Rate(_) => "throughput_bytes_per_second".into(),
+            ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit => "throughput_bytes_per_second".into(),
             ColumnTarget::CallRate => "calls_per_second".into(),
             ColumnTarget::Reported(name) => (*name).into(),
             other => format!("{other:?}"),
@@ -112,6 +114,7 @@ const NAMES: &[(&str, ColumnTarget)] = &[
     ("throughput_gigabytes_s", ColumnTarget::Rate(1e9)),
     ("throughput_mbit_s", ColumnTarget::Rate(1e6 / 8.0)),
     ("throughput_gbit_s", ColumnTarget::Rate(1e9 / 8.0)),
+    ("throughput", ColumnTarget::RateWithUnit),
     ("warmup_ns", ColumnTarget::Warmup),
     ("source_cpu", ColumnTarget::Cpu(Side::Source)),
     ("sink_cpu", ColumnTarget::Cpu(Side::Sink)),
@@ -152,6 +155,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("num_syscalls", "sink_calls"),
     ("calls", "sink_calls"),
     ("short_reads", "sink_short_calls"),
+    ("bandwidth", "throughput"),
+    ("rate_gbit_s", "throughput_gbit_s"),
     ("throughput_b_s", "throughput_bytes_per_second"),
     ("mib_s", "throughput_mib_s"),
     ("gib_s", "throughput_gib_s"),

@@ -355,3 +355,53 @@ fn name_and_format_can_be_given() {
     assert!(error.contains("none.csv") && error.contains("check the path"), "{error}");
     assert!("cvs".parse::<Format>().unwrap_err().to_string().contains("did you mean `csv`?"));
 }
+
+#[test]
+fn results_of_other_tools_become_sessions() {
+    let mut desk = desk();
+    let mut check = |text: &str, trials: usize, cells: usize| {
+        let imported = desk.import(text, &[]).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!((imported.trials, imported.cells), (trials, cells), "{text}");
+    };
+    check(
+        "| transport | read size | throughput |\n|---|---|---|\n| tcp | 4K | 1.5 GiB/s |\n| tcp | 64K | **3.1 GiB/s** |\n",
+        2,
+        2,
+    );
+    check("transport;read_size;throughput_mib_s\ntcp;4K;11,090\ntcp;4K;11,100\n", 2, 1);
+    check(
+        "BenchmarkRead/4K-8 1000 2000 ns/op\nBenchmarkRead/4K-8 1000 2100 ns/op\nBenchmarkRead/64K-8 10 900 ns/op\n",
+        3,
+        2,
+    );
+    let stat = "          │  old.txt  │  new.txt  │\n          │  sec/op   │  sec/op   │\nRead-8   2.000µ ± 1%   1.000µ ± 2%\n";
+    check(stat, 2, 2);
+    check(
+        "{\n \"results\": [{\"command\": \"a\", \"times\": [0.5, 0.6]}, {\"command\": \"b\", \"times\": [1.0]}]}",
+        3,
+        2,
+    );
+    check("Running 30s test @ http://a:80/\nRequests/sec: 12,345.5\n", 1, 1);
+    let iperf3 = |bytes: u64| {
+        format!(
+            "{{\"start\":{{\"test_start\":{{\"protocol\":\"TCP\",\"num_streams\":1,\"blksize\":131072}}}},\n\
+             \"end\":{{\"sum_received\":{{\"bytes\":{bytes},\"seconds\":10.0}}}}}}\n"
+        )
+    };
+    check(&(iperf3(1_000_000_000) + &iperf3(1_100_000_000)), 2, 1);
+}
+
+#[test]
+fn broken_results_of_other_tools_are_refused() {
+    let mut desk = desk();
+    desk.check_refused("BenchmarkRead-8 1000 0 ns/op\n", &[], &["line 1", "no time above 0"]);
+    desk.check_refused("BenchmarkRead-8 1000 7 ns/op\n", &[("read_size", "x")], &["--map read_size=x"]);
+    desk.check_refused(
+        "| transport | read size | throughput |\n|---|---|---|\n| tcp | 4K | 1500 |\n",
+        &[],
+        &["no unit", "GiB/s"],
+    );
+    desk.check_refused("{\"start\":{\"test_start\":{}},\"error\":\"busy\"}", &[], &["iperf3 failed: busy"]);
+    let units = "link_delay,transport,read_size,throughput_mib_s,rcvbuf\n91,tcp,64K,1.3,128K\n";
+    desk.check_refused(units, &[], &["link_delay", "unit"]);
+}

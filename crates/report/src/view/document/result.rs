@@ -47,6 +47,9 @@ pub struct Test {
     pub varied: Vec<String>,
     /// The options in the order of the plan.
     pub options: Vec<OptionResult>,
+    /// The fastest option against each other one, where the user named the options.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<OptionRatio>,
     /// The option to use; `null` where none can be recommended.
     pub recommended: Option<CellId>,
     /// Why this option is recommended; `null` without a recommendation.
@@ -133,6 +136,15 @@ pub struct OptionResult {
     /// Share of the datagrams sent that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_share: Option<f64>,
+    /// The longest call, nanoseconds; one that had not ended counts for as long as it was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_ns: Option<u64>,
+    /// Share of the clients that had no answer during a whole trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starved_share: Option<f64>,
+    /// Harm that forbids to call this option best; `findings` has the numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub harm: Vec<FindingKind>,
     /// Share of the calls that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_share: Option<f64>,
@@ -142,6 +154,21 @@ pub struct OptionResult {
     /// Why it was skipped or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Two options of a test, compared block by block.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OptionRatio {
+    /// The option with the lower mean time (or CPU time) for the same work.
+    pub option: CellId,
+    /// The option that it is compared with.
+    pub other: CellId,
+    /// Time (or CPU time) of `other` divided by that of `option`, at least 1: mean over the blocks.
+    pub times: f64,
+    /// Lower end of the interval; below 1 the options are tied.
+    pub times_lower: f64,
+    /// Upper end of the interval; `null` where it has none.
+    pub times_upper: Option<f64>,
 }
 
 /// How an option compares with the best one of its test.
@@ -233,6 +260,8 @@ pub enum Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
+    /// How the options that the user named compare.
+    Comparison,
     /// Another setting has a larger effect than the options that were compared.
     BiggestEffect,
     /// One level of a setting is not significantly worse in any test.
@@ -251,6 +280,12 @@ pub enum FindingKind {
     FailedCalls,
     /// Datagrams were lost.
     LostDatagrams,
+    /// Clients had no answer during a whole trial.
+    StarvedClients,
+    /// Connections found the listener's queue full.
+    ListenOverflows,
+    /// The kernel copied zero-copy sends.
+    CopiedSends,
     /// Datagrams were longer than the buffer of the reader.
     TruncatedDatagrams,
     /// A relay without back-pressure.

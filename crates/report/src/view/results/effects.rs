@@ -5,12 +5,33 @@ use std::collections::BTreeSet;
 use bytegauge_model::{FACTORS, Level};
 use serde_json::Value;
 
-use super::super::document::{Finding, FindingKind, OptionStatus, Severity, Test, TestState, View};
+use super::super::document::{Finding, FindingKind, OptionRatio, OptionStatus, Severity, Test, TestState, View};
 use super::build::found;
 use super::long_trials;
 
 /// A setting that may be slower by this share in some test is not recommended for all.
 const SLOWER_MAX: f64 = 0.5;
+
+/// Options of a test up to which each is compared with the fastest; of more only the slowest is.
+const COMPARED_EACH: usize = 4;
+
+/// The comparisons that the user asked for: the fastest option against the others.
+pub fn comparisons(view: &View) -> Vec<Finding> {
+    let of_test = |test: &Test| -> Vec<Finding> {
+        let most = if test.options.len() > COMPARED_EACH { 1 } else { COMPARED_EACH };
+        let one = |ratio: &OptionRatio| {
+            found(FindingKind::Comparison, Severity::Result)
+                .test(&test.id)
+                .option(&ratio.option)
+                .other(Some(&ratio.other))
+                .number("times", Some(ratio.times))
+                .number("times_lower", Some(ratio.times_lower))
+                .number("times_upper", ratio.times_upper)
+        };
+        test.comparisons.iter().take(most).map(one).collect()
+    };
+    view.tests.iter().flat_map(of_test).collect()
+}
 
 /// Settings whose effect is larger than that of the options, the largest first, each factor once.
 pub fn biggest(view: &View) -> Vec<Finding> {

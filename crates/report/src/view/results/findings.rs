@@ -6,6 +6,7 @@ use bytegauge_model::{CellId, CellKind, SessionStatus, session};
 use serde_json::{Value, json};
 
 use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::harm::Least;
 use super::super::stolen::TOLD_P;
 use super::super::{first, lateness, link};
 use super::build::found;
@@ -23,6 +24,7 @@ const RUN_SHORT_NS: f64 = 20e6;
 /// Every finding, the most serious first.
 pub fn findings(view: &View) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
+    all.extend(effects::comparisons(view));
     all.extend(effects::biggest(view));
     all.extend(effects::one_setting(view));
     all.extend(gains(view));
@@ -45,9 +47,9 @@ pub fn findings(view: &View) -> Vec<Finding> {
 fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     let mut all: Vec<Finding> = control(view, group).into_iter().collect();
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    let lost_least = harm::least_lost(&cells);
+    let (least, lost_least) = (harm::least_of(&cells), harm::least_lost(&cells));
     for cell in &cells {
-        all.extend(of_option(group, cell, lost_least));
+        all.extend(of_option(group, cell, &least, lost_least));
     }
     all.extend(recommended(view, group, &cells));
     let once = |ids: &[CellId], kind| -> Vec<Finding> {
@@ -105,7 +107,7 @@ fn control(view: &View, group: &GroupView) -> Option<Finding> {
 }
 
 /// Harm of one option.
-fn of_option(group: &GroupView, cell: &CellView, lost_least: f64) -> Vec<Finding> {
+fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64) -> Vec<Finding> {
     let about = |kind| found(kind, Severity::Warning).test(&group.id).option(&cell.id);
     let of_kind = |kind| match kind {
         FindingKind::Stalled => {
@@ -121,9 +123,15 @@ fn of_option(group: &GroupView, cell: &CellView, lost_least: f64) -> Vec<Finding
         FindingKind::LostDatagrams => {
             about(kind).number("lost_share", harm::lost_share(cell)).number("least_share", Some(lost_least))
         }
+        FindingKind::StarvedClients => about(kind)
+            .number("starved_share", cell.harm.starved_share)
+            .number("longest_s", cell.harm.longest_ns.map(|ns| ns as f64 / 1e9))
+            .number("drain_s", cell.harm.drain_ns.map(|ns| ns as f64 / 1e9)),
+        FindingKind::ListenOverflows => about(kind).number("overflow_share", cell.harm.overflow_share),
+        FindingKind::CopiedSends => about(kind).number("copied_share", cell.harm.copied_share),
         _ => about(kind).number("truncated_share", Some(harm::truncated_share(cell))),
     };
-    let mut all: Vec<Finding> = harm::of(cell, lost_least).into_iter().map(of_kind).collect();
+    let mut all: Vec<Finding> = harm::of(cell, least).into_iter().map(of_kind).collect();
     if group.spoken_against.contains(&cell.id) {
         all.push(about(FindingKind::MeansDisagree));
     }

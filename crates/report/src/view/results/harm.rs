@@ -1,23 +1,26 @@
-//! Harm that a rate does not show: stalls, lost datagrams, failed calls, a load that was not carried. An option with
-//! such harm never counts as best.
+//! Harm that a rate does not show: stalls, a load that was not carried, and what [`super::super::harm`] finds by comparing the
+//! options of a test. An option with such harm never counts as best.
 
 use super::super::document::{CellView, FindingKind};
+use super::super::harm::{Least, beyond, least};
 
-/// Shares of loss or failures below this one are not reported.
+/// Shares of failures or cut datagrams below this one are not reported where all options have them.
 const NOTICED: f64 = 0.01;
 
-/// The harm of an option, where `lost_least` is the smallest share that any option of the test loses.
-pub fn of(cell: &CellView, lost_least: f64) -> Vec<FindingKind> {
+/// The harm of an option, where `least` is the least harm that any option of the test has.
+pub fn of(cell: &CellView, least: &Least) -> Vec<FindingKind> {
     let failed = cell.call.as_ref().and_then(|call| call.failed_share).unwrap_or(0.0);
-    let lost = lost_share(cell).unwrap_or(0.0);
     let found = [
         (cell.stalled.is_some(), FindingKind::Stalled),
         (cell.behind.is_some(), FindingKind::MissedLoad),
         (failed >= NOTICED, FindingKind::FailedCalls),
-        (lost >= lost_least + NOTICED, FindingKind::LostDatagrams),
         (truncated_share(cell) >= NOTICED, FindingKind::TruncatedDatagrams),
     ];
-    found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect()
+    let mut all: Vec<FindingKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
+    all.extend(beyond(&cell.harm, least));
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The share of the datagrams sent that never came.
@@ -28,6 +31,11 @@ pub fn lost_share(cell: &CellView) -> Option<f64> {
 /// The share of the datagrams that came which were cut off by the buffer of the reader.
 pub fn truncated_share(cell: &CellView) -> f64 {
     cell.datagrams.as_ref().map_or(0.0, |seen| seen.truncated as f64 / seen.arrived.max(1) as f64)
+}
+
+/// The least harm that any measured option has.
+pub fn least_of(cells: &[&CellView]) -> Least {
+    least(&cells.iter().filter(|cell| cell.trials > 0).map(|cell| &cell.harm).collect::<Vec<_>>())
 }
 
 /// The smallest share of datagrams that any measured option loses.

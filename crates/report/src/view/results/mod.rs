@@ -20,6 +20,7 @@ use super::document::{
     Because, Bottleneck, CellView, Compares, GroupView, NextStep, OptionResult, OptionStatus, Test, TestState, View,
 };
 use super::first;
+use super::harm::Least;
 use super::relays;
 use crate::phrase;
 use crate::sentence::excludes_nothing;
@@ -53,8 +54,8 @@ fn tests(view: &View) -> Vec<Test> {
 
 fn test(view: &View, group: &GroupView) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
-    let lost_least = harm::least_lost(&cells);
-    let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, lost_least)).collect();
+    let least = harm::least_of(&cells);
+    let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
     let named = group.recommendation.cell.as_ref();
     let recommended = options.iter().find(|option| named == Some(&option.id));
     let state = state(group, &options, recommended);
@@ -89,6 +90,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         control_upper: group.twin_reach,
         blocks: group.blocks.used,
         options,
+        comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
     }
 }
 
@@ -135,9 +137,9 @@ fn code(group: &GroupView, cell: &CellView) -> Vec<String> {
     group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
 }
 
-fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> OptionResult {
+fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionResult {
     let spec = cell.spec();
-    let status = status(view, group, cell, lost_least);
+    let status = status(view, group, cell, least);
     let interval = cell.above_best_upper.filter(|_| has_intervals(view, group));
     let (cpu, cpu_unit) = cpu(cell).unzip();
     OptionResult {
@@ -163,6 +165,9 @@ fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
         p99_9_ns: cell.median("total_p99_9_ns"),
         cpu,
         lost_share: harm::lost_share(cell),
+        longest_ns: cell.harm.longest_ns,
+        starved_share: cell.harm.starved_share,
+        harm: if cell.trials > 0 { harm::of(cell, least) } else { Vec::new() },
         failed_share: cell.call.as_ref().and_then(|call| call.failed_share).filter(|share| *share > 0.0),
         cpu_unit,
         reason: cell.reason.clone(),
@@ -170,7 +175,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
 }
 
 /// How an option compares with the best: the one rule that the screen, the page and the other formats follow.
-fn status(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> OptionStatus {
+fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionStatus {
     match cell.outcome {
         "failed" => return OptionStatus::Failed,
         "skipped" => return OptionStatus::Skipped,
@@ -188,7 +193,7 @@ fn status(view: &View, group: &GroupView, cell: &CellView, lost_least: f64) -> O
             && group.recommendation.survives_exchange == Some(false))
         && !group.spoken_against.contains(&cell.id)
         && !long_trials::contradict(view, group, cell)
-        && harm::of(cell, lost_least).is_empty();
+        && harm::of(cell, least).is_empty();
     match cell.above_best_lower {
         _ if is_best => OptionStatus::Best,
         Some(lower) if lower > 0.0 => OptionStatus::Slower,

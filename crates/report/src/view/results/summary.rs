@@ -189,7 +189,8 @@ pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
 
 /// The summary: results, effects, the bottleneck, caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
-    let mut all = results(view);
+    let mut all = of_heading(view, Heading::Compared);
+    all.extend(results(view));
     for heading in [Heading::Gain, Heading::Advice, Heading::Effect, Heading::OneSetting] {
         all.extend(of_heading(view, heading));
     }
@@ -252,6 +253,7 @@ fn line(heading: &str, text: String) -> SummaryLine {
 /// Headings of findings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Heading {
+    Compared,
     Gain,
     Advice,
     Effect,
@@ -268,6 +270,7 @@ impl Heading {
     /// The heading of a finding.
     pub fn of(finding: &Finding) -> Heading {
         match (finding.kind, finding.severity) {
+            (FindingKind::Comparison, _) => Heading::Compared,
             (FindingKind::Gain, _) => Heading::Gain,
             (FindingKind::Advice, _) => Heading::Advice,
             (FindingKind::BiggestEffect, _) => Heading::Effect,
@@ -285,6 +288,7 @@ impl Heading {
     /// As it is printed.
     pub fn name(self) -> &'static str {
         match self {
+            Heading::Compared => "Compared",
             Heading::Gain => "Gain",
             Heading::Advice => "Advice",
             Heading::Effect => "Biggest effect",

@@ -19,6 +19,7 @@ pub fn sentence(view: &View, finding: &Finding) -> String {
     let text = said.text();
     match finding.kind {
         FindingKind::BiggestEffect | FindingKind::OneSetting => text,
+        FindingKind::Comparison => said.test_name() + &text,
         _ => said.place() + &text,
     }
 }
@@ -35,6 +36,12 @@ impl Said<'_> {
         let names = [test.map(|test| test.name.clone()), self.finding.option.as_ref().map(|id| self.option(id))];
         let names: Vec<String> = names.into_iter().flatten().filter(|name| !name.is_empty()).collect();
         if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) }
+    }
+
+    /// The name of the test and a colon; nothing where the session has one test.
+    fn test_name(&self) -> String {
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
+        test.map_or_else(String::new, |test| format!("{}: ", test.name))
     }
 
     fn test(&self, id: &GroupId) -> Option<&Test> {
@@ -108,6 +115,7 @@ impl Said<'_> {
     fn text(&self) -> String {
         use FindingKind as Kind;
         match self.finding.kind {
+            Kind::Comparison => self.comparison(),
             Kind::BiggestEffect => self.effect(),
             Kind::OneSetting => self.one_setting(),
             Kind::ControlDiffers | Kind::ControlContradicts | Kind::ControlWide => self.control(),
@@ -119,6 +127,9 @@ impl Said<'_> {
             | Kind::MissedLoad
             | Kind::FailedCalls
             | Kind::LostDatagrams
+            | Kind::StarvedClients
+            | Kind::ListenOverflows
+            | Kind::CopiedSends
             | Kind::TruncatedDatagrams
             | Kind::NoBackPressure => self.harm(),
             Kind::SlowTrialsDisagree
@@ -135,6 +146,26 @@ impl Said<'_> {
             | Kind::HarnessCost
             | Kind::NoisyMachine => self.machine(),
             _ => self.session(),
+        }
+    }
+
+    /// `epoll is 1.31× as fast as blocking (1.25–1.4×).`
+    fn comparison(&self) -> String {
+        let fast = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
+        let slow = self.other();
+        let of_cpu = self.finding.test.as_ref().and_then(|id| self.test(id));
+        let of_cpu = of_cpu.is_some_and(|test| test.compares == super::Compares::Cpu);
+        let (times, lower) = (self.number("times"), self.number("times_lower"));
+        let upper = self.known("times_upper").map(|upper| format!("–{}", significant_up(upper, 3)));
+        let range = match upper {
+            Some(upper) => format!("{}{upper}×", significant_down(lower, 3)),
+            None => format!("at least {}×", significant_down(lower, 3)),
+        };
+        match (lower > 1.0, of_cpu) {
+            (true, false) => format!("{fast} is {}× as fast as {slow} ({range}).", significant(times, 3)),
+            (true, true) => format!("{slow} uses {}× the CPU time of {fast} ({range}).", significant(times, 3)),
+            (false, false) => format!("{fast} and {slow} are tied: {fast} is {range} as fast."),
+            (false, true) => format!("{fast} and {slow} are tied: {slow} uses {range} the CPU time."),
         }
     }
 
@@ -250,6 +281,20 @@ impl Said<'_> {
                 self.share("lost_share"),
                 self.share("least_share")
             ),
+            FindingKind::StarvedClients => format!(
+                "{} of the clients had no answer during a whole trial; the longest wait was at least {}.",
+                self.share("starved_share"),
+                self.seconds(if self.number("drain_s") > self.number("longest_s") { "drain_s" } else { "longest_s" })
+            ),
+            FindingKind::ListenOverflows => format!(
+                "the listener's queue was full for {} of the calls, and those clients waited for a second or more.",
+                self.share("overflow_share")
+            ),
+            FindingKind::CopiedSends => {
+                let loopback = self.view.groups.iter().any(super::first::group_is_loopback);
+                let loopback = if loopback { ", as always over loopback; a network card may differ" } else { "" };
+                format!("the kernel copied {} of the zero-copy sends{loopback}.", self.share("copied_share"))
+            }
             FindingKind::TruncatedDatagrams => {
                 format!("the reader's buffer cut off {} of the datagrams.", self.share("truncated_share"))
             }

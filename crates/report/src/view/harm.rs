@@ -1,0 +1,146 @@
+//! Harm that a rate does not show: clients without an answer, overflows of a listener's queue, failed calls, lost datagrams, and
+//! zero-copy sends that were copied.
+//!
+//! An option with more harm than another one of its test is never recommended for its rate. The options of a test are compared
+//! with each other, since harm that all of them have is no reason to choose one. Computes no intervals: the thresholds are
+//! shares that a user would notice.
+
+use bytegauge_model::{EndRole, EngineReport, Spec, Trial, Workload};
+
+use super::backlog::listen_overflows;
+use super::counters::ratio;
+use super::document::{FindingKind, HarmView};
+use super::latency::{Observed, observed};
+use super::settled::Settled;
+
+/// A kind of harm, how it is read, and by how much it must exceed the least of the test.
+struct Rule {
+    kind: FindingKind,
+    read: fn(&HarmView) -> Option<f64>,
+    noticed: f64,
+}
+
+const RULES: &[Rule] = &[
+    Rule { kind: FindingKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
+    Rule { kind: FindingKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
+    Rule { kind: FindingKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
+    Rule { kind: FindingKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
+    Rule { kind: FindingKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
+];
+
+/// A call is starved when it takes this many times the median, and at least the measured time of a trial.
+const STARVED_TIMES: u64 = 10;
+
+/// The least harm of each kind in a test.
+pub type Least = [f64; RULES_LEN];
+
+const RULES_LEN: usize = RULES.len();
+
+/// The harm of one option.
+pub fn harm(settled: &Settled) -> HarmView {
+    let trials = settled.trials.as_slice();
+    let calls = trials.iter().filter_map(|trial| trial.client());
+    let (begun, failed) = calls.fold((0u64, 0u64), |(begun, failed), report| {
+        let errors = report.errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
+        (begun.saturating_add(report.begun), failed.saturating_add(errors))
+    });
+    let observed: Vec<(u64, Observed)> =
+        trials.iter().filter_map(|trial| Some((trial.wall_ns, observed(trial.client()?)?))).collect();
+    let engines = || trials.iter().flat_map(|trial| sending_engines(trial));
+    let zero_copy: u64 = engines().map(|engine| engine.zero_copy).sum();
+    let copied: u64 = engines().map(|engine| engine.zero_copy_copied).sum();
+    HarmView {
+        starved_share: starved(&settled.cell.factors, &observed),
+        overflow_share: listen_overflows(settled).filter(|_| begun > 0).and_then(|times| ratio(times, begun)),
+        failed_share: ratio(failed, begun.max(failed)),
+        lost_share: super::datagrams::datagrams(settled).and_then(|seen| seen.lost_share),
+        copied_share: ratio(copied, zero_copy),
+        longest_ns: observed.iter().map(|(_, observed)| observed.longest_ns).max(),
+        drain_ns: trials.iter().filter(|trial| trial.client().is_some()).filter_map(|trial| drain_ns(trial)).max(),
+    }
+}
+
+fn sending_engines(trial: &Trial) -> impl Iterator<Item = EngineReport> {
+    let roles = [EndRole::Source, EndRole::Client, EndRole::Server];
+    roles.into_iter().filter_map(|role| trial.end(role)?.engine)
+}
+
+fn drain_ns(trial: &Trial) -> Option<u64> {
+    Some(trial.machine.as_ref()?.wall_ns.saturating_sub(trial.warmup_ns.saturating_add(trial.wall_ns)))
+}
+
+/// The share of the clients whose call lasted through a whole trial. Where the plan fixes the rate, a client may have no call.
+fn starved(levels: &Spec, trials: &[(u64, Observed)]) -> Option<f64> {
+    let closed = levels.workload() == Workload::Call && levels.offered_rate().is_none() && levels.slo().is_none();
+    let clients = levels.flows().unwrap_or(1).saturating_mul(levels.depth().unwrap_or(1));
+    if !closed || trials.is_empty() {
+        return None;
+    }
+    let share = |(wall_ns, observed): &(u64, Observed)| {
+        let least_ns = (*wall_ns).max(observed.median_ns.saturating_mul(STARVED_TIMES));
+        let starved: u64 = observed.left.iter().filter(|(age_ns, _)| *age_ns >= least_ns).map(|(_, count)| count).sum();
+        (starved as f64 / clients.max(1) as f64).min(1.0)
+    };
+    Some(trials.iter().map(share).sum::<f64>() / trials.len() as f64)
+}
+
+/// The least harm of each kind that any option of a test has. An option for which something was not counted has none of it.
+pub fn least(all: &[&HarmView]) -> Least {
+    let of = |rule: &Rule| all.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0);
+    std::array::from_fn(|at| of(&RULES[at]))
+}
+
+/// What an option has noticeably more of than the least that another one has.
+pub fn beyond(own: &HarmView, least: &Least) -> Vec<FindingKind> {
+    let exceeds = |(rule, least): &(&Rule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
+    RULES.iter().zip(least).filter(exceeds).map(|(rule, _)| rule.kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &[HarmView], expected: &[&[FindingKind]]) {
+        let least = least(&options.iter().collect::<Vec<_>>());
+        let found: Vec<Vec<FindingKind>> = options.iter().map(|own| beyond(own, &least)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn harm_counts_where_options_differ() {
+        let lost = |share| HarmView { lost_share: Some(share), ..HarmView::default() };
+        check(&[lost(0.016), lost(0.0)], &[&[FindingKind::LostDatagrams], &[]]);
+        check(&[lost(0.93), lost(0.929)], &[&[], &[]]);
+        let starved = |share, overflows| HarmView {
+            starved_share: Some(share),
+            overflow_share: Some(overflows),
+            ..HarmView::default()
+        };
+        let both = [FindingKind::StarvedClients, FindingKind::ListenOverflows];
+        check(&[starved(0.3, 0.004), starved(0.0, 0.0)], &[&both, &[]]);
+        check(&[starved(0.01, 0.0004), starved(0.0, 0.0)], &[&[], &[]]);
+    }
+
+    #[test]
+    fn copied_sends_count_against_options_that_ask_for_none() {
+        let copied = HarmView { copied_share: Some(0.99), ..HarmView::default() };
+        check(&[copied, HarmView::default()], &[&[FindingKind::CopiedSends], &[]]);
+        check(&[copied, copied], &[&[], &[]]);
+    }
+
+    #[test]
+    fn client_without_an_answer_is_starved() {
+        let mut levels = Spec::of(Workload::Call);
+        levels.set("flows", bytegauge_model::Level::Number(200));
+        let trial =
+            |left: Vec<(u64, u64)>, median_ns| (100_000_000, Observed { median_ns, longest_ns: 130_000_000, left });
+        let check = |trials: &[(u64, Observed)], expected| assert_eq!(starved(&levels, trials), expected);
+        check(&[trial(vec![(4_000_000, 129), (120_000_000, 71)], 4_000_000)], Some(71.0 / 200.0));
+        check(&[trial(vec![(4_000_000, 200)], 4_000_000), trial(vec![(120_000_000, 20)], 4_000_000)], Some(0.05));
+        // Calls that usually take as long as a trial tell nothing.
+        check(&[trial(vec![(120_000_000, 71)], 90_000_000)], Some(0.0));
+        check(&[], None);
+        levels.set("call_rate", bytegauge_model::Level::Number(1000));
+        assert_eq!(starved(&levels, &[trial(vec![(120_000_000, 71)], 4_000_000)]), None);
+    }
+}
