@@ -60,9 +60,9 @@ pub fn harm(settled: &Settled) -> HarmView {
     }
 }
 
-fn sending_engines(trial: &Trial) -> impl Iterator<Item = EngineReport> {
+fn sending_engines(trial: &Trial) -> impl Iterator<Item = &EngineReport> {
     let roles = [EndRole::Source, EndRole::Client, EndRole::Server];
-    roles.into_iter().filter_map(|role| trial.end(role)?.engine)
+    roles.into_iter().filter_map(|role| trial.end(role)?.engine.as_deref())
 }
 
 fn drain_ns(trial: &Trial) -> Option<u64> {

@@ -107,7 +107,7 @@ fn observation(sample: &Sample) -> Observation {
         factors.set(MACHINE, Level::Name(sample.test.clone()));
     }
     let task = TaskReport { rate: sample.per_second, counted: Counted::Runs, ..TaskReport::default() };
-    let end = EndReport { task: Some(task), ..EndReport::default() };
+    let end = EndReport { task: Some(Box::new(task)), ..EndReport::default() };
     let trial = Trial {
         cell: CellId(String::new()),
         workload: Workload::Check,
