@@ -104,7 +104,7 @@ pub(crate) fn note(workload: Workload, part: &Part) -> Option<String> {
     })
 }
 
-/// Whether a profile has a say: levels of what it sets replace it.
+/// Whether a profile applies: levels of the factors that it sets replace it.
 fn is_measured(part: &Part, name: &str) -> bool {
     name != "profile" || !crate::spec::SET_BY_PROFILES.iter().any(|set| part.levels.contains_key(set))
 }

@@ -132,7 +132,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What would make the plan shorter: the longest lists of levels, and a screening.
+    /// Names the longest lists of levels, and a screening, which would make the plan shorter.
     fn shorter(&self) -> String {
         let levels = |name: &str| {
             let levels = self.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| *level != Level::Absent);

@@ -287,7 +287,7 @@ pub const FINALISTS_MIN: usize = 2;
 /// A session may take this multiple of its budget before it stops: the machine may slow down.
 pub const OVERTIME: f64 = 1.1;
 
-/// A session may take this many times the budget that the user stated, where the fewest blocks need it. Of more the user is asked.
+/// A session may take this many times the budget that the user stated, where the fewest blocks need it. A longer plan is refused.
 pub(crate) const OVERRUN_STATED: f64 = 1.2;
 
 /// The same where the user stated no budget.

@@ -238,7 +238,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
     Ok(())
 }
 
-/// What a combination is among those of its part.
+/// The kind of the cell of a combination.
 fn kind_of(part: &Part, choice: &Spec) -> CellKind {
     if is_artefact(choice) { CellKind::Artefact } else { relay::kind(part, choice) }
 }

@@ -198,7 +198,7 @@ pub enum PlanError {
     TransportsApart {
         /// The transports.
         transports: String,
-        /// What differs, and what to do.
+        /// The difference, and the remedy.
         differs: String,
     },
     /// A factor whose default is a single level, where its list was asked for.
@@ -249,7 +249,7 @@ pub enum PlanError {
         of: String,
         /// The time of the smallest design.
         needed: String,
-        /// What else would make it fit.
+        /// Other ways to make it fit.
         shorter: String,
     },
 }
@@ -390,7 +390,7 @@ impl PlanSpec {
             }
         }
         for part in &mut self.parts {
-            // All levels that the user names are confirmed, whatever the plan says of its own.
+            // All levels that the user names are confirmed, even if the plan has fewer finalists.
             let programs = part.by_program();
             let is_named = |(factor, _): &(&'static Factor, String)| {
                 programs.iter().any(|program| program.names_levels_of_option(factor.name))

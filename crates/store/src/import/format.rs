@@ -27,7 +27,7 @@ pub enum Format {
     GoBench,
     /// A table of benchstat.
     Benchstat,
-    /// What wrk and oha print.
+    /// The output of wrk and oha.
     HttpLoad,
 }
 
@@ -43,7 +43,7 @@ pub const FORMATS: &[Row<Format>] = &[
     Row { value: Format::Hyperfine, name: "hyperfine", summary: "the document of `hyperfine --export-json`" },
     Row { value: Format::GoBench, name: "go-bench", summary: "lines of `go test -bench`" },
     Row { value: Format::Benchstat, name: "benchstat", summary: "a table of benchstat, those in sec/op" },
-    Row { value: Format::HttpLoad, name: "http-load", summary: "what wrk and oha print: Requests/sec" },
+    Row { value: Format::HttpLoad, name: "http-load", summary: "the output of wrk and oha: Requests/sec" },
 ];
 
 impl FromStr for Format {

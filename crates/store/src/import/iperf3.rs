@@ -1,4 +1,4 @@
-//! Reads what `iperf3 --json` prints: one document, or several one after the other. Each is a trial.
+//! Reads the output of `iperf3 --json`: one document, or several one after the other. Each is a trial.
 
 use serde_json::Value;
 
@@ -46,12 +46,12 @@ impl Parser for Iperf3 {
         draft
             .session
             .notes
-            .push("imported from iperf3: the machines are not known, and iperf3 reads as much as it writes".into());
+            .push("imported from iperf3: the machines are not known; reads have the size of writes".into());
         Ok(draft)
     }
 }
 
-/// What a document holds, by our names.
+/// The values of a document, by names of bytegauge.
 fn values(document: &Value) -> Result<Vec<(&'static str, String)>, String> {
     if let Some(error) = document.get("error").and_then(Value::as_str) {
         return Err(format!("this test of iperf3 failed: {error}"));
@@ -60,7 +60,7 @@ fn values(document: &Value) -> Result<Vec<(&'static str, String)>, String> {
     let number = |path: &str| at(path).and_then(Value::as_f64);
     let start = "/start/test_start";
     let protocol = at(&format!("{start}/protocol")).and_then(Value::as_str).unwrap_or("TCP").to_ascii_lowercase();
-    // Of UDP what arrived: `sum` holds it with the loss; of TCP what the receiver counted.
+    // Bytes that arrived. Over UDP `sum` has them with the loss; over TCP the receiver counts them.
     let sum = ["/end/sum_received", "/end/sum"]
         .into_iter()
         .find(|path| number(&format!("{path}/bytes")).is_some_and(|n| n > 0.0));

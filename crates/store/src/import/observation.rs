@@ -419,7 +419,7 @@ fn duration_ns(text: &str, unit_ns: f64) -> Result<u64, String> {
     Ok((number(digits.trim())? * unit).round() as u64)
 }
 
-/// A rate whose unit stands in its cell.
+/// A rate with its unit in the cell.
 fn printed_with_unit(text: &str) -> Result<Printed, String> {
     let (digits, unit) = rate(text, None)?;
     printed(digits, unit)

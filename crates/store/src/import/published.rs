@@ -1,4 +1,4 @@
-//! Reads what benchmark tools print: `go test -bench`, benchstat, hyperfine, wrk and oha.
+//! Reads the output of benchmark tools: `go test -bench`, benchstat, hyperfine, wrk and oha.
 //!
 //! Such results name a benchmark or a command and its rate, and nothing of a path. They become a session of the workload
 //! `check`: a benchmark is a test, its variants are the values that are compared, and the nth result of each variant is its nth
@@ -35,7 +35,7 @@ pub(super) struct GoBench;
 pub(super) struct Benchstat;
 /// The document of `hyperfine --export-json`.
 pub(super) struct Hyperfine;
-/// What wrk, wrk2 and oha print.
+/// The output of wrk, wrk2 and oha.
 pub(super) struct HttpLoad;
 
 /// The samples of data, or the line and what is wrong there.
@@ -193,7 +193,7 @@ fn benchstat(text: &str) -> Samples {
         let Some((name, rest)) = words.split_first().filter(|(name, _)| in_time && **name != "geomean") else {
             continue;
         };
-        // A value stands before its `±`.
+        // The value is in front of its `±`.
         let values = rest.iter().zip(rest.iter().skip(1)).filter(|(_, next)| **next == "±").map(|(value, _)| *value);
         for (at, value) in values.enumerate() {
             let unit = BENCHSTAT_UNITS.iter().find_map(|(unit, s)| Some((value.strip_suffix(unit)?, *s)));
