@@ -10,22 +10,22 @@ use bytegauge_model::{EndRole, EngineReport, Spec, Trial, Workload};
 use super::backlog::listen_overflows;
 use super::counters::ratio;
 use super::document::{FindingKind, HarmView};
-use super::latency::{Observed, observed};
+use super::latency::{ObservedCalls, observed};
 use super::settled::Settled;
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.
-struct Rule {
+struct HarmRule {
     kind: FindingKind,
     read: fn(&HarmView) -> Option<f64>,
     noticed: f64,
 }
 
-const RULES: &[Rule] = &[
-    Rule { kind: FindingKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
-    Rule { kind: FindingKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
-    Rule { kind: FindingKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
-    Rule { kind: FindingKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
-    Rule { kind: FindingKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
+const RULES: &[HarmRule] = &[
+    HarmRule { kind: FindingKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
+    HarmRule { kind: FindingKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
+    HarmRule { kind: FindingKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
+    HarmRule { kind: FindingKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
+    HarmRule { kind: FindingKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
 ];
 
 /// A call is starved when it takes this many times the median, and at least the measured time of a trial.
@@ -44,7 +44,7 @@ pub fn harm(settled: &Settled) -> HarmView {
         let errors = report.errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
         (begun.saturating_add(report.begun), failed.saturating_add(errors))
     });
-    let observed: Vec<(u64, Observed)> =
+    let observed: Vec<(u64, ObservedCalls)> =
         trials.iter().filter_map(|trial| Some((trial.wall_ns, observed(trial.client()?)?))).collect();
     let engines = || trials.iter().flat_map(|trial| sending_engines(trial));
     let zero_copy: u64 = engines().map(|engine| engine.zero_copy).sum();
@@ -70,13 +70,13 @@ fn drain_ns(trial: &Trial) -> Option<u64> {
 }
 
 /// The share of the clients whose call lasted through a whole trial. Where the plan fixes the rate, a client may have no call.
-fn starved(levels: &Spec, trials: &[(u64, Observed)]) -> Option<f64> {
+fn starved(levels: &Spec, trials: &[(u64, ObservedCalls)]) -> Option<f64> {
     let closed = levels.workload() == Workload::Call && levels.offered_rate().is_none() && levels.slo().is_none();
     let clients = levels.flows().unwrap_or(1).saturating_mul(levels.depth().unwrap_or(1));
     if !closed || trials.is_empty() {
         return None;
     }
-    let share = |(wall_ns, observed): &(u64, Observed)| {
+    let share = |(wall_ns, observed): &(u64, ObservedCalls)| {
         let least_ns = (*wall_ns).max(observed.median_ns.saturating_mul(STARVED_TIMES));
         let starved: u64 = observed.left.iter().filter(|(age_ns, _)| *age_ns >= least_ns).map(|(_, count)| count).sum();
         (starved as f64 / clients.max(1) as f64).min(1.0)
@@ -86,13 +86,14 @@ fn starved(levels: &Spec, trials: &[(u64, Observed)]) -> Option<f64> {
 
 /// The least harm of each kind that any option of a test has. An option for which something was not counted has none of it.
 pub fn least(all: &[&HarmView]) -> Least {
-    let of = |rule: &Rule| all.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0);
+    let of = |rule: &HarmRule| all.iter().map(|harm| (rule.read)(harm).unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0);
     std::array::from_fn(|at| of(&RULES[at]))
 }
 
 /// What an option has noticeably more of than the least that another one has.
 pub fn beyond(own: &HarmView, least: &Least) -> Vec<FindingKind> {
-    let exceeds = |(rule, least): &(&Rule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
+    let exceeds =
+        |(rule, least): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
     RULES.iter().zip(least).filter(exceeds).map(|(rule, _)| rule.kind).collect()
 }
 
@@ -132,9 +133,10 @@ mod tests {
     fn client_without_an_answer_is_starved() {
         let mut levels = Spec::of(Workload::Call);
         levels.set("flows", bytegauge_model::Level::Number(200));
-        let trial =
-            |left: Vec<(u64, u64)>, median_ns| (100_000_000, Observed { median_ns, longest_ns: 130_000_000, left });
-        let check = |trials: &[(u64, Observed)], expected| assert_eq!(starved(&levels, trials), expected);
+        let trial = |left: Vec<(u64, u64)>, median_ns| {
+            (100_000_000, ObservedCalls { median_ns, longest_ns: 130_000_000, left })
+        };
+        let check = |trials: &[(u64, ObservedCalls)], expected| assert_eq!(starved(&levels, trials), expected);
         check(&[trial(vec![(4_000_000, 129), (120_000_000, 71)], 4_000_000)], Some(71.0 / 200.0));
         check(&[trial(vec![(4_000_000, 200)], 4_000_000), trial(vec![(120_000_000, 20)], 4_000_000)], Some(0.05));
         // Calls that usually take as long as a trial tell nothing.

@@ -155,7 +155,7 @@ pub fn outlasting(settled: &Settled) -> Option<f64> {
 
 /// What a trial saw of whole calls.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct ObservedCalls {
     /// The median time of those that ended, nanoseconds.
     pub median_ns: u64,
     /// The longest time, those included that had not ended, nanoseconds.
@@ -165,7 +165,7 @@ pub struct Observed {
 }
 
 /// What a client saw of whole calls; `None` where it recorded no times.
-pub fn observed(report: &CallReport) -> Option<Observed> {
+pub fn observed(report: &CallReport) -> Option<ObservedCalls> {
     let Lifetimes { ended, left, .. } = whole(report)?.seen;
     let half = ended.iter().map(|(_, count)| count).sum::<u64>().div_ceil(2);
     let mut before = 0;
@@ -174,7 +174,7 @@ pub fn observed(report: &CallReport) -> Option<Observed> {
         before >= half
     });
     let last = |durations: &Durations| durations.last().map_or(0, |(ns, _)| *ns);
-    Some(Observed { median_ns: median?.0, longest_ns: last(&ended).max(last(&left)), left })
+    Some(ObservedCalls { median_ns: median?.0, longest_ns: last(&ended).max(last(&left)), left })
 }
 
 /// How long whole calls took, those included that the window cut.

@@ -9,9 +9,9 @@ use super::target;
 use super::{Format, ImportDraft, ImportError, Parser};
 
 /// Documents of `iperf3 --json`.
-pub(super) struct Iperf3;
+pub(super) struct Iperf3Json;
 
-impl Parser for Iperf3 {
+impl Parser for Iperf3Json {
     fn format(&self) -> Format {
         Format::Iperf3
     }

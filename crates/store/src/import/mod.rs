@@ -79,7 +79,7 @@ trait Parser: Sync {
 /// Every parser, in the order in which they are asked whether they recognise the data.
 static PARSERS: [&dyn Parser; 9] = [
     &jsonl::Export,
-    &iperf3::Iperf3,
+    &iperf3::Iperf3Json,
     &published::Hyperfine,
     &text::BenchmarkTables,
     &published::GoBench,

@@ -17,7 +17,7 @@ use super::{Format, ImportDraft, ImportError, Parser};
 
 /// One published result.
 #[derive(Clone, Debug, PartialEq)]
-struct Sample {
+struct PublishedResult {
     line: u64,
     /// The benchmark; empty where there is only one.
     test: String,
@@ -39,7 +39,7 @@ pub(super) struct Hyperfine;
 pub(super) struct HttpLoad;
 
 /// The samples of data, or the line and what is wrong there.
-type Samples = Result<Vec<Sample>, (u64, String)>;
+type Samples = Result<Vec<PublishedResult>, (u64, String)>;
 
 macro_rules! parser {
     ($name:ident, $is:ident, $samples:ident) => {
@@ -100,7 +100,7 @@ fn draft(
     Ok(draft)
 }
 
-fn observation(sample: &Sample) -> Observation {
+fn observation(sample: &PublishedResult) -> Observation {
     let mut factors = Spec::of(Workload::Check);
     factors.set("value", Level::Name(sample.value.clone()));
     if !sample.test.is_empty() {
@@ -153,7 +153,7 @@ fn benchmark(name: &str) -> (String, String) {
 }
 
 /// `BenchmarkRead/64K-8   1000   1234 ns/op   53.1 MB/s`.
-fn go_line(line: u64, text: &str) -> Option<Result<Sample, (u64, String)>> {
+fn go_line(line: u64, text: &str) -> Option<Result<PublishedResult, (u64, String)>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, runs, rest @ ..] = words.as_slice() else { return None };
     let ns = rest.windows(2).find(|pair| pair[1] == "ns/op")?[0];
@@ -163,7 +163,7 @@ fn go_line(line: u64, text: &str) -> Option<Result<Sample, (u64, String)>> {
     let parsed = number(ns).ok().filter(|ns| *ns > 0.0).zip(runs.parse().ok());
     let Some((ns, runs)) = parsed else { return Some(Err((line, format!("`{ns} ns/op` is no time above 0")))) };
     let (test, value) = benchmark(name);
-    Some(Ok(Sample { line, test, value, per_second: 1e9 / ns, runs }))
+    Some(Ok(PublishedResult { line, test, value, per_second: 1e9 / ns, runs }))
 }
 
 fn go_bench(text: &str) -> Samples {
@@ -203,7 +203,7 @@ fn benchstat(text: &str) -> Samples {
             let value = names.get(at).cloned().unwrap_or_else(|| format!("column {}", at + 1));
             let test = benchmark(name);
             let test = if test.0.is_empty() { test.1 } else { format!("{}/{}", test.0, test.1) };
-            samples.push(Sample { line, test, value, per_second: 1.0 / seconds, runs: 1 });
+            samples.push(PublishedResult { line, test, value, per_second: 1.0 / seconds, runs: 1 });
         }
     }
     Ok(samples)
@@ -222,7 +222,7 @@ fn hyperfine(text: &str) -> Samples {
             let seconds = time.as_f64().filter(|seconds| *seconds > 0.0);
             let seconds = seconds.ok_or_else(|| (1, format!("`{time}` of `{command}` is no time above 0")))?;
             let (test, value) = (String::new(), command.clone());
-            samples.push(Sample { line: 1, test, value, per_second: 1.0 / seconds, runs: 1 });
+            samples.push(PublishedResult { line: 1, test, value, per_second: 1.0 / seconds, runs: 1 });
         }
     }
     Ok(samples)
@@ -248,7 +248,7 @@ fn http_load(text: &str) -> Samples {
             let per_second = per_second.ok_or_else(|| (line, format!("`{rate}` is no rate above 0")))?;
             let names: Vec<String> = [url.clone(), connections.clone()].into_iter().flatten().collect();
             let value = if names.is_empty() { "run".to_owned() } else { names.join(", ") };
-            samples.push(Sample { line, test: String::new(), value, per_second, runs: 1 });
+            samples.push(PublishedResult { line, test: String::new(), value, per_second, runs: 1 });
         }
     }
     Ok(samples)
