@@ -21,17 +21,17 @@ const USUAL: &[(&str, &[&str])] = &[
     ("entries", &["64"]),
 ];
 
-/// The one of several default levels that is measured where only one is: one with which all that the part names means
-/// something.
-pub(crate) fn usual(part: &Part, factor: &Factor, levels: &[Level]) -> Vec<Level> {
-    let named = USUAL.iter().find(|(name, _)| *name == factor.name).map_or(&[][..], |(_, usual)| *usual);
-    let usual = named.iter().filter_map(|text| factor.kind.parse(text).ok()).filter(|usual| levels.contains(usual));
-    let in_order: Vec<Level> = usual.chain(levels.iter().cloned()).collect();
-    let one = in_order.iter().find(|level| suits_named(part, factor, level)).or(in_order.first());
-    one.cloned().into_iter().collect()
-}
-
 impl Part {
+    /// The one of several default levels that is measured where only one is: one with which all that the part names means
+    /// something.
+    pub(crate) fn usual(&self, factor: &Factor, levels: &[Level]) -> Vec<Level> {
+        let named = USUAL.iter().find(|(name, _)| *name == factor.name).map_or(&[][..], |(_, usual)| *usual);
+        let usual = named.iter().filter_map(|text| factor.kind.parse(text).ok()).filter(|usual| levels.contains(usual));
+        let in_order: Vec<Level> = usual.chain(levels.iter().cloned()).collect();
+        let one = in_order.iter().find(|level| suits_named(self, factor, level)).or(in_order.first());
+        one.cloned().into_iter().collect()
+    }
+
     /// Whether the part names several levels of an option, so that these are compared and nothing else.
     pub(crate) fn names_options(&self) -> bool {
         self.levels.keys().any(|name| self.names_levels_of_option(name))

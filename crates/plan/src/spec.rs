@@ -12,7 +12,6 @@ use bytegauge_model::{
 };
 use thiserror::Error;
 
-use crate::asked;
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
 
 /// Why a request gives no plan. Every case is wrong usage: nothing has run yet.
@@ -511,7 +510,7 @@ impl Part {
                     let mut levels: Vec<Level> =
                         levels.split(',').filter_map(|text| factor.kind.parse(text).ok()).collect();
                     if part.has_one_of(factor) {
-                        levels = asked::usual(&part, factor, &levels);
+                        levels = part.usual(factor, &levels);
                     }
                     part.levels.entry(factor.name).or_insert(levels);
                 }
@@ -552,7 +551,7 @@ impl Part {
     pub fn levels(&self, workload: Workload, factor: &Factor, transport: Option<&Transport>) -> Vec<Level> {
         let named = self.levels.get(factor.name).cloned();
         named.unwrap_or_else(|| match self.defaults(workload, factor, transport) {
-            levels if self.has_one_of(factor) => asked::usual(self, factor, &levels),
+            levels if self.has_one_of(factor) => self.usual(factor, &levels),
             levels => levels,
         })
     }
