@@ -3,6 +3,8 @@
 //! Text becomes a [`Spec`] once. Code then reads fields; only parsers and importers look a factor up by its name. A spec may
 //! hold the conditions of a group alone, so every field is optional. Its stored form is a map from names to levels. Each row
 //! of the table of factors names the field that holds its level, by a [`Lens`].
+//!
+//! Long because it has a field for each factor.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a plan measures where the user named an option with several levels: those levels, and one level of everything else.
+//! The levels that a plan measures if the user named an option with several levels: those, and one level of everything else.
 //!
 //! Without a named option a plan looks at the default lists of all factors. Once an option is named, those lists would hide
 //! the comparison that was asked for: sizes, engines and profiles multiply. `also` adds a list again.
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn plan_says_what_has_one_level() {
+    fn plan_lists_factors_with_one_level() {
         let notes = plan("stream --rcvbuf 64K,1M", "").notes.join("\n");
         let expected = "--transport tcp, --profile sum, --read-size 64K, --write-size 64K; --also NAME";
         assert!(notes.contains(expected), "{notes}");
     }
 
     #[test]
-    fn no_default_list_is_left_where_options_are_named() {
+    fn each_factor_keeps_one_default_level() {
         for row in WORKLOADS {
             for factor in FACTORS.iter().filter(|factor| factor.is_in(row.value)) {
                 for over in [None, Some(Transport::Tcp), Some(Transport::Udp)] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_too_short_for_named_options_is_refused_with_the_time() {
+    fn short_budget_is_refused_with_the_time() {
         let mut spec =
             spec("stream --role reader --link-delay 15ms,91ms --link-rate 40Mbit --rcvbuf 128K,256K,512K", "");
         spec.budget_ns = Some(69_000_000_000);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn burst_is_due_at_once_and_the_next_one_later() {
+    fn bursts_are_due_at_their_times() {
         let pace = Pace::Burst { bytes: 3000, every_ns: 1_000_000 };
         let due = |sent_bytes| pace.due_ns(7, sent_bytes, 500);
         assert_eq!([due(0), due(2999), due(3000), due(5999), due(6000)], [7, 7, 1_000_007, 1_000_007, 2_000_007]);

@@ -41,7 +41,7 @@ pub use call::{
 pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
-pub use harm::HarmView;
+pub use harm::{HarmKind, HarmView};
 pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;

@@ -9,23 +9,23 @@ use bytegauge_model::{EndRole, EngineReport, Spec, Trial, Workload};
 
 use super::backlog::listen_overflows;
 use super::counters::ratio;
-use super::document::{FindingKind, HarmView};
+use super::document::{HarmKind, HarmView};
 use super::latency::{ObservedCalls, observed};
 use super::settled::Settled;
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.
 struct HarmRule {
-    kind: FindingKind,
+    kind: HarmKind,
     read: fn(&HarmView) -> Option<f64>,
     noticed: f64,
 }
 
 const RULES: &[HarmRule] = &[
-    HarmRule { kind: FindingKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
-    HarmRule { kind: FindingKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
-    HarmRule { kind: FindingKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
-    HarmRule { kind: FindingKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
-    HarmRule { kind: FindingKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
+    HarmRule { kind: HarmKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
+    HarmRule { kind: HarmKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
+    HarmRule { kind: HarmKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
+    HarmRule { kind: HarmKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
+    HarmRule { kind: HarmKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
 ];
 
 /// A call is starved when it takes this many times the median, and at least the measured time of a trial.
@@ -91,7 +91,7 @@ pub fn least(all: &[&HarmView]) -> Least {
 }
 
 /// What an option has noticeably more of than the least that another one has.
-pub fn beyond(own: &HarmView, least: &Least) -> Vec<FindingKind> {
+pub fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
     let exceeds =
         |(rule, least): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
     RULES.iter().zip(least).filter(exceeds).map(|(rule, _)| rule.kind).collect()
@@ -101,23 +101,23 @@ pub fn beyond(own: &HarmView, least: &Least) -> Vec<FindingKind> {
 mod tests {
     use super::*;
 
-    fn check(options: &[HarmView], expected: &[&[FindingKind]]) {
+    fn check(options: &[HarmView], expected: &[&[HarmKind]]) {
         let least = least(&options.iter().collect::<Vec<_>>());
-        let found: Vec<Vec<FindingKind>> = options.iter().map(|own| beyond(own, &least)).collect();
+        let found: Vec<Vec<HarmKind>> = options.iter().map(|own| beyond(own, &least)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn harm_counts_where_options_differ() {
         let lost = |share| HarmView { lost_share: Some(share), ..HarmView::default() };
-        check(&[lost(0.016), lost(0.0)], &[&[FindingKind::LostDatagrams], &[]]);
+        check(&[lost(0.016), lost(0.0)], &[&[HarmKind::LostDatagrams], &[]]);
         check(&[lost(0.93), lost(0.929)], &[&[], &[]]);
         let starved = |share, overflows| HarmView {
             starved_share: Some(share),
             overflow_share: Some(overflows),
             ..HarmView::default()
         };
-        let both = [FindingKind::StarvedClients, FindingKind::ListenOverflows];
+        let both = [HarmKind::StarvedClients, HarmKind::ListenOverflows];
         check(&[starved(0.3, 0.004), starved(0.0, 0.0)], &[&both, &[]]);
         check(&[starved(0.01, 0.0004), starved(0.0, 0.0)], &[&[], &[]]);
     }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn copied_sends_count_against_options_that_ask_for_none() {
         let copied = HarmView { copied_share: Some(0.99), ..HarmView::default() };
-        check(&[copied, HarmView::default()], &[&[FindingKind::CopiedSends], &[]]);
+        check(&[copied, HarmView::default()], &[&[HarmKind::CopiedSends], &[]]);
         check(&[copied, copied], &[&[], &[]]);
     }
 

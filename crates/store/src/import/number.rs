@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_have_the_unit_of_the_cell_or_the_column() {
+    fn unit_is_in_the_cell_or_column() {
         assert_eq!(rate("3.8 GiB/s", None), Ok(("3.8", 1_073_741_824.0)));
         assert_eq!(rate("940Mbps", Some(1.0)), Ok(("940", 125_000.0)));
         assert_eq!(rate("7", Some(8.0)), Ok(("7", 8.0)));

@@ -39,7 +39,7 @@ pub(super) struct Hyperfine;
 pub(super) struct HttpLoad;
 
 /// The samples of data, or the line and what is wrong there.
-type Samples = Result<Vec<PublishedResult>, (u64, String)>;
+type ResultsOrError = Result<Vec<PublishedResult>, (u64, String)>;
 
 macro_rules! parser {
     ($name:ident, $is:ident, $samples:ident) => {
@@ -86,7 +86,7 @@ fn is_http_load(text: &str, _: &str) -> bool {
 }
 
 fn draft(
-    samples: Samples,
+    samples: ResultsOrError,
     map: &[(String, String)],
     name: Option<String>,
     format: Format,
@@ -166,7 +166,7 @@ fn go_line(line: u64, text: &str) -> Option<Result<PublishedResult, (u64, String
     Some(Ok(PublishedResult { line, test, value, per_second: 1e9 / ns, runs }))
 }
 
-fn go_bench(text: &str) -> Samples {
+fn go_bench(text: &str) -> ResultsOrError {
     (1..).zip(text.lines()).filter_map(|(line, text)| go_line(line, text)).collect()
 }
 
@@ -174,7 +174,7 @@ fn go_bench(text: &str) -> Samples {
 const BENCHSTAT_UNITS: [(&str, f64); 5] = [("n", 1e-9), ("µ", 1e-6), ("u", 1e-6), ("m", 1e-3), ("", 1.0)];
 
 /// The columns of a table in `sec/op` are the values, its rows the tests. Other tables (bytes and allocations) are left out.
-fn benchstat(text: &str) -> Samples {
+fn benchstat(text: &str) -> ResultsOrError {
     let (mut names, mut before, mut in_time) = (Vec::new(), Vec::new(), false);
     let mut samples = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
@@ -209,7 +209,7 @@ fn benchstat(text: &str) -> Samples {
     Ok(samples)
 }
 
-fn hyperfine(text: &str) -> Samples {
+fn hyperfine(text: &str) -> ResultsOrError {
     let document: serde_json::Value =
         serde_json::from_str(text).map_err(|error| (error.line() as u64, format!("it is not JSON: {error}")))?;
     let results = document.get("results").and_then(|results| results.as_array());
@@ -234,7 +234,7 @@ fn requests_per_second(line: &str) -> Option<&str> {
 }
 
 /// Each output is a result. It is named by its `Running … @ URL` line and its connections, or `run`.
-fn http_load(text: &str) -> Samples {
+fn http_load(text: &str) -> ResultsOrError {
     let (mut url, mut connections) = (None, None);
     let mut samples = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
@@ -258,7 +258,7 @@ fn http_load(text: &str) -> Samples {
 mod tests {
     use super::*;
 
-    fn check(samples: Samples, expected: &[(&str, &str, f64)]) {
+    fn check(samples: ResultsOrError, expected: &[(&str, &str, f64)]) {
         let samples = samples.unwrap();
         let found: Vec<(&str, &str, f64)> = samples
             .iter()

@@ -30,3 +30,18 @@ pub struct HarmView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_ns: Option<u64>,
 }
+
+/// A kind of harm in which options of a test may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HarmKind {
+    /// Clients had no answer during a whole trial.
+    StarvedClients,
+    /// Connections found the listener's queue full.
+    ListenOverflows,
+    /// Calls failed.
+    FailedCalls,
+    /// Datagrams were lost.
+    LostDatagrams,
+    /// The kernel copied zero-copy sends.
+    CopiedSends,
+}

@@ -1,7 +1,7 @@
 //! Harm that a rate does not show: stalls, a load that was not carried, and what [`super::super::harm`] finds by comparing the
 //! options of a test. An option with such harm never counts as best.
 
-use super::super::document::{CellView, FindingKind};
+use super::super::document::{CellView, FindingKind, HarmKind};
 use super::super::harm::{Least, beyond, least};
 
 /// Shares of failures or cut datagrams below this one are not reported where all options have them.
@@ -17,10 +17,21 @@ pub fn of(cell: &CellView, least: &Least) -> Vec<FindingKind> {
         (truncated_share(cell) >= NOTICED, FindingKind::TruncatedDatagrams),
     ];
     let mut all: Vec<FindingKind> = found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, kind)| kind).collect();
-    all.extend(beyond(&cell.harm, least));
+    all.extend(beyond(&cell.harm, least).into_iter().map(finding));
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// The finding of a kind of harm.
+fn finding(kind: HarmKind) -> FindingKind {
+    match kind {
+        HarmKind::StarvedClients => FindingKind::StarvedClients,
+        HarmKind::ListenOverflows => FindingKind::ListenOverflows,
+        HarmKind::FailedCalls => FindingKind::FailedCalls,
+        HarmKind::LostDatagrams => FindingKind::LostDatagrams,
+        HarmKind::CopiedSends => FindingKind::CopiedSends,
+    }
 }
 
 /// The share of the datagrams sent that never came.
