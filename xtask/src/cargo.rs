@@ -89,12 +89,17 @@ mod tests {
         text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
     }
 
+    /// What is built a second time: two small crates, to which Parquet adds features, and the crate that has planted faults
+    /// only where tests ask for them.
+    const BUILT_TWICE: [&str; 3] = ["num-traits ", "zerocopy ", "bytegauge-traffic "];
+
     #[test]
-    fn every_crate_is_built_once() {
+    fn every_other_crate_is_built_once() {
         let of_tests = built(&["--workspace"]);
         for (what, words) in [("xtask", ["--package", "xtask"].as_slice()), ("docs", &["--workspace"])] {
             let built = built(&[words, &["--edges", "normal,build"]].concat());
-            let once_more: Vec<&String> = built.difference(&of_tests).collect();
+            let is_known = |built: &&String| BUILT_TWICE.iter().any(|known| built.starts_with(known));
+            let once_more: Vec<&String> = built.difference(&of_tests).filter(|built| !is_known(built)).collect();
             assert_eq!(once_more, Vec::<&String>::new(), "{what}: the tests build it with other features");
         }
     }
