@@ -89,7 +89,7 @@ mod tests {
         text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
     }
 
-    /// What is built a second time: two small crates, to which Parquet adds features, and the crate that has planted faults
+    /// Crates that are built twice: two small ones, to which Parquet adds features, and the crate that has planted faults
     /// only where tests ask for them.
     const BUILT_TWICE: [&str; 3] = ["num-traits ", "zerocopy ", "bytegauge-traffic "];
 
