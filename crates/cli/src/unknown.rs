@@ -103,7 +103,6 @@ mod tests {
             ("bytegauge call --threads 4", "--server-threads"),
             ("bytegauge stream --rtt 20ms", "--link-delay"),
             ("bytegauge stream --window 1M", "--rcvbuf"),
-            ("bytegauge stream --burst 64", "--batch"),
             ("bytegauge run tcp-echo --connections 9", "--flows"),
         ] {
             let text = error_of(line);

@@ -56,7 +56,7 @@ fn other_levels() {
     check("stream --think-time 2s", &["--think-time", "out of range"]);
     check("stream --rate 0", &["--rate", "out of range"]);
     check("stream --rate many", &["--rate", "write for example"]);
-    check("stream --rcvbuf default", &["--rcvbuf", "write auto"]);
+    check("stream --rcvbuf system", &["--rcvbuf", "auto"]);
     check("stream --engine io_uring", &["--engine", "did you mean `uring:plain`?"]);
     check("stream --transport udp --engine sendmmsg", &["--engine", "did you mean `mmsg`?"]);
     check("stream --work busy", &["--work", "use none, sum, copy, or nanoseconds per byte"]);

@@ -161,7 +161,7 @@ fn without_namespaces_a_link_is_refused_or_skipped_with_the_reason() {
         bench.shell(&format!("exec unshare -Ur sh -c '{shell}'"))
     };
     let sizes = "--profile drain --read-size 64K --write-size 64K";
-    let why = "needs a user namespace (this user may have none): run as root, allow them";
+    let why = "needs a user namespace (the user's limit is 0): run as root, allow them";
     inner(&format!("stream --link-delay 1ms {sizes} --dry-run")).exits(2).complains(&[why, "--host"]);
     fs::write(bench.path("some.toml"), "[[part]]\ntransport = \"unix\"\n[[part]]\nlink-delay = \"1ms\"\n").unwrap();
     let planned = inner(&format!("run some.toml {sizes} --dry-run")).exits(0);

@@ -80,7 +80,7 @@ fn our_own_lines_come_back_as_they_were() {
     bench.run("export 1 -o out.jsonl").exits(0);
     bench.run("import out.jsonl").exits(0).prints(&["session 2", "bytegauge report 2"]);
     let elsewhere = bench.run("--store other.db import out.jsonl").exits(0);
-    elsewhere.prints(&["see it with `bytegauge --store /", "other.db report 1`"]);
+    elsewhere.prints(&["show it with `bytegauge --store /", "other.db report 1`"]);
     assert_eq!(reported(&bench, 2), reported(&bench, 1));
     let without_header = |session: i64| {
         let text = bench.run(&format!("export {session}")).exits(0).stdout;

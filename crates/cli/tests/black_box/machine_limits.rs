@@ -83,7 +83,7 @@ fn files_that_may_not_grow() {
     // Not even the tables have room: SQLite takes it for a full disk.
     let bench = Bench::new();
     let ran = bench.shell(&format!("ulimit -f 8 && exec \"$BYTEGAUGE\" {MANY} --quiet"));
-    ran.exits(5).complains(&["results.db", "ulimit -f", "raise the limit"]);
+    ran.exits(5).complains(&["results.db", "ulimit -f", "raise it"]);
 }
 
 #[test]

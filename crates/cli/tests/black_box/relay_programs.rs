@@ -236,7 +236,7 @@ fn wrong_words_of_programs_name_the_next_step() {
         2,
         &["/no/such/file cannot be read", "check its path"],
     );
-    check("haproxy", &["--relay-buffer", "4K"], 2, &["--relay-buffer means nothing"]);
+    check("haproxy", &["--relay-buffer", "4K"], 2, &["--relay-buffer has no effect"]);
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn what_the_kernel_does_not_know_together_is_a_skip() {
 fn completions_are_counted_and_checked() {
     for ends in ["threads", "processes"] {
         let bench = Bench::new();
-        let words = "ring --entries 1,8 --implementation raw,io-uring --setup default --user-data none,boxed";
+        let words =
+            "ring --entries 1,8 --implementation raw,io-uring --setup default --user-data none,boxed --also mode";
         let document = bench.run(&format!("{words} --ends {ends} {SHORT}")).exits(0).json();
         check_schema(&document);
         assert_eq!((list(&document, "groups").len(), list(&document, "verdicts").len()), (4, 4));

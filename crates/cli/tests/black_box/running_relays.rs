@@ -111,7 +111,7 @@ fn one_that_forwards_elsewhere_is_told() {
     check_fails(
         &CALL,
         &relay.level(upstream),
-        &[&format!("to {upstream}"), "check that the relay forwards to this address"],
+        &[&format!("at {upstream}"), "check that the relay forwards to this address"],
     );
 }
 

@@ -21,12 +21,7 @@ fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
     assert!(!bench.store().exists());
     // What has no time is said, and the rest goes on.
     let ran = bench.run("survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
-    let ran = ran.prints(&[
-        "1/2 buffer-size",
-        "its part of the time is too short",
-        "2/2 udp-echo: what batching",
-        "(session 1)",
-    ]);
+    let ran = ran.prints(&["1/2 buffer-size", "its part of the time is too short", "2/2 udp-echo: ", "(session 1)"]);
     // Whether so short a look names a server is the machine's business.
     let ran = ran.prints(&["One CPU copies", "bytegauge report 1 --html survey.html"]);
     assert!(ran.stdout.lines().count() <= 35, "{ran}");
