@@ -186,7 +186,7 @@ mod tests {
         let round_ns = |plan: &Plan| plan.schedule().confirm_round_ns;
         assert!(round_ns(&bursts) > round_ns(&steady) + 3 * 150_000_000, "{} {}", round_ns(&bursts), round_ns(&steady));
         let error = resolve(&spec("stream --transport udp --every 20ms", ""), &Catalog::default(), 1).unwrap_err();
-        assert!(error.to_string().contains("--every means nothing without --burst N"), "{error}");
+        assert!(error.to_string().contains("--every has no effect without --burst N"), "{error}");
     }
 
     #[test]

@@ -262,7 +262,7 @@ mod tests {
             &PLAIN,
             &["the server closed with bytes", "unread", "waiting for the reply"],
         );
-        check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 bytes of requests", "100 bytes of replies"]);
+        check(&reset(ErrorPhase::FirstByte), &PLAIN, &["512 sent bytes of requests", "100 bytes of replies"]);
         let abrupt = Circumstances { linger_zero: true, ..PLAIN };
         check(&reset(ErrorPhase::Reply), &abrupt, &["SO_LINGER 0", "even when all was read"]);
         let external = Circumstances { external: true, ..PLAIN };

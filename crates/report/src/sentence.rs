@@ -739,7 +739,7 @@ mod tests {
         of_calls.rates = vec![rate("echo", 230.0)];
         check(
             &of_calls,
-            "TCP over loopback, 50 flows: to serve with the engine epoll is enough for a server that does nothing with a \
+            "TCP over loopback, 50 flows: to serve with the engine epoll is enough for a server without work per \
              request. 230 k calls/s (225 to 235), p99 310 µs, within 5 % of the best confirmed (takes at most 1.7 % more time, shown at 95 %, these 61.5 s, \
              connections 2.5 to 8.5 ms after they opened). \
              That holds for such a server alone: one that works shifts the answer (add --profile \

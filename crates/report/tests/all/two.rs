@@ -51,7 +51,7 @@ fn next_says_what_the_report_says_of_more_time() {
     assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
     let next = next(&view);
     assert!(next.contains("ab --resume 12 --until conclusive") || next.contains("--time"), "{next}");
-    assert!(next.contains("the session ended after judgement 1 of 3: the next would take"), "{next}");
+    assert!(next.contains("the session ended after analysis 1 of 3: the next would take"), "{next}");
     assert!(!next.contains("close to the margin"), "{next}");
     assert!(next.contains(" (its width likely from "), "{next}");
     let markdown = render::markdown::render(&view);

@@ -17,7 +17,7 @@ impl Parser for Iperf3Json {
     }
 
     fn recognises(&self, text: &str, first: &str) -> bool {
-        first.starts_with('{') && text.contains("\"test_start\"")
+        first.starts_with('{') && !first.contains("\"schema_version\"") && text.contains("\"test_start\"")
     }
 
     fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {

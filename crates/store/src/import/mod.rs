@@ -78,9 +78,9 @@ trait Parser: Sync {
 
 /// Every parser, in the order in which they are asked whether they recognise the data.
 static PARSERS: [&dyn Parser; 9] = [
-    &jsonl::Export,
     &iperf3::Iperf3Json,
     &published::Hyperfine,
+    &jsonl::Export,
     &text::BenchmarkTables,
     &published::GoBench,
     &published::Benchstat,

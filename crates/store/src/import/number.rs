@@ -43,6 +43,7 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
 pub(super) fn rate(text: &str, column: Option<f64>) -> Result<(&str, f64), String> {
     // The longest unit first: `MiB/s` ends in `B/s`.
     let own = RATE_UNITS.iter().filter_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), *unit, name.len())));
+    let own = own.filter(|(digits, ..)| digits.ends_with(|last: char| last.is_ascii_digit()));
     match (own.max_by_key(|(.., len)| *len), column) {
         (Some((digits, unit, _)), _) => Ok((digits, unit)),
         (None, Some(unit)) => Ok((text, unit)),

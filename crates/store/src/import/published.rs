@@ -78,7 +78,7 @@ fn is_benchstat(text: &str, _: &str) -> bool {
 }
 
 fn is_hyperfine(text: &str, first: &str) -> bool {
-    first.starts_with('{') && text.contains("\"times\"")
+    first.starts_with('{') && !first.contains("\"schema_version\"") && text.contains("\"times\"")
 }
 
 fn is_http_load(text: &str, _: &str) -> bool {
