@@ -9,7 +9,7 @@ use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, fa
 use bytegauge_plan::{Catalog, PlanSpec, emulated};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
-use bytegauge_traffic::transport::source;
+use bytegauge_traffic::transport::{self, source};
 use bytegauge_traffic::{engine, relay, ring};
 
 use crate::placing;
@@ -108,10 +108,7 @@ fn probe_transport(catalog: &mut Catalog, level: &Level) {
     let Some(transport) = level.parsed::<Transport>() else { return };
     let missing = match &transport {
         Transport::Source(path) => source::probe(path).err(),
-        Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")
-            .err()
-            .map(|error| format!("{transport}: this machine has no IPv6 loopback ({error})")),
-        _ => None,
+        other => transport::missing(other),
     };
     if let Some(reason) = missing {
         catalog.missing_transports.insert(transport.to_string(), reason);

@@ -121,12 +121,34 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
 
 /// The outcome of a trial without trouble at an end.
 fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+    if let Some(reason) = fell_back(answers) {
+        return Outcome::Failed(reason);
+    }
     match setup.workload() {
         Workload::Stream => stream::judge(setup, answers),
         Workload::Call => call::judge(setup, answers),
         Workload::Ring => ring::judge(setup, answers),
         Workload::Check => task::judge(answers),
     }
+}
+
+/// That a connection of MPTCP carried TCP, at whichever end: another transport was measured than was requested.
+fn fell_back(answers: &Answers) -> Option<String> {
+    let reports = answers.by_role.iter().filter_map(|(role, answer)| Some((role, answer.report.as_ref()?)));
+    for (role, report) in reports {
+        let flows = report.flows.iter().filter(|flow| flow.tcp.as_ref().is_some_and(|tcp| tcp.mptcp == Some(false)));
+        match flows.count() {
+            0 => {}
+            count => {
+                return Some(format!(
+                    "{count} of {} connections of the {role} fell back from MPTCP to TCP: measure with --transport tcp, or see \
+                     nstat -az 'MPTcpExt*' for the cause",
+                    report.flows.len()
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// The CPU of the first flow of each end that takes part in a trial, where it is pinned.
@@ -425,7 +447,23 @@ fn not_in_mode(engine: Engine, reason: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::{FlowReport, TcpReport};
+
     use super::*;
+
+    #[test]
+    fn a_fallback_to_tcp_fails_the_trial() {
+        let found = |mptcp: Option<bool>| {
+            let tcp = Some(Box::new(TcpReport { mptcp, ..TcpReport::default() }));
+            let flows = vec![FlowReport { tcp, ..FlowReport::default() }, FlowReport::default()];
+            let report = Some(EndReport { flows, ..EndReport::default() });
+            let answer = Answer { report, trouble: None, sound: true, gone: false };
+            fell_back(&Answers { by_role: [(EndRole::Sink, answer)].into() })
+        };
+        assert_eq!([found(None), found(Some(true))], [None, None]);
+        let reason = found(Some(false)).unwrap();
+        assert!(reason.starts_with("1 of 2 connections of the sink fell back from MPTCP to TCP"), "{reason}");
+    }
 
     #[test]
     fn a_relay_explains_errors_of_its_neighbours() {

@@ -102,6 +102,8 @@ pub enum Transport {
     Tcp,
     /// TCP over loopback, IPv6.
     Tcp6,
+    /// Multipath TCP over loopback, IPv4.
+    Mptcp,
     /// A pipe.
     Pipe,
     /// UDP over loopback, IPv4.
@@ -119,6 +121,7 @@ pub const TRANSPORTS: &[Row<Transport>] = &[
     Row { value: Transport::Unix, name: "unix", summary: "Unix stream socket" },
     Row { value: Transport::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
     Row { value: Transport::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
+    Row { value: Transport::Mptcp, name: "mptcp", summary: "Multipath TCP over loopback, IPv4" },
     Row { value: Transport::Pipe, name: "pipe", summary: "pipe, writer and reader" },
     Row {
         value: Transport::Udp,
@@ -145,7 +148,7 @@ impl Transport {
 
     /// Whether the ends are sockets (have `SO_*` options).
     pub fn is_socket(&self) -> bool {
-        matches!(self, Transport::Unix | Transport::Tcp | Transport::Tcp6) || self.is_datagram()
+        self.is_tcp() || *self == Transport::Unix || self.is_datagram()
     }
 
     /// Whether the ends are sockets that carry datagrams: each has its bounds, and none is retransmitted.
@@ -174,9 +177,9 @@ impl Transport {
         }
     }
 
-    /// Whether the ends use TCP.
+    /// Whether the ends use TCP, over one path or several.
     pub fn is_tcp(&self) -> bool {
-        matches!(self, Transport::Tcp | Transport::Tcp6)
+        matches!(self, Transport::Tcp | Transport::Tcp6 | Transport::Mptcp)
     }
 
     /// Whether the ends are the two ends of a pipe.

@@ -317,13 +317,20 @@ impl Engine {
     fn over(self, transport: &Transport) -> &'static [EngineEnd] {
         let can = self.can();
         match transport {
-            Transport::Tcp | Transport::Tcp6 => can.tcp,
+            // Sockets of MPTCP refuse MSG_ZEROCOPY, and receive into one buffer at a time (net/mptcp/protocol.c).
+            Transport::Mptcp if self.needs_plain_tcp() => &[],
+            Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => can.tcp,
             Transport::Unix => can.unix,
             Transport::Pipe => can.pipes,
             Transport::Source(_) => can.sources,
             Transport::Udp | Transport::Udp6 => can.udp,
             Transport::UnixDatagram => can.unix_datagrams,
         }
+    }
+
+    /// Whether it is for TCP over one path alone.
+    fn needs_plain_tcp(self) -> bool {
+        matches!(self, Engine::Uring(UringMode { kind: UringKind::ZeroCopy | UringKind::Bundle, .. }))
     }
 
     /// Whether a thread carries one flow.

@@ -170,7 +170,8 @@ const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
 pub(crate) const TCP: fn(&Transport) -> bool = Transport::is_tcp;
 pub(crate) const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() || transport.is_udp();
 // An emulated link has IPv4 addresses.
-const ROUTED: fn(&Transport) -> bool = |transport| matches!(transport, Transport::Tcp | Transport::Udp);
+const ROUTED: fn(&Transport) -> bool =
+    |transport| matches!(transport, Transport::Tcp | Transport::Mptcp | Transport::Udp);
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 const NO_PATH: fn(&Transport) -> bool = |_| false;
@@ -204,7 +205,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         defaults: each("unix,tcp", "tcp,unix"),
         heading: "transport",
         summary: "Path between the ends, or a device or file to read",
-        details: "unix, tcp, tcp6, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
+        details: "unix, tcp, tcp6, mptcp, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
         fits: EVERYWHERE,
     },
     // Before all factors that it may turn into conditions: those that the peer of a program sets.

@@ -481,6 +481,9 @@ pub struct TcpReport {
     pub bytes_acked: Option<u64>,
     /// Bytes received.
     pub bytes_received: Option<u64>,
+    /// Whether a connection of MPTCP used it, and not TCP as a fallback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mptcp: Option<bool>,
 }
 
 /// Options as `getsockopt(2)` and `fcntl(2)` report them, not as requested.

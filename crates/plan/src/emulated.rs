@@ -43,15 +43,18 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     }
     // The two ends of a datagram stream exchange one greeting, which a link may lose.
     let carried = match workload {
-        Workload::Call => &[Transport::Tcp, Transport::Udp][..],
-        _ => &[Transport::Tcp],
+        Workload::Call => &[Transport::Tcp, Transport::Mptcp, Transport::Udp][..],
+        _ => &[Transport::Tcp, Transport::Mptcp],
     };
     let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
     match part.levels.get("transport").map(Vec::as_slice) {
         None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
         Some(named) if named.iter().all(is_carried) => {}
         Some(_) => {
-            return refused("transport", "an emulated link carries streams over tcp, and calls over tcp and udp");
+            return refused(
+                "transport",
+                "an emulated link carries streams over tcp and mptcp, and calls over udp as well",
+            );
         }
     }
     let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];

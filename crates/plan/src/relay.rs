@@ -129,7 +129,7 @@ pub(crate) fn refuse_without_one(workload: Workload, part: &Part) -> Result<(), 
         return Ok(());
     }
     if part.transports(workload).iter().any(|transport| !transport.is_tcp() && *transport != Transport::Unix) {
-        return moot("connections: use --transport unix, tcp or tcp6");
+        return moot("connections: use --transport unix, tcp, tcp6 or mptcp");
     }
     match part.levels.get("relay") {
         Some(levels) if levels.iter().all(|level| level.name() == Some("direct")) => {

@@ -24,10 +24,19 @@ pub fn transport(levels: &Spec) -> String {
     ends_joined(levels) + &relayed
 }
 
+/// The protocol of a network.
+fn protocol(levels: &Spec) -> &'static str {
+    match levels.transport() {
+        Some(transport) if transport.is_udp() => "UDP",
+        Some(Transport::Mptcp) => "MPTCP",
+        _ => "TCP",
+    }
+}
+
 /// How its two ends are joined.
 fn ends_joined(levels: &Spec) -> String {
     if let Some((place, direction)) = levels.far() {
-        let protocol = if levels.transport().is_some_and(Transport::is_udp) { "UDP" } else { "TCP" };
+        let protocol = protocol(levels);
         let direction = match direction {
             Direction::Both => "to and from".into(),
             other => other.to_string(),
@@ -35,7 +44,7 @@ fn ends_joined(levels: &Spec) -> String {
         return format!("{protocol} {direction} the host {place}");
     }
     if let Some(link) = levels.emulated_link() {
-        let protocol = if levels.transport().is_some_and(Transport::is_udp) { "UDP" } else { "TCP" };
+        let protocol = protocol(levels);
         return format!("{protocol} over a link of {link}");
     }
     match levels.transport() {
@@ -44,6 +53,7 @@ fn ends_joined(levels: &Spec) -> String {
         Some(Transport::UnixDatagram) => "Unix datagrams".into(),
         Some(Transport::Tcp) => "TCP over loopback".into(),
         Some(Transport::Tcp6) => "TCP over loopback (IPv6)".into(),
+        Some(Transport::Mptcp) => "MPTCP over loopback".into(),
         Some(Transport::Pipe) => "Pipes".into(),
         Some(Transport::Udp) => "UDP over loopback".into(),
         Some(Transport::Udp6) => "UDP over loopback (IPv6)".into(),

@@ -39,6 +39,7 @@ pub mod io;
 pub mod limit;
 pub mod listening;
 pub mod machine;
+pub mod mptcp;
 pub mod namespace;
 pub mod nop;
 pub mod option;

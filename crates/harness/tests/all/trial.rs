@@ -104,7 +104,8 @@ fn the_rate_of_flows_has_one_window() {
 #[test]
 fn every_transport_conserves_bytes() {
     let of_bytes = |name: &str| !name.parse::<Transport>().unwrap().is_datagram();
-    for row in TRANSPORTS.iter().filter(|row| of_bytes(row.name)) {
+    let is_here = |name: &str| bytegauge_traffic::transport::missing(&name.parse().unwrap()).is_none();
+    for row in TRANSPORTS.iter().filter(|row| of_bytes(row.name) && is_here(row.name)) {
         for flows in [1, 3] {
             for verify in [false, true] {
                 let mut setup = Setup { verify, ..setup(row.name) };

@@ -118,6 +118,7 @@ fn transport(value: &Level) -> String {
         Ok(Transport::UnixDatagram) => "Unix datagrams".into(),
         Ok(Transport::Tcp) => "TCP".into(),
         Ok(Transport::Tcp6) => "TCP (IPv6)".into(),
+        Ok(Transport::Mptcp) => "MPTCP".into(),
         Ok(Transport::Pipe) => "Pipe".into(),
         Ok(Transport::Udp) => "UDP".into(),
         Ok(Transport::Udp6) => "UDP (IPv6)".into(),

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::transport::options::{Moment, set_all, try_set_all, wanted};
-use crate::transport::{bind_to, connect_in_time};
+use crate::transport::{bind_to, connect_in_time, protocol, unopened};
 use crate::unclaimed;
 
 /// Most connections that share one source address: a port is used once towards one peer.
@@ -95,7 +95,8 @@ impl Connector {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
         let address = sock_addr(address)?;
         let mut options = wanted(&setup.spec, (Setter::Client, Moment::Own), setup.transport());
-        if setup.transport().is_tcp() {
+        // MPTCP has no such option (net/mptcp/sockopt.c).
+        if setup.transport().is_tcp() && *setup.transport() != Transport::Mptcp {
             // Limits waits that no flow can see: a connection attempt, or a send, without an answer.
             options.push(option::USER_TIMEOUT.to(setup.timeout_ns().div_ceil(1_000_000)));
         }
@@ -145,7 +146,7 @@ impl Connector {
     }
 
     fn socket(&self) -> io::Result<Socket> {
-        Socket::new(self.address.domain(), kind_of(&self.transport), None)
+        Socket::new(self.address.domain(), kind_of(&self.transport), protocol(&self.transport))
     }
 
     /// The next source address, all of which are this host's own on `lo`, or the name that a Unix socket needs to get
@@ -193,7 +194,7 @@ pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
 /// An address of this host whose port or name is still to be chosen.
 pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
     match setup.transport() {
-        Transport::Tcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
+        Transport::Tcp | Transport::Mptcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
             Ok(setup.host.any_port(setup.transport()).into())
         }
         Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
@@ -224,7 +225,8 @@ fn abstract_name(name: &str) -> Result<SockAddr, Fault> {
 
 pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
     let domain: Domain = address.domain();
-    Socket::new(domain, kind_of(transport), None).map_err(|error| no_family(transport, error))
+    Socket::new(domain, kind_of(transport), protocol(transport))
+        .map_err(|error| unopened(transport, error, |error| no_family(transport, error)))
 }
 
 /// A machine without IPv6 skips those cells; any other error is reported.

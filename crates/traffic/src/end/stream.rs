@@ -14,7 +14,7 @@ use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, 
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::{descriptor_table, file, io as sys_io, tcp_info};
+use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
@@ -468,11 +468,11 @@ fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usiz
     if !setup.transport().is_tcp() {
         return None;
     }
-    let received = tcp_info::tcp_info(fd).ok()?.bytes_received?;
+    let received = kernel::bytes_received(fd, setup.transport())?;
     // The end that connects sends a ticket.
     let received = received.saturating_sub(if back { 0 } else { setup.shown_len() });
     (received != ours && received != ours + 1)
-        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, TCP_INFO reports {received}")))
+        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, the kernel reports {received}")))
 }
 
 /// A description of an end's work, for the watchdog.

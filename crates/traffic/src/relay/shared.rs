@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytegauge_model::RelayReport;
-use bytegauge_sys::tcp_info;
 
 use crate::fault::Fault;
 use crate::relay::door::RelayDoor;
@@ -133,7 +132,7 @@ impl RelayShared {
     /// A connection has ended: its bytes, whether a side failed, and its sockets, which are still open.
     pub(super) fn settle(&self, [up, down]: [Passage; 2], failed: bool, legs: [Option<BorrowedFd<'_>>; 2]) {
         let in_order = up.in_order && down.in_order;
-        let kernel = legs.map(|leg| tcp_info::tcp_info(leg?).ok()?.bytes_received);
+        let kernel = legs.map(|leg| self.upstream.bytes_received(leg?));
         let mut books = self.books();
         let wrong = if in_order { miscounted(&[up, down], &kernel) } else { None };
         books.fault = books.fault.take().or(wrong);
@@ -181,7 +180,7 @@ fn miscounted(passed: &[Passage; 2], kernel: &[Option<u64>; 2]) -> Option<Fault>
         }
         if let Some(kernel) = kernel.filter(|kernel| *kernel != taken && *kernel != taken + 1) {
             return Some(Fault::Miscounted(format!(
-                "the relay counted {taken} bytes on their way {way}, TCP_INFO reports {kernel}"
+                "the relay counted {taken} bytes on their way {way}, the kernel reports {kernel}"
             )));
         }
     }

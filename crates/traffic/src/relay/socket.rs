@@ -5,10 +5,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::Workload;
 use bytegauge_model::option::Setter;
+use bytegauge_model::{Transport, Workload};
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_sys::{errno, socket};
 use socket2::{SockAddr, Socket, Type};
@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::relay::door::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
-use crate::transport::{bind_to, connect_in_time};
+use crate::transport::{bind_to, connect_in_time, kernel, protocol};
 use crate::unclaimed;
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
@@ -46,6 +46,7 @@ pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), Fault> {
 #[derive(Debug)]
 pub struct Upstream {
     address: SockAddr,
+    transport: Transport,
     external: bool,
     /// This host's address, if the other side is on another host.
     from: Option<SocketAddr>,
@@ -69,12 +70,18 @@ impl Upstream {
         };
         Ok(Upstream {
             address: sock_addr(address)?,
+            transport: setup.transport().clone(),
             external: setup.is_external(),
             // A third host may have no route to the address at which the caller reaches this one.
             from: setup.bound_to().filter(|_| setup.far.is_some_and(|far| far.comes_from().is_some())),
             options: of(ours, Moment::Own),
             accepted: of(theirs, Moment::Accepted),
         })
+    }
+
+    /// Bytes that the kernel received on a connection to this side, or from the other one.
+    pub(super) fn bytes_received(&self, leg: BorrowedFd<'_>) -> Option<u64> {
+        kernel::bytes_received(leg, &self.transport)
     }
 
     /// Prepares an accepted connection.
@@ -102,7 +109,7 @@ impl Upstream {
     }
 
     fn socket(&self) -> io::Result<Socket> {
-        let socket = Socket::new(self.address.domain(), Type::STREAM, None)?;
+        let socket = Socket::new(self.address.domain(), Type::STREAM, protocol(&self.transport))?;
         set_all(&socket, &self.options).map_err(|fault| io::Error::other(fault.to_string()))?;
         bind_to(&socket, self.from)?;
         Ok(socket)

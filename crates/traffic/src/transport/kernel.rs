@@ -2,8 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use bytegauge_model::{FlowReport, TcpReport};
-use bytegauge_sys::{socket_memory, tcp_info};
+use bytegauge_model::{FlowReport, TcpReport, Transport};
+use bytegauge_sys::{mptcp, socket_memory, tcp_info};
 
 use crate::setup::Setup;
 use crate::transport::options;
@@ -14,10 +14,23 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
     let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
     FlowReport {
-        tcp: tcp.as_ref().map(tcp_report).map(Box::new),
+        tcp: tcp.as_ref().map(|info| Box::new(TcpReport { mptcp: uses_mptcp(fd, transport), ..tcp_report(info) })),
         options: options::in_force(fd, transport, &setup.spec).into(),
         socket_memory: memory.as_ref().map(held_bytes),
         ..FlowReport::default()
+    }
+}
+
+/// Whether a connection of MPTCP uses it; `None` of other transports.
+fn uses_mptcp(fd: BorrowedFd<'_>, transport: &Transport) -> Option<bool> {
+    (*transport == Transport::Mptcp).then(|| mptcp::mptcp_info(fd).is_ok_and(|info| info.in_use))
+}
+
+/// Bytes that the kernel received on a connection of TCP or MPTCP; `None` where it does not count them.
+pub(crate) fn bytes_received(fd: BorrowedFd<'_>, transport: &Transport) -> Option<u64> {
+    match transport {
+        Transport::Mptcp => mptcp::mptcp_info(fd).ok()?.bytes_received,
+        _ => tcp_info::tcp_info(fd).ok()?.bytes_received,
     }
 }
 
@@ -42,5 +55,39 @@ fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
         bytes_sent: info.bytes_sent,
         bytes_acked: info.bytes_acked,
         bytes_received: info.bytes_received,
+        mptcp: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::os::fd::AsFd;
+
+    use bytegauge_model::Spec;
+    use socket2::{Domain, Protocol, Socket, Type};
+
+    use super::*;
+    use crate::transport::missing;
+
+    /// Whether a client of MPTCP uses it towards a listener of a protocol.
+    fn uses_mptcp_towards(listener: Option<Protocol>) -> Option<bool> {
+        let open = |protocol| Socket::new(Domain::IPV4, Type::STREAM, protocol).unwrap();
+        let (listener, client) = (open(listener), open(Some(Protocol::MPTCP)));
+        listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        listener.listen(1).unwrap();
+        client.connect(&listener.local_addr().unwrap()).unwrap();
+        let _server = listener.accept().unwrap();
+        let setup = Setup::unchecked(Spec::from([("transport", "mptcp".into())]));
+        report(client.as_fd(), &setup).tcp.unwrap().mptcp
+    }
+
+    #[test]
+    fn a_fallback_to_tcp_is_reported() {
+        if missing(&Transport::Mptcp).is_some() {
+            return;
+        }
+        assert_eq!(uses_mptcp_towards(Some(Protocol::MPTCP)), Some(true));
+        assert_eq!(uses_mptcp_towards(None), Some(false));
     }
 }

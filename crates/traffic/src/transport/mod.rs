@@ -20,7 +20,7 @@ use bytegauge_model::option::Setter;
 use bytegauge_model::{EndRole, Side, Transport};
 use bytegauge_sys::socket::{Until, wait};
 use bytegauge_sys::{errno, option, option::Value};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::address::{Address, Host};
 use crate::fault::Fault;
@@ -62,11 +62,45 @@ pub trait Joint: Sync {
 pub fn joint(transport: &Transport) -> &'static dyn Joint {
     match transport {
         Transport::Unix => &unix::UnixJoint,
-        Transport::Tcp | Transport::Tcp6 => &tcp::TcpJoint,
+        Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &tcp::TcpJoint,
         Transport::Pipe => &pipe::Pipe,
         Transport::Udp | Transport::Udp6 => &datagram::Udp,
         Transport::UnixDatagram => &datagram::UnixDatagramJoint,
         Transport::Source(_) => &source::Alone,
+    }
+}
+
+/// The protocol of a transport's sockets, where it is not that of their type.
+pub(crate) fn protocol(transport: &Transport) -> Option<Protocol> {
+    (*transport == Transport::Mptcp).then_some(Protocol::MPTCP)
+}
+
+/// The reason why this machine has no sockets of a transport; `None` where it has.
+pub fn missing(transport: &Transport) -> Option<String> {
+    match transport {
+        Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")
+            .err()
+            .map(|error| format!("{transport}: this machine has no IPv6 loopback ({error})")),
+        Transport::Mptcp => Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(lacks_mptcp),
+        _ => None,
+    }
+}
+
+/// The fault of a socket that could not be opened: a transport that this kernel lacks is missing, else as `other` says.
+pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> Fault) -> Fault {
+    match transport {
+        Transport::Mptcp => Fault::Missing(lacks_mptcp(error)),
+        _ => other(error),
+    }
+}
+
+/// Explains why no socket of MPTCP can be opened (net/mptcp/protocol.c, `mptcp_init_sock`).
+fn lacks_mptcp(error: io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno::ENOPROTOOPT) => {
+            "mptcp: it is switched off here: sysctl -w net.mptcp.enabled=1, or leave out --transport mptcp".into()
+        }
+        _ => format!("mptcp: this kernel has no MPTCP ({error}): leave out --transport mptcp"),
     }
 }
 
@@ -163,7 +197,8 @@ pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
 pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, Fault> {
     let address = Host::default().any_port(setup.transport());
     let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
-    let socket = Socket::new(Domain::for_address(address), kind, None).map_err(Fault::io("opening a socket"))?;
+    let socket = Socket::new(Domain::for_address(address), kind, protocol(setup.transport()))
+        .map_err(Fault::io("opening a socket"))?;
     match (side, setup.transport().is_udp()) {
         (Side::Sink, true) => datagram::prepare_sink(&socket, setup)?,
         _ => set_options(&socket, Moment::Own, side, setup)?,

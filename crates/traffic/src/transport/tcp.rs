@@ -1,4 +1,4 @@
-//! TCP over loopback or between two hosts, IPv4 and IPv6.
+//! TCP over loopback or between two hosts, IPv4 and IPv6; and MPTCP, whose sockets differ in their protocol alone.
 //!
 //! `SO_RCVBUF` is set on the listener, before the handshake: the window scale is chosen there and stays
 //! for life (tcp(7)); set later, a small value does not bind.
@@ -16,11 +16,11 @@ use crate::setup::Setup;
 use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
-use crate::transport::{Joint, Listening, connect_in_time, set_options};
+use crate::transport::{Joint, Listening, connect_in_time, protocol, set_options, unopened};
 use crate::unclaimed;
-use bytegauge_model::Side;
+use bytegauge_model::{Side, Transport};
 
-/// The joint of `tcp` and `tcp6`.
+/// The joint of `tcp`, `tcp6` and `mptcp`.
 pub struct TcpJoint;
 
 struct TcpListening {
@@ -31,7 +31,7 @@ struct TcpListening {
 impl Joint for TcpJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         let ours = setup.host.any_port(setup.transport());
-        let socket = stream(&ours)?;
+        let socket = stream(setup.transport(), &ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         unclaimed::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
@@ -56,7 +56,7 @@ impl Joint for TcpJoint {
 
 /// One connection of the side that connects, with its options.
 pub(crate) fn connected(address: &SocketAddr, setup: &Setup, side: Side) -> Result<Socket, Fault> {
-    let socket = stream(address)?;
+    let socket = stream(setup.transport(), address)?;
     set_options(&socket, Moment::Own, side, setup)?;
     bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
     connect_in_time(&socket, &(*address).into(), setup.is_external())
@@ -89,8 +89,9 @@ pub(crate) fn bind_to(socket: &Socket, address: Option<SocketAddr>) -> io::Resul
     socket.bind(&address.into())
 }
 
-fn stream(address: &SocketAddr) -> Result<Socket, Fault> {
-    Socket::new(Domain::for_address(*address), Type::STREAM, None).map_err(|error| no_family(address, error))
+fn stream(transport: &Transport, address: &SocketAddr) -> Result<Socket, Fault> {
+    Socket::new(Domain::for_address(*address), Type::STREAM, protocol(transport))
+        .map_err(|error| unopened(transport, error, |error| no_family(address, error)))
 }
 
 /// A machine without IPv6 skips those cells; any other error is one.

@@ -126,6 +126,7 @@ fn medium(conditions: &Spec, one: bool) -> String {
         Some(Transport::UnixDatagram) => "Unix datagram sockets".into(),
         Some(Transport::Tcp) => "TCP".into(),
         Some(Transport::Tcp6) => "TCP (IPv6)".into(),
+        Some(Transport::Mptcp) => "MPTCP".into(),
         Some(Transport::Pipe) if one => "a pipe".into(),
         Some(Transport::Pipe) => "pipes".into(),
         Some(Transport::Udp) => "UDP".into(),

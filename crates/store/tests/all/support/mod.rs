@@ -79,6 +79,7 @@ pub fn plain_trial(n: u64) -> Trial {
         bytes_sent: Some(200_000_000 + n),
         bytes_acked: Some(200_000_001 + n),
         bytes_received: Some(0),
+        mptcp: None,
     };
     let mut options = EffectiveOptions::default();
     for (factor, level) in [
@@ -176,6 +177,7 @@ fn tcp() -> impl Strategy<Value = TcpReport> {
             bytes_sent: b.2,
             bytes_acked: b.3,
             bytes_received: b.4,
+            mptcp: a.0.map(|n| n % 2 == 0),
         })
 }
 
