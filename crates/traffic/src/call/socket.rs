@@ -28,6 +28,10 @@ const PER_ADDRESS: usize = 20_000;
 /// Number of source addresses used in turn, each with ports of its own.
 const ADDRESSES: u32 = 1000;
 
+/// The same with Fast Open. The kernel keeps the cookies of about five pairs of addresses with the same destination
+/// (`TCP_METRICS_RECLAIM_DEPTH`, net/ipv4/tcp_metrics.c): with more, each connection would request a new cookie.
+const ADDRESSES_WITH_COOKIES: u32 = 3;
+
 /// Opens the server's listeners: one, or one per thread with `SO_REUSEPORT`.
 ///
 /// # Errors
@@ -77,6 +81,7 @@ pub struct Connector {
     /// The only address that a server on another host admits.
     from: Option<SocketAddr>,
     rotates: bool,
+    addresses: u32,
     turn: AtomicU32,
     shown: Option<Shown>,
 }
@@ -109,6 +114,7 @@ impl Connector {
             rotates: v4
                 && setup.far.is_none()
                 && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
+            addresses: if setup.spec.fastopen().is_some() { ADDRESSES_WITH_COOKIES } else { ADDRESSES },
             turn: AtomicU32::new(0),
             // A server need not know which flow connects. Datagrams are admitted elsewhere.
             shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
@@ -162,7 +168,7 @@ impl Connector {
         if !self.rotates {
             return Ok(());
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.addresses;
         let source = Ipv4Addr::new(127, 1, (turn / 250) as u8, (turn % 250 + 1) as u8);
         option::set(socket.as_fd(), &option::BIND_ADDRESS_NO_PORT.to(true)).map_err(|error| error.source)?;
         socket.bind(&SocketAddr::from((source, 0)).into())
