@@ -343,6 +343,19 @@ macro_rules! with_options {
             why: "the kernel clamps it at net.core.somaxconn",
             ..USUAL
         },
+        /// `SO_ZEROCOPY`, with which each send has `MSG_ZEROCOPY`.
+        zerocopy: OrAuto<bool> = OptionRow {
+            name: "SO_ZEROCOPY",
+            number: 60,
+            kind: SWITCH,
+            defaults: stream("auto"),
+            heading: "zerocopy",
+            summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
+            details: "at the writer, with --engine blocking; the report has the share of sends that the kernel copied",
+            example: "on",
+            sites: |_| (&[Setter::Source], When::Early),
+            ..USUAL
+        },
         /// Capacity of the pipe, bytes.
         pipe_size: OrAuto<u64> = OptionRow {
             name: "F_SETPIPE_SZ",

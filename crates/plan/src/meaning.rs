@@ -88,6 +88,12 @@ const DEPENDENT: &[Dependent] = &[
         needs: Needs::Engine(has_batches),
     },
     Dependent {
+        factor: "zerocopy",
+        with: &["engine"],
+        when: |levels| levels.engine() == Some(Engine::Blocking),
+        needs: Needs::Text("--engine blocking (for io_uring there is --engine uring:zc)"),
+    },
+    Dependent {
         factor: "outstanding",
         with: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),

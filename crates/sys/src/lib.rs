@@ -60,6 +60,7 @@ pub mod topology;
 pub mod trace;
 pub mod tun;
 pub mod uring;
+pub mod zero_copy;
 
 mod cpu_list;
 mod outcome;

@@ -26,7 +26,7 @@ const FALLBACK: u32 = 1;
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MptcpInfo {
-    /// Whether it uses MPTCP. One that fell back has no `MPTCP_INFO`, as a TCP connection, or says that it fell back.
+    /// Whether it uses MPTCP. One that fell back has no `MPTCP_INFO`, as a TCP connection, or reports that it fell back.
     pub in_use: bool,
     /// Bytes that were received in order, each once; `TCP_INFO` counts those of one path, repeated ones included.
     pub bytes_received: Option<u64>,

@@ -102,6 +102,21 @@ fn the_rate_of_flows_has_one_window() {
 }
 
 #[test]
+fn writes_without_copies_keep_their_bytes() {
+    for flows in [1, 2] {
+        // Compared byte for byte: memory that changes before the kernel returned it would be seen.
+        let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
+        (setup.spec.engine, setup.spec.flows) = (Some(Engine::Blocking), Some(flows));
+        setup.spec.set("zerocopy", Level::Switch(true));
+        let measured = check_measured(&setup).expect("every kernel has TCP");
+        let writer = measured.end(EndRole::Source).unwrap().engine.as_deref().expect("the writer counts its sends");
+        assert!(writer.zero_copy > 0 && writer.zero_copy_copied <= writer.zero_copy, "{writer:?}");
+        // Loopback copies what is received.
+        assert!(writer.zero_copy_copied > 0, "{writer:?}");
+    }
+}
+
+#[test]
 fn every_transport_conserves_bytes() {
     let of_bytes = |name: &str| !name.parse::<Transport>().unwrap().is_datagram();
     let is_here = |name: &str| bytegauge_traffic::transport::missing(&name.parse().unwrap()).is_none();

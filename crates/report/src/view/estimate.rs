@@ -53,6 +53,7 @@ const MORE: &[Metric] = &[
     Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
     Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
     Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
+    Metric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
     Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
     Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source_side()?) },
     Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
@@ -99,6 +100,8 @@ fn cpus_of_host(trial: &Trial, far: bool) -> Option<f64> {
 
 /// Sends of a relay that asked for no copy, and were copied: their share.
 pub const RELAY_COPIED: &str = "relay_copied_share";
+/// Share of a writer's sends that asked for no copy and were copied.
+pub const WRITER_COPIED: &str = "writer_copied_share";
 
 /// Of relays, as a stream has them, both, and calls.
 const OF_RELAYS: &[Metric; 8] = &[
@@ -153,6 +156,11 @@ fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
 
 fn relay_copied_share(trial: &Trial) -> Option<f64> {
     let engine = trial.end(EndRole::Relay)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
+    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+}
+
+fn writer_copied_share(trial: &Trial) -> Option<f64> {
+    let engine = trial.end(EndRole::Source)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
     Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
 }
 

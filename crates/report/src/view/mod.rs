@@ -15,6 +15,7 @@ mod cells;
 mod check;
 mod checks;
 mod compare;
+mod copied;
 pub(crate) mod cost;
 mod counters;
 mod course;

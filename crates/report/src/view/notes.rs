@@ -5,6 +5,7 @@ use bytegauge_model::{CellId, CellKind};
 
 use super::call_datagrams;
 use super::calls;
+use super::copied;
 use super::document::{CellView, FloorView, GroupView, StalledView};
 use super::fd_table;
 use super::lateness;
@@ -176,6 +177,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(waits(cells));
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
+    notes.extend(copied::note(cells));
     // Of a plan's choices: the harness adds nothing else to them.
     let ended =
         |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();

@@ -340,16 +340,20 @@ impl StreamHand {
                 stop_requested,
                 rewind: matches!(setup.transport(), Transport::Source(_)),
             };
-            let stopped = engine::run(engine, &mut carried.flow, slot, &mut meter);
+            let zero_copy = side == Side::Source && engine == Engine::Blocking && setup.spec.zerocopy() == Some(true);
+            let stopped = match zero_copy {
+                true => engine::run_zero_copy(&mut carried.flow, slot, &mut meter),
+                false => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
+            };
             meter.close_early();
             carried.bytes = meter.total_bytes();
             match stopped {
-                Ok(Stop::Ended(end)) => carried.ended = Some(end),
-                Ok(Stop::Refused) => carried.refused = true,
+                Ok((Stop::Ended(end), _)) => carried.ended = Some(end),
+                Ok((Stop::Refused, _)) => carried.refused = true,
                 _ => {}
             }
             farewell(&carried, fd.as_ref());
-            (meter, stopped.map(|stop| (stop, None)), vec![(carried, fd)])
+            (meter, stopped, vec![(carried, fd)])
         } else {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);

@@ -81,21 +81,23 @@ pub fn missing(transport: &Transport) -> Option<String> {
         Transport::Tcp6 | Transport::Udp6 => std::net::TcpListener::bind("[::1]:0")
             .err()
             .map(|error| format!("{transport}: this machine has no IPv6 loopback ({error})")),
-        Transport::Mptcp => Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(lacks_mptcp),
+        Transport::Mptcp => {
+            Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(|error| lacks_mptcp(&error))
+        }
         _ => None,
     }
 }
 
-/// The fault of a socket that could not be opened: a transport that this kernel lacks is missing, else as `other` says.
+/// The fault of a socket that could not be opened: a transport that this kernel lacks is missing, else as `other` reports.
 pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> Fault) -> Fault {
     match transport {
-        Transport::Mptcp => Fault::Missing(lacks_mptcp(error)),
+        Transport::Mptcp => Fault::Missing(lacks_mptcp(&error)),
         _ => other(error),
     }
 }
 
 /// Explains why no socket of MPTCP can be opened (net/mptcp/protocol.c, `mptcp_init_sock`).
-fn lacks_mptcp(error: io::Error) -> String {
+fn lacks_mptcp(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno::ENOPROTOOPT) => {
             "mptcp: it is switched off here: sysctl -w net.mptcp.enabled=1, or leave out --transport mptcp".into()

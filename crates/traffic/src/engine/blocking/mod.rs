@@ -5,6 +5,7 @@
 
 mod party;
 mod worker;
+pub(super) mod zero_copy;
 
 pub(super) use party::drive;
 
