@@ -342,7 +342,7 @@ impl StreamHand {
             };
             let zero_copy = side == Side::Source && engine == Engine::Blocking && setup.spec.zerocopy() == Some(true);
             let stopped = match zero_copy {
-                true => engine::run_zero_copy(&mut carried.flow, slot, &mut meter),
+                true => engine::run_zero_copy(&mut carried.flow, &slot, &mut meter),
                 false => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
             };
             meter.close_early();

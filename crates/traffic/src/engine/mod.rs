@@ -93,11 +93,11 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
 /// As [`run`].
 pub fn run_zero_copy<F: Flow>(
     flow: &mut F,
-    slot: Slot<'_>,
+    slot: &Slot<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), Fault> {
     let fd = slot.fd.ok_or_else(unconnected)?;
-    blocking::zero_copy::run(flow, fd, &slot, meter).map(|(stop, report)| (stop, Some(report)))
+    blocking::zero_copy::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
 }
 
 /// Drives one thread's share of an end until the time is up, the end is stopped, or every flow is done.
