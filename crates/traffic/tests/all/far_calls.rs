@@ -158,7 +158,7 @@ fn unadmitted_client_sends_only_its_ticket() {
             }
         });
         let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else { panic!("it was not let in") };
-        assert!(reason.contains("let in by the server on the other host"), "{reason}");
+        assert!(reason.contains("admission by the server on the other host"), "{reason}");
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[], at).unwrap();
         assert!(other.join().unwrap() > 4, "each of its flows knocks more than once");
     };
