@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(alone, "--role relay has no effect without a --relay other than direct");
         let pipe = "transport = \"pipe\"\nprofile = \"drain\"\nrole = \"relay\"";
         let pipe = resolve(&parse("t", pipe).unwrap(), &Catalog::default(), 1).unwrap_err().to_string();
-        assert!(pipe.contains("use --transport unix, tcp or tcp6"), "{pipe}");
+        assert!(pipe.contains("use --transport unix, tcp, tcp6 or mptcp"), "{pipe}");
     }
 
     #[test]

@@ -405,7 +405,7 @@ mod tests {
     fn contradictions_are_wrong_usage() {
         check_error(
             "transport = \"/dev/zero\"\nwrite-size = 4096",
-            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, pipe, udp, udp6, unix-dgram",
+            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, mptcp, pipe, udp, udp6, unix-dgram",
         );
         check_error(
             "profile = \"sum\"\nwork = \"copy\"",
@@ -480,7 +480,7 @@ mod tests {
         );
         check(
             "transport = \"unix\"\nlinger = 0",
-            "--linger fits none of the chosen transports (unix): it applies to tcp, tcp6",
+            "--linger fits none of the chosen transports (unix): it applies to tcp, tcp6, mptcp",
         );
         check("profile = \"drain\"", "no profile is called `drain`: known are echo, rpc, many-idle");
         check(
