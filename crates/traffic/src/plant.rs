@@ -1,6 +1,6 @@
 //! Faults and slowdowns that are planted on purpose, by tests.
 //!
-//! The feature `faults` of this crate compiles them in. Without it a trial ignores them: [`Plant::enabled`] is a constant, so no
+//! The feature `faults` of this crate compiles them in. Without it a trial ignores them: `Plant::enabled` is a constant, so no
 //! measured loop contains a check.
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The settings of one trial as sent to its ends: the spec of the cell, and those that the trial adds.
 //!
-//! Ends, transports, relays and calls read the spec through the methods in [`crate::resolved`], which have the defaults.
+//! Ends, transports, relays and calls read the spec through the methods in `crate::resolved`, which have the defaults.
 //! Nothing here is a copy of a level.
 
 use std::collections::BTreeMap;

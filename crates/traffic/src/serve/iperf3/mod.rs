@@ -1,6 +1,6 @@
 //! A server for iperf3 clients. Each test runs in threads of its own, so clients do not wait for each other.
 //!
-//! A client that disappears holds its own threads for [`test::IDLE`] at most. All waits are bounded. Never measures for
+//! A client that disappears holds its own threads for `test::IDLE` at most. All waits are bounded. Never measures for
 //! bytegauge's own statistics: it counts bytes and time as iperf3 does, and reports each test.
 
 mod admission;
