@@ -51,7 +51,7 @@ pub enum Form {
     Long,
     /// On or off, as an int.
     Flag,
-    /// A name of at most [`CONGESTION_NAME_MAX`] bytes.
+    /// A name of at most `CONGESTION_NAME_MAX` bytes.
     Text,
     /// `struct linger`.
     Linger,
