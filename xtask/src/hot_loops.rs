@@ -26,7 +26,7 @@ const LOOPS: &[(&str, &str)] = &[
     // epoll and io_uring.
     ("engine::driver::Driver", "run"),
     ("call::datagram::server::", "serve"),
-    ("call::datagram::client::Loop", "advance"),
+    ("call::datagram::client::ClientLoop", "advance"),
     ("relay::threads::", "pass_on"),
     ("relay::one::", "turn"),
 ];
@@ -51,6 +51,8 @@ const SELDOM: &[(&str, &str)] = &[
     ("RelayLoop<H,W,B>::close", "a connection ends"),
     ("Unadmitted::", "a connection from another host shows its ticket"),
     ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
+    ("ServerWorker::opens", "a connection from another host is admitted"),
+    ("transport::kernel::report", "a connection ends, and its options are read"),
     ("AdmittedSenders::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),
