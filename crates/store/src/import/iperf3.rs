@@ -6,7 +6,7 @@ use super::arrange::arrange;
 use super::mapping::Mapping;
 use super::observation::Shelf;
 use super::target;
-use super::{Format, ImportDraft, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError, Parser, is_external_json};
 
 /// Documents of `iperf3 --json`.
 pub(super) struct Iperf3Json;
@@ -17,7 +17,7 @@ impl Parser for Iperf3Json {
     }
 
     fn recognises(&self, text: &str, first: &str) -> bool {
-        first.starts_with('{') && !first.contains("\"schema_version\"") && text.contains("\"test_start\"")
+        is_external_json(first) && text.contains("\"test_start\"")
     }
 
     fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {

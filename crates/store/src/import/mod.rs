@@ -149,6 +149,11 @@ fn read(reader: impl Read) -> Result<String, ImportError> {
 }
 
 /// The parser of the given format, or of the format that the data have.
+/// Whether data that begin with this line are JSON of another program: an export of bytegauge begins with its schema's version.
+fn is_external_json(first: &str) -> bool {
+    first.starts_with('{') && !first.contains("\"schema_version\"")
+}
+
 fn parser_for(text: &str, format: Option<Format>) -> Result<&'static dyn Parser, ImportError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).ok_or(ImportError::Empty)?;
     let fits = |parser: &&&dyn Parser| match format {

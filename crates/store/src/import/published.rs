@@ -13,7 +13,7 @@ use bytegauge_model::{
 use super::arrange::arrange;
 use super::number::number;
 use super::observation::{MACHINE, Observation};
-use super::{Format, ImportDraft, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError, Parser, is_external_json};
 
 /// One published result.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ fn is_benchstat(text: &str, _: &str) -> bool {
 }
 
 fn is_hyperfine(text: &str, first: &str) -> bool {
-    first.starts_with('{') && !first.contains("\"schema_version\"") && text.contains("\"times\"")
+    is_external_json(first) && text.contains("\"times\"")
 }
 
 fn is_http_load(text: &str, _: &str) -> bool {
