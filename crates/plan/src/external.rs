@@ -171,19 +171,10 @@ pub(crate) fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, PlanSpec, resolve};
-    use bytegauge_model::factor;
+    use crate::resolve::plan_of_flags as plan_of;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
         plan_of(Workload::Call, flags)
-    }
-
-    fn plan_of(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = PlanSpec::named("a test", workload);
-        let flags: Vec<_> =
-            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
-        spec.set_all(&flags).unwrap();
-        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
     }
 
     #[test]

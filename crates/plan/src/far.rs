@@ -145,16 +145,9 @@ mod tests {
     use bytegauge_model::RelayPlacement;
 
     use super::*;
+    use crate::resolve::plan_of_flags as plan;
     use crate::{Catalog, Plan, PlanSpec, resolve};
     use bytegauge_model::factor;
-
-    fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = PlanSpec::named("a test", workload);
-        let flags: Vec<_> =
-            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
-        spec.set_all(&flags).unwrap();
-        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
-    }
 
     #[test]
     fn a_far_host_sets_the_transport() {

@@ -120,19 +120,9 @@ pub(crate) fn note(place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
-    use crate::{Catalog, PlanSpec, resolve};
-    use bytegauge_model::factor;
+    use crate::resolve::plan_of_flags as plan;
 
     const AT: (&str, &str) = ("connect", "iperf3://127.0.0.1");
-
-    fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
-        let mut spec = PlanSpec::named("a test", workload);
-        let flags: Vec<_> =
-            flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
-        spec.set_all(&flags).map_err(|error| error.to_string())?;
-        resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
-    }
 
     #[test]
     fn writer_compares_its_own_settings() {

@@ -305,6 +305,15 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Spec) -> bool {
     })
 }
 
+/// The plan of flags, for tests: factor names with their levels as text.
+#[cfg(test)]
+pub(crate) fn plan_of_flags(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
+    let mut spec = PlanSpec::named("a test", workload);
+    let flags: Vec<_> = flags.iter().map(|(name, text)| (factor::find(name).unwrap(), (*text).to_owned())).collect();
+    spec.set_all(&flags).map_err(|error| error.to_string())?;
+    resolve(&spec, &Catalog::default(), 1).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use bytegauge_model::{Arrivals, Work};
