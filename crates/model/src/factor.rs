@@ -464,7 +464,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         details: "needs --rate or --slo",
         fits: SOCKETS,
     },
-    // Before the time between bursts, which means nothing without them.
+    // Before the time between bursts, which has no effect without them.
     Factor {
         name: "burst",
         lens: lens!(burst),

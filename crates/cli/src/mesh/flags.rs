@@ -18,7 +18,7 @@ use crate::{args, factor_flags};
 /// The kinds of traffic between two hosts.
 const WORKLOADS: [&str; 2] = ["stream", "call"];
 
-/// Repetitions of a pattern for so many ranks at most; larger meshes are measured once, and suspects are repeated.
+/// Most ranks of a mesh whose pattern is repeated. A larger mesh is measured once, and suspects are repeated.
 const REPEATED_UP_TO: u32 = 16;
 
 /// The most clients of an agent at the same time; it hears 64 callers.

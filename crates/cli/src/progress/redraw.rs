@@ -11,7 +11,7 @@ pub struct Redraw {
 }
 
 impl Redraw {
-    /// Replaces the lines on a terminal of so many columns.
+    /// Replaces the lines, on a terminal of this width.
     pub fn draw(&mut self, lines: &[String], columns: usize) -> String {
         let mut text = self.to_first_row(columns);
         for line in lines {
