@@ -224,14 +224,14 @@ fn drop_explained(rows: &mut Vec<MeshRow>) {
     };
     let mut best: HashMap<(u32, Rank), u8> = HashMap::new();
     for row in rows.iter() {
-        let known = best.entry((row.slot, row.client)).or_insert(0);
+        let known = best.entry(row.place.part()).or_insert(0);
         *known = weight(row).max(*known);
     }
     // Failed trials of a part of which others were measured stay: they are results of their own.
-    rows.retain(|row| weight(row) == best[&(row.slot, row.client)] || row.option.is_some());
+    rows.retain(|row| weight(row) == best[&row.place.part()] || row.option.is_some());
     let mut seen: HashSet<(u32, Rank)> = HashSet::new();
     let mut keep: Vec<bool> =
-        rows.iter().rev().map(|row| row.option.is_some() || seen.insert((row.slot, row.client))).collect();
+        rows.iter().rev().map(|row| row.option.is_some() || seen.insert(row.place.part())).collect();
     keep.reverse();
     let mut keep = keep.into_iter();
     rows.retain(|_| keep.next().unwrap_or(true));

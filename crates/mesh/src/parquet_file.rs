@@ -67,12 +67,12 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
         move |rank: Option<Rank>| rank.and_then(|rank| data.hosts.get(&rank)).and_then(|hello| hello.rack.clone());
     let rank = |rank: Option<Rank>| rank.map(u64::from);
     let mut columns = vec![
-        integer("replicate", |row: &MeshRow| Some(row.replicate.into())),
-        integer("round", |row: &MeshRow| Some(row.round.into())),
-        integer("slot", |row: &MeshRow| Some(row.slot.into())),
-        integer("hub", |row: &MeshRow| Some(row.hub.into())),
-        integer("client", |row: &MeshRow| Some(row.client.into())),
-        integer("clients", |row: &MeshRow| Some(row.clients.into())),
+        integer("replicate", |row: &MeshRow| Some(row.place.replicate.into())),
+        integer("round", |row: &MeshRow| Some(row.place.round.into())),
+        integer("slot", |row: &MeshRow| Some(row.place.slot.into())),
+        integer("hub", |row: &MeshRow| Some(row.place.hub.into())),
+        integer("client", |row: &MeshRow| Some(row.place.client.into())),
+        integer("clients", |row: &MeshRow| Some(row.place.clients.into())),
         integer("sender", move |row: &MeshRow| rank(row.sender)),
         integer("receiver", move |row: &MeshRow| rank(row.receiver())),
         text("sender_host", move |row: &MeshRow| host(row.sender)),

@@ -5,22 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 use crate::fit::RateSample;
+use crate::schedule::{MeshSlot, SlotId};
 
 /// One trial between two ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeshRow {
-    /// The replicate, from 0. Repetitions of suspects continue the count.
-    pub replicate: u32,
-    /// The round.
-    pub round: u32,
-    /// The position of the slot in the schedule.
-    pub slot: u32,
-    /// The rank whose agent served the slot.
-    pub hub: Rank,
-    /// The rank that measured.
-    pub client: Rank,
-    /// Clients of the slot at the same time.
-    pub clients: u32,
+    /// The part of the mesh that it belongs to.
+    pub place: SlotPlace,
     /// The option, by its position in the settings; `None` in a row of a part that was not measured at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option: Option<u32>,
@@ -66,34 +57,41 @@ pub struct MeshRow {
     pub latency: Option<String>,
 }
 
-/// The place of a row in a mesh, without its numbers.
+/// The part of one client in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotPlace {
-    /// The replicate.
+    /// The replicate, from 0. Repetitions of suspects continue the count.
     pub replicate: u32,
     /// The round.
     pub round: u32,
-    /// The slot.
-    pub slot: u32,
-    /// The rank whose agent serves.
+    /// The position of the slot in the schedule.
+    pub slot: SlotId,
+    /// The rank whose agent served the slot.
     pub hub: Rank,
-    /// The rank that measures.
+    /// The rank that measured.
     pub client: Rank,
-    /// Clients of the slot.
+    /// Clients of the slot at the same time.
     pub clients: u32,
+}
+
+impl SlotPlace {
+    /// The part of a client in a slot of a schedule.
+    pub fn of(id: SlotId, slot: MeshSlot<'_>, client: Rank) -> SlotPlace {
+        let MeshSlot { replicate, round, hub, clients } = slot;
+        SlotPlace { replicate, round, slot: id, hub, client, clients: clients.len() as u32 }
+    }
+
+    /// The slot and the client, which distinguish it from all other parts.
+    pub fn part(&self) -> (SlotId, Rank) {
+        (self.slot, self.client)
+    }
 }
 
 impl MeshRow {
     /// A row without numbers.
     pub fn without_numbers(place: SlotPlace, outcome: Outcome, started_unix_ns: u64) -> MeshRow {
-        let SlotPlace { replicate, round, slot, hub, client, clients } = place;
         MeshRow {
-            replicate,
-            round,
-            slot,
-            hub,
-            client,
-            clients,
+            place,
             option: None,
             sender: None,
             outcome,
@@ -139,7 +137,7 @@ impl MeshRow {
     /// The rank that received or served.
     pub fn receiver(&self) -> Option<Rank> {
         let sender = self.sender?;
-        Some(if sender == self.client { self.hub } else { self.client })
+        Some(if sender == self.place.client { self.place.hub } else { self.place.client })
     }
 
     /// The rate as a sample of its option; `None` if it was not measured.

@@ -51,7 +51,7 @@ impl MeshSummary {
             false => samples.iter().map(|samples| MeshResult::of(samples, &numbers, settings.margin)).collect(),
         };
         let measured: BTreeSet<(u32, Rank)> =
-            data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| (row.slot, row.client)).collect();
+            data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| row.place.part()).collect();
         let (parts, missing) = missing(data, &measured);
         MeshSummary {
             results,
@@ -89,9 +89,9 @@ fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(St
         parts.extend(slot.clients.iter().map(|client| (id, *client)));
     }
     // Repetitions of suspects are in the files alone.
-    parts.extend(data.rows.iter().map(|row| (row.slot, row.client)));
+    parts.extend(data.rows.iter().map(|row| row.place.part()));
     let reasons: BTreeMap<(u32, Rank), &str> =
-        data.rows.iter().filter_map(|row| Some(((row.slot, row.client), row.outcome.reason()?))).collect();
+        data.rows.iter().filter_map(|row| Some((row.place.part(), row.outcome.reason()?))).collect();
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
     for part in parts.difference(measured) {
         let reason = match reasons.get(part) {
@@ -112,7 +112,7 @@ fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
     let mut slots: BTreeMap<(usize, u32), (Rank, u32, u32, f64)> = BTreeMap::new();
     for row in &data.rows {
         let (Some(option), Some(rate)) = (row.option, row.rate) else { continue };
-        let slot = slots.entry((option as usize, row.slot)).or_insert((row.hub, row.clients, 0, 0.0));
+        let slot = slots.entry((option as usize, row.place.slot)).or_insert((row.place.hub, row.place.clients, 0, 0.0));
         slot.2 += 1;
         slot.3 += rate;
     }

@@ -368,7 +368,7 @@ fn end_of(rows: &[MeshRow]) -> SlotEnd {
 fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
     let mut counts = BTreeMap::new();
     for row in rows.iter().filter(|row| row.outcome == Outcome::Measured) {
-        *counts.entry(row.slot).or_insert(0) += 1;
+        *counts.entry(row.place.slot).or_insert(0) += 1;
     }
     counts.into_iter().filter(|(_, count)| *count >= settings.cells.len()).map(|(slot, _)| slot).collect()
 }

@@ -359,8 +359,7 @@ impl<'a> Board<'a> {
         // Rank 0 listens at all addresses: its partner uses the one that it reached.
         let listens = hub.hello.agent;
         let ip = if listens.ip().is_unspecified() { client.near } else { listens.ip() };
-        let clients = of.clients.len() as u32;
-        let place = SlotPlace { replicate: of.replicate, round: of.round, slot, hub: of.hub, client: rank, clients };
+        let place = SlotPlace::of(slot, of, rank);
         Some(ToRank::Start { place, agent: SocketAddr::new(ip, listens.port()) })
     }
 
@@ -407,15 +406,7 @@ impl<'a> Board<'a> {
     fn missing(&self) -> Vec<MeshRow> {
         let schedule = self.coordinator.schedule();
         let row = |part: &bytegauge_mesh::coordinator::MissingPart| {
-            let slot = schedule.slot(part.slot);
-            let place = SlotPlace {
-                replicate: slot.replicate,
-                round: slot.round,
-                slot: part.slot,
-                hub: slot.hub,
-                client: part.client,
-                clients: slot.clients.len() as u32,
-            };
+            let place = SlotPlace::of(part.slot, schedule.slot(part.slot), part.client);
             MeshRow::without_numbers(place, (&part.end).into(), unix_ns())
         };
         self.coordinator.missing().iter().map(row).collect()
