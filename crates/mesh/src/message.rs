@@ -66,7 +66,12 @@ pub enum ToRankZero {
 #[serde(rename_all = "kebab-case")]
 pub enum ToRank {
     /// The answer to a hello.
-    Welcome(Box<MeshSettings>),
+    Welcome {
+        /// The settings of the mesh.
+        settings: Box<MeshSettings>,
+        /// The clock of rank 0 at this moment, nanoseconds of Unix time: all rows are dated by it.
+        unix_ns: u64,
+    },
     /// The rank cannot take part, for this reason.
     Refused(String),
     /// Rank 0 is alive.

@@ -20,7 +20,7 @@ pub struct MeshRow {
     pub sender: Option<Rank>,
     /// How it ended.
     pub outcome: Outcome,
-    /// The begin by the clock of the client, nanoseconds of Unix time.
+    /// The begin by the clock of rank 0, nanoseconds of Unix time; off by the time of a message between both at most.
     pub started_unix_ns: u64,
     /// Length of the measured window, nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -29,7 +29,7 @@ pub struct MeshSummary {
     pub racks: Vec<String>,
     /// By hub, the rates of its clients at the same time: the mean of their sums, by option. Empty for pairs.
     pub hub_rates: Vec<BTreeMap<Rank, f64>>,
-    /// From the first trial to the end of the last one, nanoseconds, by the clocks of the hosts.
+    /// From the first trial to the end of the last one, nanoseconds, by the clock of rank 0.
     pub span_ns: u64,
 }
 

@@ -166,8 +166,8 @@ impl Member {
         let rank = hello.rank;
         let failed = |error: LineError| Failure::failed(format!("rank {rank}: rank 0: {error}"));
         lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(failed)?;
-        let settings = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map_err(failed)? {
-            ToRank::Welcome(settings) => *settings,
+        let (settings, clock) = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map_err(failed)? {
+            ToRank::Welcome { settings, unix_ns: there } => (*settings, ClockOfRankZero::at(there)),
             ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
             _ => {
                 return Err(Failure::failed(
@@ -181,6 +181,7 @@ impl Member {
         lock(sender).send(&ToRankZero::Done(done(&header.settings, &before))).map_err(failed)?;
         let mut visits = Visits {
             settings: Arc::new(header.settings),
+            clock,
             program: program()?,
             key: self.key.clone(),
             file: Arc::new(Mutex::new(file)),
@@ -221,7 +222,7 @@ impl Member {
                 ToRank::Cancel { slot } => visits.cancel(slot),
                 ToRank::Finish => return Ok(true),
                 ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
-                ToRank::Alive | ToRank::Welcome(_) => {}
+                ToRank::Alive | ToRank::Welcome { .. } => {}
             }
         }
     }
@@ -250,9 +251,28 @@ impl Member {
     }
 }
 
+/// Converts times of this host's clock, which may be wrong, to those of rank 0's clock.
+#[derive(Clone, Copy, Debug)]
+struct ClockOfRankZero {
+    /// How far it is ahead of this host's clock, nanoseconds.
+    ahead_ns: i64,
+}
+
+impl ClockOfRankZero {
+    /// The clock of rank 0 shows `there_ns` now.
+    fn at(there_ns: u64) -> ClockOfRankZero {
+        ClockOfRankZero { ahead_ns: there_ns.wrapping_sub(unix_ns()).cast_signed() }
+    }
+
+    fn date(self, row: MeshRow) -> MeshRow {
+        MeshRow { started_unix_ns: row.started_unix_ns.saturating_add_signed(self.ahead_ns), ..row }
+    }
+}
+
 /// The tests that this rank measures, one after the other.
 struct Visits {
     settings: Arc<MeshSettings>,
+    clock: ClockOfRankZero,
     program: PathBuf,
     key: Key,
     file: Arc<Mutex<RankFile>>,
@@ -273,8 +293,10 @@ impl Visits {
         let stop = Arc::new(AtomicBool::new(false));
         let (settings, program, key) = (Arc::clone(&self.settings), self.program.clone(), self.key.clone());
         let (file, sender, stopped) = (Arc::clone(&self.file), Arc::clone(&self.sender), Arc::clone(&stop));
+        let clock = self.clock;
         let measure = move || {
             let rows = measure(&settings, program, &key, place, agent, &stopped);
+            let rows: Vec<MeshRow> = rows.into_iter().map(|row| clock.date(row)).collect();
             if let Err(error) = lock(&file).add(&rows) {
                 // The others go on without this rank.
                 let _ = lock(&sender).send(&ToRankZero::Leave(error.to_string()));

@@ -323,7 +323,8 @@ impl<'a> Board<'a> {
             self.note(&format!("rank {rank} on {}: refused: {reason}", hello.host));
             return;
         }
-        if sender.send(&ToRank::Welcome(Box::new(settings.clone()))).is_ok() && admitted.send(true).is_ok() {
+        let welcome = ToRank::Welcome { settings: Box::new(settings.clone()), unix_ns: unix_ns() };
+        if sender.send(&welcome).is_ok() && admitted.send(true).is_ok() {
             self.racks.extend(hello.rack.clone().map(|rack| (rank, rack)));
             self.peers.insert(rank, RankPeer { hello, sender, near });
         }
