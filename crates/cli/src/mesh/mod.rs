@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use bytegauge_mesh::MeshRow;
+use bytegauge_mesh::files::{self, MeshFileError};
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
@@ -58,6 +59,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         let member = Member::new(&flags, key, Arc::clone(&stop));
         return end(member.run(&[rendezvous::Rendezvous::of(&flags)])?, &[], &flags);
     }
+    refuse_existing(&flags)?;
     let zero = RankZero::listen(&flags, settings, key.clone(), Arc::clone(&stop))?;
     let own = zero.own_address()?;
     let member = Member::new(&flags, key, Arc::clone(&stop));
@@ -75,6 +77,14 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         gather::show(&flags.out)?;
     }
     Ok(code)
+}
+
+/// Refuses a directory with results before this process shows itself there as rank 0: another mesh may be running in it.
+fn refuse_existing(flags: &MeshFlags) -> Result<(), Failure> {
+    match files::existing(&flags.out, flags.rank()).filter(|_| !flags.resume) {
+        Some(path) => Err(Failure::failed(MeshFileError::Exists(path).to_string())),
+        None => Ok(()),
+    }
 }
 
 /// The key of all hosts.
