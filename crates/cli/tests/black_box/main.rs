@@ -44,6 +44,7 @@ mod knee;
 mod looks;
 mod machine_limits;
 mod mesh;
+mod mesh_faults;
 mod observe;
 mod output;
 mod plans;

@@ -1,0 +1,273 @@
+//! Things that go wrong with one rank of a mesh. The others finish, and the result names what is missing.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
+use bytegauge_mesh::{MeshRow, RankHello, ToRank, ToRankZero};
+use bytegauge_wire::{Key, connect};
+use serde_json::Value;
+
+use crate::bench::{BINARY, Bench, Ran, Running, possible};
+use crate::mesh::{LONG, SHORT, bench, rank, rows};
+
+/// How long rank 0 waits for a rank that never comes. The others have to come earlier, on a busy machine as well.
+const JOIN: &str = "--join-timeout 10s";
+
+/// Clocks of hosts that were synchronised differ by less than this.
+const SAME_TIME: Duration = Duration::from_secs(600);
+
+/// Waits for ranks that must end well.
+fn all_end(ranks: impl IntoIterator<Item = Running>) {
+    ranks.into_iter().for_each(|rank| drop(rank.wait().exits(0)));
+}
+
+/// Starts a rank with a directory of its own; rank 0 is at a port of loopback.
+fn apart(bench: &Bench, number: u32, port: u16, flags: &str) -> Running {
+    let words = "mesh --size 3 --key-file key --coordinator 127.0.0.1";
+    bench.start(&format!("{words}:{port} --rank {number} --out out{number} {flags}"))
+}
+
+/// A port that nothing listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The rows in a file of a directory.
+fn rows_of(path: &PathBuf) -> Vec<MeshRow> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_absent_rank_is_named() {
+    let bench = bench();
+    let one = rank(&bench, 1, SHORT);
+    let zero = rank(&bench, 0, &format!("{SHORT} {JOIN}")).wait().exits(0);
+    zero.prints(&["1 of 3 tests measured", "2: rank 2 did not join in time"]);
+    all_end([one]);
+}
+
+#[test]
+fn a_killed_rank_is_named() {
+    let bench = bench();
+    let (mut zero, one, two) = (rank(&bench, 0, LONG), rank(&bench, 1, LONG), rank(&bench, 2, LONG));
+    assert!(zero.comes_to("rows", |_| rows(&bench, 0) + rows(&bench, 1) >= 4));
+    two.signal("KILL");
+    two.wait();
+    zero.wait().exits(0).prints(&["rank 2 disconnected"]);
+    one.wait().exits(0);
+}
+
+#[test]
+fn a_stopped_rank_is_named() {
+    let bench = bench();
+    let (mut zero, one, two) = (rank(&bench, 0, LONG), rank(&bench, 1, LONG), rank(&bench, 2, LONG));
+    assert!(zero.comes_to("rows", |_| rows(&bench, 0) + rows(&bench, 1) >= 4));
+    two.signal("STOP");
+    let zero = zero.wait().exits(0).prints(&["rank 2 stopped answering"]);
+    assert!(zero.stderr.contains("rank 2 on"), "{zero}");
+    all_end([one]);
+    two.kill();
+}
+
+#[test]
+fn a_rank_with_another_key_is_kept_out() {
+    let bench = bench();
+    bench.run("agent --init --key-file other").exits(0);
+    let one = rank(&bench, 1, SHORT);
+    let mut zero = rank(&bench, 0, &format!("{SHORT} {JOIN}"));
+    assert!(zero.comes_to("its address", |_| bench.path("out/coordinator.json").exists()));
+    let two = bench.run(&format!("mesh --rank 2 --size 3 --key-file other --out out {SHORT}"));
+    two.exits(5).complains(&["key"]);
+    zero.wait().exits(0).prints(&["1 of 3 tests measured", "rank 2 did not join in time"]);
+    all_end([one]);
+}
+
+#[test]
+fn a_rank_of_another_version_is_refused() {
+    let bench = bench();
+    let one = rank(&bench, 1, SHORT);
+    let mut zero = rank(&bench, 0, &format!("{SHORT} {JOIN}"));
+    let published = bench.path("out/coordinator.json");
+    assert!(zero.comes_to("its address", |_| published.exists()));
+    let published: Value = serde_json::from_str(&fs::read_to_string(published).unwrap()).unwrap();
+    let port = u16::try_from(published["port"].as_u64().unwrap()).unwrap();
+    let key = Key::read(&bench.path("key")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (mut sender, mut receiver) = connect(stream, &key, VERSION, deadline).unwrap();
+    let hello = RankHello {
+        rank: 2,
+        size: 3,
+        program: "0.0.0".into(),
+        host: "elsewhere".into(),
+        rack: None,
+        agent: ([127, 0, 0, 1], 9).into(),
+    };
+    sender.send(&ToRankZero::Hello(Box::new(hello))).unwrap();
+    let answer: ToRank = receiver.receive(TO_RANK_MAX, Some(deadline)).unwrap();
+    assert!(matches!(&answer, ToRank::Refused(reason) if reason.contains("0.0.0: use one version")), "{answer:?}");
+    let zero = zero.wait().exits(0).prints(&["1 of 3 tests measured", "rank 2 did not join in time"]);
+    zero.complains(&["rank 2 on elsewhere: refused", "use one version"]);
+    all_end([one]);
+}
+
+/// A clock that is an hour ahead, for programs that are linked to libc.
+const AHEAD: &str = "#define _GNU_SOURCE
+#include <time.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += 3600;
+    return failed;
+}
+";
+
+#[test]
+fn a_clock_that_is_an_hour_ahead_dates_no_row() {
+    let bench = bench();
+    let source = bench.write("ahead.c", AHEAD);
+    let library = bench.path("ahead.so").display().to_string();
+    if !possible("the clock of a rank is replaced", "cc", &["-shared", "-fPIC", "-o", &library, &source]) {
+        return;
+    }
+    let words = format!("mesh --rank 2 --size 3 --key-file key --out out {SHORT}");
+    let mut ahead = Command::new(BINARY);
+    ahead.args(words.split_whitespace()).env("LD_PRELOAD", &library);
+    let (zero, one, two) = (rank(&bench, 0, SHORT), rank(&bench, 1, SHORT), bench.spawn(ahead, words));
+    zero.wait().exits(0).prints(&["3 of 3 tests measured"]);
+    all_end([one, two]);
+    let all: Vec<MeshRow> =
+        (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl")))).collect();
+    let begins = || all.iter().map(|row| row.started_unix_ns);
+    let (first, last) = (begins().min().unwrap(), begins().max().unwrap());
+    assert!(all.iter().any(|row| row.place.client == 2), "rank 2 measured nothing: {all:?}");
+    assert!(last - first < SAME_TIME.as_nanos() as u64, "{first} to {last}");
+}
+
+#[test]
+fn a_full_disk_at_one_rank_leaves_the_others() {
+    let bench = bench();
+    let tried = "mkdir full && mount -t tmpfs -o size=8k tmpfs full";
+    if !possible(
+        "a full disk is a small tmpfs",
+        "unshare",
+        &["-Urm", "sh", "-c", &format!("cd $(mktemp -d) && {tried}")],
+    ) {
+        return;
+    }
+    let port = free_port();
+    let (zero, one) = (apart(&bench, 0, port, LONG), apart(&bench, 1, port, LONG));
+    let two = bench.shell(&format!(
+        "unshare -Urm sh -c '{tried} && exec $BYTEGAUGE mesh --rank 2 --size 3 --key-file key --coordinator 127.0.0.1:{port} \
+         --out full {LONG}'"
+    ));
+    two.exits(5).complains(&["No space left on device", "free space"]);
+    let zero = zero.wait().exits(0).prints(&["rank 2 left because of an error of its own"]);
+    zero.complains(&["rank 2 leaves", "No space left on device"]);
+    all_end([one]);
+}
+
+#[test]
+fn directories_of_ranks_are_merged_later() {
+    let bench = bench();
+    let port = free_port();
+    let others = [1, 2].map(|number| apart(&bench, number, port, SHORT));
+    let zero = apart(&bench, 0, port, SHORT).wait().exits(0);
+    all_end(others);
+    // Each test is in the file of its client, and rank 0 has only its own.
+    assert!(zero.stdout.contains("is not here"), "{zero}");
+    fs::create_dir(bench.path("all")).unwrap();
+    for number in 0..3 {
+        let name = format!("rank-{number:05}.jsonl");
+        fs::copy(bench.path(&format!("out{number}/{name}")), bench.path(&format!("all/{name}"))).unwrap();
+    }
+    bench.run("mesh gather all").exits(0).prints(&["3 of 3 tests measured"]);
+}
+
+#[test]
+fn a_directory_that_is_not_shared_is_suspected() {
+    let bench = bench();
+    let ran = bench.run(&format!("mesh --rank 1 --size 3 --key-file key --out alone {SHORT} --join-timeout 1s"));
+    ran.exits(5).complains(&["not on a shared file system? give --coordinator HOST:PORT"]);
+}
+
+#[test]
+fn two_meshes_share_a_host() {
+    let bench = bench();
+    let start = |number: u32, out: &str| {
+        bench.start(&format!("mesh --rank {number} --size 3 --key-file key --out {out} {SHORT}"))
+    };
+    let ranks: Vec<Running> = (0..3).flat_map(|number| [start(number, "a"), start(number, "b")]).collect();
+    all_end(ranks);
+    for out in ["a", "b"] {
+        bench.run(&format!("mesh gather {out}")).exits(0).prints(&["3 of 3 tests measured"]);
+    }
+}
+
+#[test]
+fn a_second_mesh_leaves_the_directory_of_the_first() {
+    let bench = bench();
+    let (mut zero, one) = (rank(&bench, 0, SHORT), rank(&bench, 1, SHORT));
+    assert!(zero.comes_to("its file", |_| bench.path("out/rank-00000.jsonl.part").exists()));
+    let published = fs::read(bench.path("out/coordinator.json")).unwrap();
+    rank(&bench, 0, SHORT).wait().exits(5).complains(&["exists already", "--resume"]);
+    assert_eq!(fs::read(bench.path("out/coordinator.json")).unwrap(), published);
+    all_end([rank(&bench, 2, SHORT), zero, one]);
+}
+
+/// Three hosts are network namespaces on a bridge, `$host0` to `$host2`.
+const THREE_HOSTS: &str = r#"
+set -e
+ids=
+trap 'kill $ids 2>/dev/null || true' EXIT
+ip link add br0 type bridge
+ip link set br0 up
+for n in 0 1 2; do
+  unshare -n sleep 300 & host=$!
+  ids="$ids $host"
+  while [ "$(readlink /proc/$host/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+  ip link add cable$n type veth peer name eth0 netns $host
+  ip link set cable$n master br0 up
+  nsenter -t $host -n sh -c "ip link set lo up; ip addr add 10.9.0.$((n + 1))/24 dev eth0; ip link set eth0 up"
+  eval "host$n=$host"
+done
+# Starts a rank: NUMBER HOST FLAGS…
+rank() {
+  number=$1; on=$2; shift 2
+  nsenter -t $on -n $BYTEGAUGE mesh --rank $number --size 3 --key-file key --out out "$@" > $number.out 2> $number.err & rank=$!
+  ids="$ids $rank"
+}
+"#;
+
+/// Runs a script between three hosts. `None` where such namespaces are not allowed.
+fn between_three_hosts(bench: &Bench, script: &str) -> Option<Ran> {
+    let tried = "ip link add br0 type bridge && ip link add a type veth peer name b && unshare -n true && nsenter -t $$ -n true";
+    if !possible("three hosts are network namespaces", "unshare", &["-Urn", "sh", "-c", tried]) {
+        return None;
+    }
+    let inner = bench.write("three-hosts.sh", &format!("{THREE_HOSTS}\n{script}"));
+    Some(bench.shell(&format!("unshare -Urn sh {inner}")).exits(0))
+}
+
+#[test]
+fn a_cut_cable_is_named() {
+    let bench = bench();
+    let script = format!(
+        "rank 1 $host1 {LONG}; one=$rank\n\
+         rank 2 $host2 {LONG}; two=$rank\n\
+         rank 0 $host0 {LONG}; zero=$rank\n\
+         until [ \"$(cat out/rank-*.jsonl.part 2> /dev/null | wc -l)\" -ge 12 ]; do kill -0 $zero; sleep 0.02; done\n\
+         ip link set cable2 down\n\
+         wait $zero; wait $one\n\
+         if wait $two; then exit 9; fi\n\
+         cat 0.out; cat 2.err >&2"
+    );
+    let Some(ran) = between_three_hosts(&bench, &script) else { return };
+    ran.prints(&["rank 2 stopped answering", "Not measured"]).complains(&["rank 2: rank 0 is lost", "--resume"]);
+}
