@@ -16,12 +16,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-stats", &["bytegauge-model"]),
     ("bytegauge-store", &["bytegauge-model"]),
     ("bytegauge-wire", &[]),
-    ("bytegauge-link", &["bytegauge-model", "bytegauge-sys"]),
-    ("bytegauge-traffic", &["bytegauge-link", "bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
+    ("bytegauge-traffic", &["bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
     (
         "bytegauge-harness",
         &[
-            "bytegauge-link",
             "bytegauge-model",
             "bytegauge-plan",
             "bytegauge-stats",
@@ -43,6 +41,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
+    // Both are parts of their own, which the core does not know.
+    ("bytegauge-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_harness::probe;
 use bytegauge_model::task::by_shell;
 use bytegauge_model::{Workload, factor};
 use bytegauge_plan::versus::AB;
@@ -10,7 +9,7 @@ use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
 use crate::exit::Failure;
-use crate::{args, check, command_line, connect, design_flags, measure, resume};
+use crate::{args, capabilities, check, command_line, connect, design_flags, measure, resume};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -121,7 +120,7 @@ fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<
     }
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    resolve(&spec, &probe::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
+    resolve(&spec, &capabilities::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
 }
 
 /// Two programs, as the values of one factor.
@@ -129,7 +128,7 @@ struct Programs(PlanSpec);
 
 impl Programs {
     fn plan(self, seed: u64, words: [&str; 2]) -> Result<Plan, Failure> {
-        let plan = resolve(&self.0, &probe::catalog(&self.0), seed)?;
+        let plan = resolve(&self.0, &capabilities::catalog(&self.0), seed)?;
         Ok(plan.against_each_other(words.map(str::to_owned))?)
     }
 }

@@ -5,6 +5,7 @@ mod ab;
 mod across;
 mod agent;
 mod args;
+mod capabilities;
 mod check;
 mod command_line;
 mod completions;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_harness::event::{Observer, Silent};
-use bytegauge_harness::{Ended, Run, RunOptions, probe};
+use bytegauge_harness::{Ended, Run, RunOptions};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_sys::input;
-use bytegauge_traffic::{PLANTS, Plant};
+use bytegauge_traffic::{PLANTS, Plant, StartNetwork};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
@@ -18,8 +18,8 @@ use crate::listing::Listing;
 use crate::live::JsonLines;
 use crate::progress::Display;
 use crate::{
-    args, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, look, page, resume, stored,
-    terminal,
+    args, capabilities, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, look, page,
+    resume, stored, terminal,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -61,7 +61,7 @@ fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    planned(resolve(&spec, &probe::catalog(&spec), design_flags::seed(matches))?, matches)
+    planned(resolve(&spec, &capabilities::catalog(&spec), design_flags::seed(matches))?, matches)
 }
 
 /// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.
@@ -215,7 +215,17 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     }
     let plant = if PLANTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
-    Ok(RunOptions { program, plant, grace_ns, until_proven, until_max_ns, links: Vec::new(), host_wait_ns })
+    let start_network = Some(bytegauge_link::start_network as StartNetwork);
+    Ok(RunOptions {
+        program,
+        plant,
+        grace_ns,
+        until_proven,
+        until_max_ns,
+        links: Vec::new(),
+        start_network,
+        host_wait_ns,
+    })
 }
 
 /// The faults that can be planted.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytegauge_harness::{Ended, RunOptions, ceiling, probe};
+use bytegauge_harness::{Ended, RunOptions, ceiling};
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
 use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
@@ -13,7 +13,7 @@ use bytegauge_store::Store;
 use clap::ArgMatches;
 
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
+use crate::{args, capabilities, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
 /// Lines of a result, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
@@ -51,7 +51,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         let title = format!("{}/{} {}: {}", at + 1, steps.len(), step.plan, step.asks);
         let mut spec = step.spec(&steps, budget_ns)?;
         spec.gentle = matches.get_flag("half-load");
-        let plan = match resolve(&spec, &probe::catalog(&spec), seed) {
+        let plan = match resolve(&spec, &capabilities::catalog(&spec), seed) {
             Ok(plan) if plan.budget_ns <= step.budget_ns(&steps, budget_ns) => plan,
             // A plan that this machine or the time does not allow is reported, and the rest continues.
             planned @ (Ok(_) | Err(PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
@@ -71,6 +71,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             until_proven: false,
             until_max_ns: None,
             links: Vec::new(),
+            start_network: Some(bytegauge_link::start_network),
             host_wait_ns: None,
         };
         let mut lines = None;

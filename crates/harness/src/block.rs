@@ -19,7 +19,7 @@ use crate::event::Event;
 use crate::knee;
 use crate::lost_host::Loss;
 use crate::placing;
-use crate::run::{Run, RunError};
+use crate::run::{Run, RunError, RunOptions};
 use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, Measured};
 
@@ -139,7 +139,8 @@ impl Run<'_> {
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
         // Each end is started when it is first used.
         let cast = self.cast.get_or_insert_with(|| {
-            Cast::new(self.plan.ends, &self.options.program).with_links(self.options.links.clone())
+            let RunOptions { program, links, start_network, .. } = &self.options;
+            Cast::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
         });
         let measured = match (&slo, setup.workload()) {
             (Some(slo), Workload::Call) => knee::measure(cast, &setup, slo, stop, &mut self.watch),

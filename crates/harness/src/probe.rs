@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
-use bytegauge_plan::{Catalog, PlanSpec, emulated};
+use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::{self, source};
@@ -30,11 +30,6 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     if spec.workload == Workload::Ring {
         probe_rings(&mut catalog, spec);
         return catalog;
-    }
-    if emulated::is_wanted(spec) {
-        // This program emulates the link in another process; without its file the ends report that.
-        catalog.missing_link =
-            std::env::current_exe().ok().and_then(|program| bytegauge_link::missing_requirement(&program));
     }
     let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
     catalog.missing_engines.extend(lacking);

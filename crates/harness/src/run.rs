@@ -15,7 +15,7 @@ use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::far::Link;
-use bytegauge_traffic::{Cast, Fault, Plant};
+use bytegauge_traffic::{Cast, Fault, Plant, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -84,6 +84,8 @@ pub struct RunOptions {
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
     pub links: Vec<Arc<Link>>,
+    /// Makes the network between the ends of trials with an emulated link; cells with a link fail without it.
+    pub start_network: Option<StartNetwork>,
     /// How long the run waits for a host that is lost, nanoseconds; [`HOST_WAIT_NS`](crate::HOST_WAIT_NS) if absent.
     pub host_wait_ns: Option<u64>,
 }

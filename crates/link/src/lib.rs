@@ -11,7 +11,7 @@ mod train;
 mod way;
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -23,7 +23,7 @@ use bytegauge_model::{EmulatedLink, LinkUse, Side};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::namespace::{self, HeldNetwork};
 use bytegauge_sys::process::die_with_parent;
-use thiserror::Error;
+use bytegauge_traffic::{Fault, TrialNetwork};
 
 pub use serve::serve_stdio;
 use serve::{LinkCommand, LinkReply};
@@ -43,29 +43,18 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub fn missing_requirement(program: &Path) -> Option<String> {
     match Emulator::start(program) {
         Ok(_) => None,
-        Err(LinkError::Missing(reason)) => Some(reason),
+        Err(Fault::Missing(reason)) => Some(reason),
         // Trials report all other errors.
         Err(_) => None,
     }
 }
 
-/// The reason why a link is missing or broken.
-#[derive(Debug, Error)]
-pub enum LinkError {
-    /// The machine lacks something: the cell is skipped.
-    #[error("{0}")]
-    Missing(String),
-    /// A system call failed.
-    #[error("{doing}: {source}")]
-    Io {
-        /// The action, in the present participle.
-        doing: &'static str,
-        /// The error of the kernel.
-        source: io::Error,
-    },
-    /// The process broke its protocol.
-    #[error("the emulated link answered out of turn: {0}")]
-    OutOfTurn(String),
+/// Starts a link for trials ([`bytegauge_traffic::StartNetwork`]).
+///
+/// # Errors
+/// As [`Emulator::start`].
+pub fn start_network(program: &Path) -> Result<Box<dyn TrialNetwork>, Fault> {
+    Ok(Box::new(Emulator::start(program)?))
 }
 
 /// A link and its process.
@@ -82,9 +71,9 @@ impl Emulator {
     /// Starts a link. `program` is this program's own file, run as `PROGRAM end link`.
     ///
     /// # Errors
-    /// [`LinkError::Missing`] where the system allows no networks of one's own.
-    pub fn start(program: &Path) -> Result<Emulator, LinkError> {
-        let failed = |source| LinkError::Io { doing: "starting the emulated link", source };
+    /// [`Fault::Missing`] where the system allows no networks of one's own.
+    pub fn start(program: &Path) -> Result<Emulator, Fault> {
+        let failed = |source| Fault::Io { doing: "starting the emulated link".into(), source };
         let (input, theirs) = UnixStream::pair().map_err(failed)?;
         input.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         let mut output = BufReader::new(input.try_clone().map_err(failed)?);
@@ -101,7 +90,7 @@ impl Emulator {
                 let held = |descriptor| HeldNetwork::held_by(child.id(), descriptor).map(Arc::new);
                 Ok((held(near).map_err(failed)?, held(far).map_err(failed)?))
             }
-            LinkReply::Missing(reason) => Err(LinkError::Missing(reason)),
+            LinkReply::Missing(reason) => Err(Fault::Missing(reason)),
             other => Err(out_of_turn(&other)),
         });
         match made {
@@ -113,30 +102,30 @@ impl Emulator {
         }
     }
 
-    /// Changes the link. Packets on their way are lost. The seed determines which packets the new link loses.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), LinkError> {
+    fn asked(&mut self, ask: &LinkCommand) -> Result<LinkReply, Fault> {
+        let line = serde_json::to_string(ask).map_err(|error| broke(error.into()))?;
+        self.input.write_all(format!("{line}\n").as_bytes()).map_err(broke)?;
+        reply(&mut self.output)
+    }
+}
+
+impl TrialNetwork for Emulator {
+    /// Packets on their way are lost.
+    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), Fault> {
         match self.asked(&LinkCommand::Be(*link, seed))? {
             LinkReply::Is => Ok(()),
             other => Err(out_of_turn(&other)),
         }
     }
 
-    /// Counts since the link was last changed.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn used(&mut self) -> Result<LinkUse, LinkError> {
+    fn used(&mut self) -> Result<LinkUse, Fault> {
         match self.asked(&LinkCommand::Tell)? {
             LinkReply::Did(used) => Ok(used),
             other => Err(out_of_turn(&other)),
         }
     }
 
-    /// Puts the process that `command` will start into the network of one side.
-    pub fn place(&self, command: &mut Command, side: Side) {
+    fn place(&self, command: &mut Command, side: Side) {
         let network = match side {
             Side::Source => &self.near,
             Side::Sink => &self.far,
@@ -144,18 +133,11 @@ impl Emulator {
         namespace::run_in(command, network);
     }
 
-    /// The address of an end at this side.
-    pub fn address(side: Side) -> Ipv4Addr {
+    fn address(&self, side: Side) -> IpAddr {
         match side {
-            Side::Source => NEAR,
-            Side::Sink => FAR,
+            Side::Source => NEAR.into(),
+            Side::Sink => FAR.into(),
         }
-    }
-
-    fn asked(&mut self, ask: &LinkCommand) -> Result<LinkReply, LinkError> {
-        let line = serde_json::to_string(ask).map_err(|error| broke(error.into()))?;
-        self.input.write_all(format!("{line}\n").as_bytes()).map_err(broke)?;
-        reply(&mut self.output)
     }
 }
 
@@ -171,7 +153,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn reply(output: &mut impl BufRead) -> Result<LinkReply, LinkError> {
+fn reply(output: &mut impl BufRead) -> Result<LinkReply, Fault> {
     let mut line = String::new();
     match output.read_line(&mut line) {
         Ok(0) => Err(broke(io::ErrorKind::UnexpectedEof.into())),
@@ -180,10 +162,10 @@ fn reply(output: &mut impl BufRead) -> Result<LinkReply, LinkError> {
     }
 }
 
-fn broke(source: io::Error) -> LinkError {
-    LinkError::Io { doing: "asking the emulated link", source }
+fn broke(source: io::Error) -> Fault {
+    Fault::Io { doing: "asking the emulated link".into(), source }
 }
 
-fn out_of_turn(reply: &LinkReply) -> LinkError {
-    LinkError::OutOfTurn(format!("{reply:?}"))
+fn out_of_turn(reply: &LinkReply) -> Fault {
+    Fault::Impossible(format!("the emulated link answered out of turn: {reply:?}"))
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use bytegauge_link::LinkError;
 use bytegauge_model::Outcome;
 use bytegauge_sys::uring::Missing;
 use thiserror::Error;
@@ -69,16 +68,6 @@ pub enum Fault {
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),
-}
-
-impl From<LinkError> for Fault {
-    fn from(error: LinkError) -> Fault {
-        match error {
-            LinkError::Missing(reason) => Fault::Missing(reason),
-            LinkError::Io { doing, source } => Fault::Io { doing: doing.into(), source },
-            LinkError::OutOfTurn(_) => Fault::Impossible(error.to_string()),
-        }
-    }
 }
 
 impl From<Missing> for Fault {

@@ -12,7 +12,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytegauge_link::Emulator;
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Outcome};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::descendants;
@@ -25,6 +24,7 @@ use crate::end::serve::serve;
 use crate::far::{FarError, Link};
 use crate::fault::Fault;
 use crate::message::{Command, Hello, PROTOCOL, Reply};
+use crate::network::{StartNetwork, TrialNetwork};
 use crate::path::FarPath;
 
 /// How long an end may take for its first reply: a process has to start.
@@ -104,8 +104,10 @@ pub struct Cast {
     links: Vec<Arc<Link>>,
     /// The hosts of the current trial's ends.
     far: Option<FarPath>,
-    /// The emulated link between ends, once requested.
-    emulator: Option<Emulator>,
+    /// Makes the network between ends for trials with an emulated link.
+    start_network: Option<StartNetwork>,
+    /// The network, once requested.
+    network: Option<Box<dyn TrialNetwork>>,
     /// Whether the current trial uses it.
     is_emulated: bool,
     /// Number of trials that used it.
@@ -122,7 +124,8 @@ impl Cast {
             program: program.to_owned(),
             links: Vec::new(),
             far: None,
-            emulator: None,
+            start_network: None,
+            network: None,
             is_emulated: false,
             trials: 0,
             channels: BTreeMap::new(),
@@ -134,30 +137,36 @@ impl Cast {
         Cast { links, ..self }
     }
 
+    /// The same with a network for trials with an emulated link.
+    pub fn with_network(self, start_network: Option<StartNetwork>) -> Cast {
+        Cast { start_network, ..self }
+    }
+
     /// Sets the path of the next trial: between two hosts, or on this one, with an emulated link or without, which is created
     /// when first needed. The seed determines which packets it loses.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if no link can be emulated.
+    /// [`Fault::Missing`] if no link can be emulated, [`Fault::Impossible`] without [`with_network`](Cast::with_network).
     pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), Fault> {
         self.far = far;
         self.is_emulated = link.is_some();
         let Some(link) = link else { return Ok(()) };
-        let emulator = match self.emulator.take() {
-            Some(emulator) => emulator,
-            None => Emulator::start(&self.program)?,
+        let network = match (self.network.take(), self.start_network) {
+            (Some(network), _) => network,
+            (None, Some(start)) => start(&self.program)?,
+            (None, None) => return Err(Fault::Impossible("no network was given for an emulated link".into())),
         };
         // Each trial loses other packets.
         self.trials += 1;
-        Ok(self.emulator.insert(emulator).set(&link, seed ^ self.trials.rotate_right(16))?)
+        self.network.insert(network).set(&link, seed ^ self.trials.rotate_right(16))
     }
 
     /// The emulated link's counts for the current trial; `None` if it did not use one.
     ///
     /// # Errors
-    /// If the emulator has died.
+    /// If the network no longer works.
     pub fn link_use(&mut self) -> Result<Option<LinkUse>, Fault> {
-        Ok(self.emulator.as_mut().filter(|_| self.is_emulated).map(Emulator::used).transpose()?)
+        self.network.as_mut().filter(|_| self.is_emulated).map(|network| network.used()).transpose()
     }
 
     /// The end of a role. Competing clients are always a process of their own, and so are a relay, which is charged for all
@@ -167,8 +176,8 @@ impl Cast {
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let agent = self.far.and_then(|far| far.agent(role));
-        let emulator = self.emulator.as_ref().filter(|_| self.is_emulated);
-        let at_link = emulator.map(|_| Host::at(Emulator::address(role.side()).into()));
+        let network = self.network.as_deref().filter(|_| self.is_emulated);
+        let at_link = network.map(|network| Host::at(network.address(role.side())));
         let place = (role, agent.or(at_link.map(|host| (host.v4, 0).into())));
         let link = |agent| {
             let link = self.links.iter().find(|link| Some(link.agent()) == agent);
@@ -179,12 +188,12 @@ impl Cast {
             None if agent.is_some() => Channel::far(role, link(agent)?)?.greeted()?,
             // A process is in one network with all its threads.
             None if self.ends == Ends::Threads
-                && emulator.is_none()
+                && network.is_none()
                 && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
             {
                 Channel::thread(role)?.greeted()?
             }
-            None => Channel::process(role, &self.program, emulator)?.greeted()?,
+            None => Channel::process(role, &self.program, network)?.greeted()?,
         };
         if let Some(far) = self.far {
             // Each end binds to its address as seen by the other host, and the other end gets it as seen from here.
@@ -221,7 +230,7 @@ impl Channel {
         })
     }
 
-    fn process(role: EndRole, program: &Path, emulator: Option<&Emulator>) -> Result<Channel, ChannelError> {
+    fn process(role: EndRole, program: &Path, network: Option<&dyn TrialNetwork>) -> Result<Channel, ChannelError> {
         let not_started = |error| ChannelError::NotStarted(role, error);
         // It may pass on connections over it, too.
         let (input, theirs) = UnixStream::pair().map_err(not_started)?;
@@ -233,8 +242,8 @@ impl Channel {
         // If this process is killed, no end may keep running. An end that runs a program disables the signal meanwhile
         // (`sys::supervisor`): it notices the end of its input, and ends the program first.
         die_with_parent(&mut command);
-        if let Some(emulator) = emulator {
-            emulator.place(&mut command, role.side());
+        if let Some(network) = network {
+            network.place(&mut command, role.side());
         }
         let mut child = command.spawn().map_err(not_started)?;
         // Closes our copy of the other side of its input, so that a process waiting there sees that the end is gone.
