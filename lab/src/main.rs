@@ -9,6 +9,7 @@
 mod binaries;
 mod busy;
 mod group;
+mod mesh;
 mod peers;
 mod program;
 mod real_life;
@@ -36,6 +37,7 @@ const TASKS: &[Task] = &[
     Task { command: real_programs::command, run: real_programs::run },
     Task { command: real_life::command, run: real_life::run },
     Task { command: tournament::command, run: tournament::run },
+    Task { command: mesh::command, run: mesh::run },
     Task { command: verify_stats::command, run: verify_stats::run },
     Task { command: repeat::busy_command, run: repeat::run_busy },
     Task { command: repeat::quota_command, run: repeat::run_quota },

@@ -65,16 +65,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // `report` for the schema of its document, `store` for the session that the README shows.
     ("xtask", &["bytegauge-model", "bytegauge-plan", "bytegauge-report", "bytegauge-store", "bytegauge-sys"]),
-    // `harness` verifies the method on real sockets, `traffic` contains the commands of an end that is measured alone.
+    // `harness` verifies the method on real sockets, `traffic` contains the commands of an end that is measured alone, `wire` carries
+    // the messages of simulated ranks of a mesh.
     (
         "lab",
         &[
             "bytegauge-harness",
+            "bytegauge-mesh",
             "bytegauge-model",
             "bytegauge-selftest",
             "bytegauge-stats",
             "bytegauge-sys",
             "bytegauge-traffic",
+            "bytegauge-wire",
             "xtask",
         ],
     ),
