@@ -1,4 +1,4 @@
-// The licences of the code that others wrote and that the built page holds: they ask to stand beside every copy.
+// The licences of third-party code in the built page: each copy has to contain them.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,10 +1,10 @@
-// One file: script and styles stand in the page, and its policy allows these alone, by their hashes.
+// One file: the page contains its script and styles, and its policy allows only these, by their hashes.
 
 import { createHash } from "node:crypto";
 import { defineConfig, type Plugin } from "vite";
 import { notices } from "./notices.ts";
 
-/** What Plot writes into each drawing (its class is `plot` everywhere). A test in a browser would see another text refused. */
+/** The style that Plot adds to each drawing of class `plot`. The browser would refuse another text, which a test detects. */
 const PLOT_STYLE = `:where(.plot) {
   --plot-background: white;
   display: block;
@@ -17,7 +17,7 @@ const PLOT_STYLE = `:where(.plot) {
   white-space: pre;
 }`;
 
-/** Where the program puts the documents; it looks for these texts. */
+/** The texts that the program replaces by the documents. */
 const SLOTS = [
   '<script type="application/json" id="sessions">[]</script>',
   '<script type="application/json" id="between">null</script>',
@@ -26,7 +26,7 @@ const SLOTS = [
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** Puts script and style into the page, and the policy before them. The data, which is no script, comes in later. */
+/** Puts script and style into the page, and the policy before them. The program adds the data. */
 function oneFile(): Plugin {
   return {
     name: "one-file",
@@ -44,7 +44,7 @@ function oneFile(): Plugin {
         } else if (file.fileName.endsWith(".css")) style += file.source;
         if (file !== page) delete bundle[file.fileName];
       }
-      // What ends a script element in HTML never stands in it.
+      // The script must not contain the end of a script element.
       script = script.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
       style = style.trim();
       const policy = [
@@ -68,7 +68,7 @@ function oneFile(): Plugin {
         .replace(
           "</html>",
           () =>
-            `<!--\nThe script of this page holds code of others:\n\n${notices(modules).replaceAll("--", "- -")}\n-->\n</html>`,
+            `<!--\nThe script of this page contains third-party code:\n\n${notices(modules).replaceAll("--", "- -")}\n-->\n</html>`,
         );
       for (const slot of SLOTS)
         if (!html.includes(slot)) throw new Error(`the page has no ${slot} for the program to fill`);

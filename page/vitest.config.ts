@@ -1,6 +1,5 @@
-// Transformations are tested in Node, the page in a real Chromium. One file after the other, and no further after the first
-// failure: a page that draws nothing would keep every test waiting. Nothing here is bounded by how fast a machine is: each
-// bound tells only what never comes from what is late.
+// Tests functions in Node and the page in Chromium. Files run one after another and stop at the first failure, since a page that
+// draws nothing would keep every test waiting. Time limits detect missing events; they are far above the slowest machine.
 
 import { defineConfig } from "vitest/config";
 
@@ -11,7 +10,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     testTimeout: PATIENCE_MS,
     hookTimeout: PATIENCE_MS,
-    // Ten seconds where nothing is said: too few for a browser to go on a machine that is busy.
+    // The default of ten seconds is too short for a browser on a busy machine.
     teardownTimeout: PATIENCE_MS,
     bail: 1,
     fileParallelism: false,

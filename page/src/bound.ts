@@ -1,5 +1,5 @@
-// The picture of an interval: where the margin is and how far the interval reaches. The scale is the square root, so that 1 % and
-// 100 % are both seen; what reaches beyond the end of the scale has an arrow.
+// The picture of an interval with the margin. The scale is a square root, so that 1 % and 100 % are both visible; an interval
+// beyond the end of the scale has an arrow.
 
 import { svg } from "./dom";
 import { percent } from "./format";
@@ -16,7 +16,7 @@ export function place(share: number): number {
   return LEFT + (WIDTH - LEFT - RIGHT) * Math.sqrt(clipped / REACH);
 }
 
-/** The margin and the line that a bound is drawn on. */
+/** The margin and the axis of an interval. */
 function ground(margin: number, attributes: Record<string, string>): SVGSVGElement {
   return svg(
     "svg",
@@ -27,7 +27,7 @@ function ground(margin: number, attributes: Record<string, string>): SVGSVGEleme
   );
 }
 
-/** From where to where a bar reaches; one of no length is seen all the same. */
+/** The rectangle of a bar; a bar of no length is visible. */
 const bar = (from: number, to: number) => ({
   x: place(from),
   y: 8,
@@ -48,13 +48,13 @@ export function interval(lower: number | null, upper: number | null, margin: num
   return root;
 }
 
-/** A digit of the scale, and what stays free between two of its labels; in pixels. */
+/** The width of a digit, and the room between two labels; pixels. */
 const DIGIT = 7;
 const FREE = 4;
 
 /**
- * What is labelled above the pictures, and from where to where each label stands: the margin, and of 0, 25 %, 100 % and 400 %
- * those that have room beside it. They lie unevenly, which shows that the scale is a root. The last has the unit of all.
+ * The labels of the scale with their left and right ends: the margin, and those of 0, 25 %, 100 % and 400 % that have room next
+ * to it. The last label has the unit.
  */
 export function labels(margin: number): { share: number; text: string; from: number; to: number }[] {
   const label = (share: number) => {

@@ -1,10 +1,11 @@
-// The documents that the page shows, and what is looked up in them. Knows no statistics: every number is settled before.
+// The documents of the page and look-ups in them. Computes no statistics: every number comes from the document.
 
 import type { BetweenQuestion, BytegaugeBetween } from "./between";
 import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
 
 export type View = BytegaugeReport;
 export type Between = BytegaugeBetween;
+import type { OptionResult, Test } from "./document";
 export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
 export type {
   CellView,
@@ -22,44 +23,22 @@ export type {
 /** A factor's level. */
 export type Level = string | number | boolean | null;
 
-/** A middle with its interval, where there is one. */
+/** A value with its interval, if it has one. */
 export interface Interval {
   mid: number;
   lower: number | null;
   upper: number | null;
 }
 
-/** Reads the documents that stand in the page. Keys whose value is not known are left out of them: they read as absent. */
-export function read(text: string): View[] {
-  return (JSON.parse(text) as View[]).map(readable);
-}
+/** Reads the documents in the page. They omit keys without a value. */
+export const read = (text: string): View[] => JSON.parse(text) as View[];
 
-/** What stands for the words of a program that were taken out before its session was passed on. */
-const REDACTED = "(redacted)";
-
-/** A session whose program is called so where its name was taken out: no answer is headed by brackets. */
-export function readable(view: View): View {
-  if (!view.check) return view;
-  const named = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null).replaceAll(REDACTED, "the program")) as T;
-  return {
-    ...view,
-    heading: named(view.heading),
-    tests: named(view.tests),
-    findings: named(view.findings),
-    summary: named(view.summary),
-    next: named(view.next),
-    check: named(view.check),
-    groups: named(view.groups),
-    notes: named(view.notes),
-  };
-}
-
-/** Reads what they show beside each other; nothing of one alone. */
+/** Reads the comparison of the sessions; null if the page has one session. */
 export function readBetween(text: string): Between | null {
   return JSON.parse(text) as Between | null;
 }
 
-/** The question that a group of a session asks, where others ask it as well. */
+/** The question of a group, if other sessions have it too. */
 export function questionOf(between: Between | null, view: View, group: GroupView): BetweenQuestion | undefined {
   return between?.questions.find(({ groups }) =>
     groups.some((each) => each.session === view.session && each.group === group.id),
@@ -71,7 +50,28 @@ export function level(of: CellView | GroupView, factor: string): Level {
   return ((of.factors as Record<string, Level>)[factor] ?? null) as Level;
 }
 
-/** The cells of a group that compete. */
+/** The test of a group: its options and the recommendation. */
+export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
+  view.tests.find(({ id }) => id === group.id);
+
+/** The recommended cell of a group; null if there is none. */
+export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null =>
+  testOf(view, group)?.recommended ?? null;
+
+/** The options of a document's tests by their cells, made once: a session can have thousands. */
+const optionsOf = new WeakMap<Test[], Map<string, OptionResult>>();
+
+/** The result of a cell. */
+export function optionOf({ tests }: View, cell: CellView): OptionResult | undefined {
+  let options = optionsOf.get(tests);
+  if (!options) {
+    options = new Map(tests.flatMap((test) => test.options.map((option) => [option.id, option])));
+    optionsOf.set(tests, options);
+  }
+  return options.get(cell.id);
+}
+
+/** The cells of a group that are compared. */
 export function candidates(view: View, group: GroupView): CellView[] {
   return view.cells.filter((cell) => cell.group === group.id && cell.kind === "candidate");
 }
@@ -89,16 +89,16 @@ export function factorOf(view: View, name: string): FactorView {
   return found ?? { name, heading: name.replaceAll("_", " "), summary: "", role: "condition", unit: null, names: {} };
 }
 
-/** A factor as an axis names it: `read size`, where a cell says `read 64 KiB`. */
+/** The name of a factor on an axis: `read size`; in a cell it is `read 64 KiB`. */
 export function axisName(factor: FactorView): string {
-  // A rate that is asked for is not the one that is measured.
+  // The offered rate is not the measured one.
   if (factor.name === "call_rate" || factor.name === "rate") return "offered rate";
-  // What has a name in code has that one alone: `F_SETPIPE_SZ`.
+  // Names from C stay as they are: `F_SETPIPE_SZ`.
   const short = factor.name.endsWith("_size") && !/size|[A-Z]/.test(factor.heading);
   return short ? `${factor.heading} size` : factor.heading;
 }
 
-/** Limits whose names do not explain themselves, as the terminal says them. */
+/** Limits whose names need an explanation; the terminal shows the same. */
 const LIMITS: Record<string, string> = {
   window: "full TCP window",
   "the harness": "bytegauge itself",
@@ -106,12 +106,12 @@ const LIMITS: Record<string, string> = {
   unknown: "no limit found",
 };
 
-/** What limits a cell, for people. */
+/** The name of a limit for readers. */
 export const limitName = (name: string): string => LIMITS[name] ?? name;
 
 type Limit = CellView["limit"];
 
-/** The same with what its trials, one by one, show as often or oftener. */
+/** The limit of a cell, and the other one that its single trials show, if they disagree. */
 export function limitOf({ name, doubt }: Limit): string {
   if (!doubt) return limitName(name);
   if (name === "unknown") return `perhaps ${limitName(doubt.other)}`;
@@ -121,29 +121,29 @@ export function limitOf({ name, doubt }: Limit): string {
     .join(", or ");
 }
 
-/** How its trials stand to a limit that is in doubt; nothing where they agree. */
+/** How many trials show each limit; null if they agree. */
 export function inDoubt({ name, doubt }: Limit): string | null {
   if (!doubt) return null;
   const { agree, trials, other, show_other } = doubt;
   return agree === 0
-    ? `all trials together show this, and ${limitName(other)} ${show_other} of the ${trials} one by one`
+    ? `all trials together show this limit; ${show_other} of ${trials} single trials show ${limitName(other)}`
     : byTrials(name, doubt)
         .map(([each, many], at) => `${each} in ${many}${at === 0 ? ` of ${trials} trials` : ""}`)
         .join(", ");
 }
 
-/** Both that may limit, that which more of the trials show first, each with how many do. */
+/** Both limits with their numbers of trials, the more frequent one first. */
 function byTrials(name: string, { agree, other, show_other }: NonNullable<Limit["doubt"]>): [string, number][] {
   const own: [string, number] = [limitName(name), agree];
   const others: [string, number] = [limitName(other), show_other];
   return show_other > agree ? [others, own] : [own, others];
 }
 
-/** The speeds of a cell that has several: its median tells of none of them. */
+/** The speeds of a cell whose rate changes between several; its median is none of them. */
 export const speedsOf = ({ modes }: Pick<CellView, "modes">): number[] =>
   modes && modes.modes.length > 1 ? modes.modes.map(({ median }) => median) : [];
 
-/** Shown by confirmation, not by screening alone. */
+/** Whether a cell was confirmed, not only screened. */
 export function isConfirmed(cell: CellView): boolean {
   return cell.stage === "confirm";
 }
@@ -152,40 +152,39 @@ export function isMeasured(cell: CellView): boolean {
   return cell.outcome === "measured" && cell.estimate.median != null;
 }
 
-/** Whether no choice of a session that is over was measured: then there is nothing to draw. */
+/** Whether a session ended without a measured option: then there is nothing to draw. */
 export function nothingMeasured({ cells, status }: Pick<View, "cells" | "status">): boolean {
   const compared = cells.filter((cell) => cell.kind === "candidate");
   return status !== "running" && compared.length > 0 && !compared.some(isMeasured);
 }
 
-/** The path of a group without the relays that are compared on it: what they could reach at most. */
+/** The path of a group without a relay: the highest rate that a relay on it can have. */
 export function withoutRelay(view: View, group: Pick<GroupView, "id">): CellView | undefined {
   return view.cells.find((cell) => cell.kind === "ceiling" && cell.group === group.id && isMeasured(cell));
 }
 
-/** The cell that a group is looked at around: the one to use, else the best confirmed, else the fastest seen. */
+/** The cell that is selected first: the recommended one, else the one with the smallest upper end, else the fastest. */
 export function pivot(view: View, group: GroupView): CellView | undefined {
-  const named = cellOf(view, group.recommendation.cell ?? group.recommendation.best);
-  if (named) return named;
+  const recommended = cellOf(view, recommendedOf(view, group));
+  if (recommended) return recommended;
   const measured = candidates(view, group).filter(isMeasured);
-  return measured.reduce<CellView | undefined>(
-    (best, cell) => ((cell.estimate.median ?? 0) > (best?.estimate.median ?? -1) ? cell : best),
-    undefined,
-  );
+  const most = (cell: CellView) => cell.above_best_upper ?? Number.MAX_VALUE;
+  const rate = (cell: CellView) => cell.estimate.median ?? 0;
+  return [...measured].sort((a, b) => most(a) - most(b) || rate(b) - rate(a))[0];
 }
 
-/** The parts that all labels of groups share, in the order of the first: `tcp · 8 flows`. */
+/** The parts that all labels have in common, in the order of the first label: `tcp · 8 flows`. */
 export function common(labels: string[]): string {
   const [first = [], ...others] = labels.map((label) => label.split(" · "));
   return first.filter((part) => others.every((parts) => parts.includes(part))).join(" · ");
 }
 
-/** From here on other programs are told with every picture: they took a tenth of a CPU. */
-const FOREIGN = 0.1;
+/** Saved figures mention other programs from this CPU use on. */
+const OTHERS_MIN = 0.1;
 
-/** Where and when a session was measured, in a line: processor, kernel, date, and what else used CPUs. What nobody read is left out. */
+/** Where and when a session was measured, in a line: processor, kernel, date, CPU use of other programs; unknown parts are omitted. */
 export function madeAt({ environment, started, version }: View): string {
-  const { foreign_cpus: foreign } = environment;
+  const { foreign_cpus: others } = environment;
   const { cpu, kernel_release: kernel } = environment as unknown as {
     cpu?: { model?: unknown; online?: unknown };
     kernel_release?: unknown;
@@ -195,7 +194,7 @@ export function madeAt({ environment, started, version }: View): string {
     typeof kernel === "string" && `Linux ${kernel}`,
     `began ${started}`,
     `bytegauge ${version}`,
-    foreign != null && foreign >= FOREIGN && `other programs used ${foreign.toFixed(1)} CPUs`,
+    others != null && others >= OTHERS_MIN && `other programs used ${others.toFixed(1)} CPUs`,
   ];
   return parts.filter((part) => part).join(" · ");
 }

@@ -29,12 +29,12 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-/** A table of more rows than this scrolls within a place of its own. */
+/** Tables of more rows scroll in their own box. */
 const LONG = 24;
 
 /**
- * A table that scrolls within its own place, by the keyboard as well. Its name is the caption of whoever does not see it; a
- * `caption` is seen. A head without words is none.
+ * A table that scrolls in its own box, by the keyboard as well. Its name is a hidden caption for screen readers; a `caption` is
+ * visible. An empty head is no heading.
  */
 export function table(
   name: string,
@@ -72,7 +72,7 @@ function set(element: Element, attributes: Attributes): void {
 function append(element: Element, children: Child[]): void {
   for (const child of children) {
     if (child == null || child === false) continue;
-    // What is typed elsewhere stays as it is.
+    // Code stays as it is.
     element.append(typeof child === "string" && element.tagName !== "CODE" ? unbroken(child) : child);
   }
 }

@@ -1,25 +1,30 @@
-// The frame of every figure: heading, how to read it, controls, the drawing, its data as a table and as files.
+// The frame of every figure: heading, caption, notes on demand, controls, the drawing, its data as a table and as files.
 
 import { h, table as laidOut } from "./dom";
 import { ink, paper } from "./look";
 import { csv, png, save, standalone, type Table } from "./save";
-import { flagged, hinted } from "./words";
+import { type Explained, flagged, hinted } from "./words";
+
+/** A sentence, or nothing where its condition does not hold. */
+export type Note = string | false | null | undefined;
 
 export interface Figure {
-  /** Names the files and the place in the page. */
+  /** Names the files and the element in the page. */
   id: string;
   title: string;
-  /** What it holds for where that is not the group looked at: other conditions are drawn as well. */
+  /** The conditions of the data, if they differ from those of the selected group. */
   holds?: string;
-  /** One sentence: what stands where, and what a mark means. */
-  reading: string;
-  /** What a reader may do with it, beneath that; no file says it. */
+  /** One sentence: what the axes are and what a mark means. */
+  caption: string;
+  /** Further sentences, folded away. */
+  notes?: Note[];
+  /** What a reader can do with the figure; not part of a saved file. */
   asks?: string;
   /** Selects and the like, above the drawing. */
   controls?: HTMLElement | null;
   /** Draws for a width in pixels. */
   draw(width: number): Node[];
-  /** The data of what is drawn now. */
+  /** The data of the current drawing. */
   table(): Table;
 }
 
@@ -31,11 +36,15 @@ export interface Lacking {
   needs: string;
 }
 
-/** One line in its place. */
+/** Caption and notes as one text: for saved files and screen readers. */
+export const readingOf = ({ caption, notes = [] }: Pick<Figure, "caption" | "notes">): string =>
+  [caption, ...notes].filter((line) => line).join(" ");
+
+/** The line that replaces a figure without data. */
 export const lacking = ({ id, title, needs }: Lacking): HTMLElement =>
   h("p", { id, class: "lacking" }, h("b", {}, title), ": ", ...hinted(needs));
 
-/** The heading of a figure, and the files that it is saved as. */
+/** The heading of a figure, and the buttons that save it. */
 export function headed(id: string, title: string, files: [name: string, save: () => void][]): HTMLElement {
   return h(
     "div",
@@ -49,32 +58,37 @@ export function headed(id: string, title: string, files: [name: string, save: ()
   );
 }
 
-const NARROWEST = 300;
+/** The caption, and the notes behind one line. */
+export function reading(caption: string, notes: Note[] = [], asks?: string): HTMLElement {
+  const more = notes.filter((note) => note).join(" ");
+  const explained: Explained = new Set();
+  return h(
+    "div",
+    { class: "reading" },
+    h("p", {}, ...hinted(caption, explained), asks ? ` ${asks}` : ""),
+    more &&
+      h("details", { class: "notes" }, h("summary", {}, "How to read this"), h("p", {}, ...hinted(more, explained))),
+  );
+}
+
+const WIDTH_MIN = 300;
 const ROWS_MAX = 400;
 
-/** The figure in its frame, drawn once it has a width; `redraw` draws it again. Its files say under which conditions it holds, and where and when it was measured; `prefix` begins their names. */
+/**
+ * A figure in its frame, drawn once it has a width; `redraw` draws it again. Saved files contain the conditions, and where and
+ * when the session was measured; their names begin with `prefix`.
+ */
 export function frame(figure: Figure, conditions: string[], prefix: string): { element: HTMLElement; redraw(): void } {
   const drawing = h("div", { class: "drawing" });
   const data = h("details", { class: "data", ontoggle: () => fill() }, h("summary", {}, "Data as a table"));
-  const name = `${prefix}-${figure.id}`;
   const svgs = () =>
     [...drawing.querySelectorAll<SVGSVGElement>("svg")].filter((each) => !each.parentElement?.closest("svg"));
-  const file = () => {
-    const beneath = [...drawing.querySelectorAll("p.said, p.reading")].map((each) =>
-      each.textContent.replace(/[^.]$/, "$&."),
-    );
-    return standalone(svgs(), figure.title, conditions, [figure.reading, ...beneath].join(" "), paper(), ink());
-  };
   const element = h(
     "figure",
     { id: figure.id, "aria-labelledby": `${figure.id}-title` },
-    headed(figure.id, figure.title, [
-      ["SVG", () => save(`${name}.svg`, "image/svg+xml", file())],
-      ["PNG", () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots))],
-      ["CSV", () => save(`${name}.csv`, "text/csv", csv(figure.table()))],
-    ]),
+    headed(figure.id, figure.title, files(figure, drawing, svgs, conditions, `${prefix}-${figure.id}`)),
     figure.controls ?? null,
-    h("p", { class: "reading" }, ...hinted(figure.reading), figure.asks ? ` ${figure.asks}` : ""),
+    reading(figure.caption, figure.notes, figure.asks),
     drawing,
     data,
   );
@@ -87,17 +101,38 @@ export function frame(figure: Figure, conditions: string[], prefix: string): { e
   return {
     element,
     redraw() {
-      const width = Math.max(NARROWEST, Math.floor(drawing.clientWidth || element.clientWidth || 800));
+      const width = Math.max(WIDTH_MIN, Math.floor(drawing.clientWidth || element.clientWidth || 800));
       drawing.replaceChildren(...figure.draw(width));
-      for (const each of svgs()) {
-        if (!each.hasAttribute("aria-label")) each.setAttribute("aria-label", `${figure.title}. ${figure.reading}`);
-      }
+      for (const each of svgs())
+        if (!each.hasAttribute("aria-label")) each.setAttribute("aria-label", `${figure.title}. ${readingOf(figure)}`);
       fill();
     },
   };
 }
 
-/** A plain table; long ones end with how many rows the CSV has beyond. */
+/** The files that a figure is saved as. */
+function files(
+  figure: Figure,
+  drawing: HTMLElement,
+  svgs: () => SVGSVGElement[],
+  conditions: string[],
+  name: string,
+): [name: string, save: () => void][] {
+  const file = () => {
+    const below = [...drawing.querySelectorAll("p.selected, p.reading")].map((each) =>
+      each.textContent.replace(/[^.]$/, "$&."),
+    );
+    const text = [readingOf(figure), ...below].join(" ");
+    return standalone(svgs(), figure.title, conditions, text, paper(), ink());
+  };
+  return [
+    ["SVG", () => save(`${name}.svg`, "image/svg+xml", file())],
+    ["PNG", () => void png(file()).then((dots) => save(`${name}.png`, "image/png", dots))],
+    ["CSV", () => save(`${name}.csv`, "text/csv", csv(figure.table()))],
+  ];
+}
+
+/** A plain table; the last line of a long one gives the number of rows that only the CSV has. */
 export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
   const shown = rows.slice(0, ROWS_MAX);
   const more = rows.length - shown.length;
@@ -114,7 +149,7 @@ export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
 function text(value: string | number | null): string {
   if (value == null) return "";
   if (typeof value === "string") return value;
-  // A size is told to the byte, a rate to what can be known of it.
+  // A size is exact; a rate has the digits that can be measured.
   return String(Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? value : Number(value.toPrecision(6)));
 }
 
@@ -134,7 +169,7 @@ export function select(
   return h("label", { class: "select" }, h("span", {}, label), list);
 }
 
-/** What is said where there is nothing to draw. */
+/** The line that replaces an empty drawing. */
 export function nothing(text: string): HTMLElement {
   return h("p", { class: "nothing" }, text);
 }

@@ -1,19 +1,19 @@
-// Levels of factors: their order, their names, and which cells lie on one line through the plan.
+// Levels of factors: their order, their names, and the cells on one line through the plan.
 
 import { axisName, type CellView, factorOf, type FactorView, type Level, level, type View } from "./data";
 import { bytes, count, quantity } from "./format";
 
-/** A level for people. */
+/** The name of a level. */
 export function named(value: Level, factor: FactorView): string {
   if (value == null) return "–";
   if (value === true) return "on";
   if (value === false) return "off";
   if (typeof value === "string") return value;
-  // What a program of the user's takes has no unit: where it looks like a size it is told as one, as in the answers.
+  // A value of the user's program has no unit: multiples of 1024 are shown as sizes, as on the terminal.
   if (factor.name === "value" && factor.unit == null)
     return value >= 1024 && value % 1024 === 0 ? bytes(value) : `${value}`;
   if (factor.unit != null) return quantity(value, factor.unit);
-  // A level is told as it was asked for: 1024 entries are not 1.02k.
+  // A level has its requested value: 1024 entries, not 1.02k.
   return Number.isInteger(value) && value % 1000 !== 0 ? `${value}` : count(value);
 }
 
@@ -22,7 +22,7 @@ export function levels(cells: CellView[], factor: string): Level[] {
   const seen = new Set(cells.map((cell) => level(cell, factor)));
   const names = [...seen].filter((value) => typeof value === "string" || typeof value === "boolean");
   const numbers = [...seen].filter((value) => typeof value === "number").sort((a, b) => a - b);
-  // As much as goes is more than any number of it.
+  // `max` is more than any number.
   const most = names.filter((name) => name === "max");
   return [...names.filter((name) => name !== "max"), ...numbers, ...most, ...(seen.has(null) ? [null] : [])];
 }
@@ -35,7 +35,7 @@ export function varying(cells: CellView[], factors: string[]): string[] {
   });
 }
 
-/** What is the same in a figure as in the cell looked at, of all that varies in the session: `transport tcp, flows 50`. */
+/** The levels that all cells of a figure have in common with the selected cell: `transport tcp, flows 50`. */
 export function held(view: View, cells: CellView[], cell: CellView, used: string[]): string {
   const parts = partsOf(view, cells, used);
   return varying(cells, view.plan.varied)
@@ -59,8 +59,8 @@ export function follows(cells: CellView[], factor: string, by: string[]): boolea
 }
 
 /**
- * What changes along with the profile where that is free: a profile is a name for levels of other conditions. What merely
- * happens to go along with another factor in these cells is no part of it: nobody could tell which of the two made a difference.
+ * The conditions that change with the profile, if that is free: a profile is a name for levels of other conditions. A factor that
+ * only happens to change with another one is not part of it.
  */
 export function partsOf(view: View, cells: CellView[], free: string[]): string[] {
   if (!free.includes("profile")) return [];
@@ -72,12 +72,12 @@ export function partsOf(view: View, cells: CellView[], free: string[]): string[]
       follows(cells, factor, ["profile"]),
   );
 }
-/** What bytes go through, and who is asked for: no profile is a name for these. */
+/** Conditions that no profile sets. */
 const WHERE = ["transport", "role"];
 
 /**
- * The cells that agree with `pivot` in all that varies in the session but what is `free` and what a free profile stands for.
- * That a factor does not apply is a level as any other: a cell without it was measured under other conditions.
+ * The cells that agree with `pivot` in all varied factors except the `free` ones and the parts of a free profile. A factor that
+ * does not apply counts as a level: a cell without it has other conditions.
  */
 export function along(view: View, cells: CellView[], pivot: CellView, free: string[]): CellView[] {
   const loose = [...free, ...partsOf(view, cells, free)];

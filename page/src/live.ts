@@ -1,58 +1,58 @@
-// A page that is served while its session goes on: it asks for new documents while somebody sees it, keeps what is being
-// looked at, and says how fresh it is. A page in a file has no such thing, and its policy lets it ask nobody.
+// A page that is served during its session: it requests new documents while it is visible, keeps the selection, and shows its
+// age. A page in a file has no such line, and its policy allows no request.
 
 import { read } from "./data";
 import { h } from "./dom";
 import type { State } from "./state";
 
-/** How often to ask, as the server says; null in a file. */
+/** The interval of requests, as the server states it; null in a file. */
 export type Live = { every_ms: number } | null;
 
-const TITLES = { on: "Live", paused: "Paused", over: "Ended", lost: "Nobody answers" } as const;
+const TITLES = { on: "Live", paused: "Paused", over: "Ended", lost: "No connection" } as const;
 
-/** The line that tells it, and the asking, which begins at once. */
+/** The line with the state, and the requests, which begin at once. */
 export function live({ every_ms }: { every_ms: number }, state: State): HTMLElement {
-  let [tag, busy, standing]: [string, boolean, keyof typeof TITLES] = ["", false, "on"];
+  let [tag, busy, mode]: [string, boolean, keyof typeof TITLES] = ["", false, "on"];
   const title = h("b", { role: "status" });
   const since = h("span", {});
-  const pause = h("button", { type: "button", onclick: () => turn(standing === "on" ? "paused" : "on") });
+  const pause = h("button", { type: "button", onclick: () => turn(mode === "on" ? "paused" : "on") });
   const line = h("p", { id: "live-line" }, title, " ", since, " ", pause);
   const clock = () => new Date().toLocaleTimeString();
 
-  function turn(to: keyof typeof TITLES, said?: string): void {
-    standing = to;
+  function turn(to: keyof typeof TITLES, text?: string): void {
+    mode = to;
     title.textContent = TITLES[to];
-    pause.textContent = to === "on" ? "Pause" : "Go on";
+    pause.textContent = to === "on" ? "Pause" : "Continue";
     pause.hidden = to === "over";
-    line.dataset["standing"] = to;
-    if (said != null) since.textContent = said;
+    line.dataset["mode"] = to;
+    if (text != null) since.textContent = text;
     if (to === "on") void ask();
   }
 
   async function ask(): Promise<void> {
-    if (busy || standing === "paused" || standing === "over" || document.hidden) return;
+    if (busy || mode === "paused" || mode === "over" || document.hidden) return;
     busy = true;
     try {
       const answer = await fetch("data", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
       if (answer.status !== 304 && !answer.ok) throw new Error(answer.statusText);
-      if (standing === "lost") turn("on");
+      if (mode === "lost") turn("on");
       if (answer.status !== 304) {
         const views = read(await answer.text());
-        // Whoever asked for a pause meanwhile means this one as well. TypeScript takes the standing for what it was.
-        if ((standing as string) === "paused") return;
+        // The reader may have paused during the request; TypeScript assumes the earlier state.
+        if ((mode as string) === "paused") return;
         const first = tag === "";
         tag = answer.headers.get("ETag") ?? "";
         const over = views.every((view) => view.status !== "running");
-        // What came first stands in the page already.
+        // The page already has the first document.
         if (!first || over) keeping(() => state.replace(views));
-        if (over) turn("over", "The session is over: this page stays as it is, and asks nobody any more.");
+        if (over) turn("over", "The session is over: this page does not change any more.");
         else
-          since.textContent = `Whole trials until ${clock()}. The session goes on, and nothing is proven before its judgement.`;
+          since.textContent = `Complete trials until ${clock()}. The session continues; results follow with its analysis.`;
       }
     } catch {
       turn(
         "lost",
-        "Who served this page has ended, or cannot be reached; `bytegauge report --html` shows what was kept.",
+        "`bytegauge watch` has ended or cannot be reached; `bytegauge report --html` shows the stored trials.",
       );
     } finally {
       busy = false;
@@ -65,7 +65,7 @@ export function live({ every_ms }: { every_ms: number }, state: State): HTMLElem
   return line;
 }
 
-/** Does what draws everything anew, and puts the reader back to where he was: place, focus, and tables that are open. */
+/** Redraws everything and restores scroll position, focus and open tables. */
 export function keeping(draw: () => void): void {
   const figureOf = (element: Element | null) => element?.closest("figure[id], section[id], header")?.id ?? "";
   const places = "a, button, select, summary, [tabindex]";

@@ -1,4 +1,4 @@
-// How figures look: colours that colour-blind people tell apart in light and in dark, with a symbol and a dash for each.
+// The look of figures: colours that colour-blind readers can distinguish, light and dark, with a symbol and a dash for each.
 
 import * as Plot from "@observablehq/plot";
 import { axisUnit, duration, evenTicksTo, logTicks, trimmed } from "./format";
@@ -9,7 +9,7 @@ const DARK = ["#6cb6f5", "#ff9a5c", "#3fd0a8", "#eb9fd6", "#e6c34a", "#aba6ff", 
 const SYMBOLS: Plot.SymbolType[] = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "hexagon"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "12 4", "4 2 1 2", "1 2", "10 2 2 2"];
 
-/** Whether the page is dark now: never on paper, else by the reader's choice, else by the system's. */
+/** Whether the page is dark: never in print, else as the reader chose, else as the system states. */
 export function isDark(): boolean {
   if (matchMedia("print").matches) return false;
   const chosen = document.documentElement.dataset["theme"];
@@ -21,10 +21,10 @@ function colours(): string[] {
   return isDark() ? DARK : LIGHT;
 }
 
-/** More series than colours begin anew, each with the next symbol: no two look alike. */
+/** More series than colours repeat the colours, each with the next symbol: no two look alike. */
 const shifted = (series: number) => (series + Math.floor(series / SYMBOLS.length)) % SYMBOLS.length;
 
-/** How a series looks. */
+/** The look of a series. */
 export const toneOf = (series: number): string => colours()[series % colours().length] ?? ink();
 export const symbolOf = (series: number): Plot.SymbolType => SYMBOLS[shifted(series)] ?? "circle";
 export const dashOf = (series: number): string | undefined => DASHES[shifted(series)] || undefined;
@@ -34,10 +34,10 @@ export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 export const accent = () => colours()[0] ?? "currentColor";
 export const warn = () => colours()[1] ?? "currentColor";
-/** What the host took: no series has this colour. */
+/** The colour of CPU steal: no series has it. */
 export const stolen = () => (isDark() ? "#f87171" : "#7f1d1d");
 
-/** What all plots share. One class, so that the style element which Plot writes has one text, which the policy names. */
+/** The options of all plots. One class, so that the style element of Plot has the text that the policy allows. */
 export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {
   return {
     width,
@@ -52,14 +52,14 @@ export function draw(width: number, more: Plot.PlotOptions): SVGSVGElement {
   const drawn = Plot.plot(options(width, more));
   if (!(drawn instanceof SVGSVGElement)) throw new Error("figures have no legend of Plot's own");
   drawn.setAttribute("role", "img");
-  // By a click Plot pins a tip, which then stays above what it hides, whatever is clicked next.
+  // A click would pin Plot's tip above other elements.
   drawn.addEventListener("pointerdown", (event) => event.stopImmediatePropagation(), { capture: true });
-  // A drawing is one image with one label; Plot names its layers as well, which no reader could use.
+  // A drawing is one image with one label; the labels of Plot's layers have no use.
   for (const layer of drawn.querySelectorAll("g[aria-label]")) layer.removeAttribute("aria-label");
   return drawn;
 }
 
-/** What a panel shows, above it and from the left edge of the drawing on; `left` is the margin there. Of all facets together: `super`. */
+/** The title of a panel, above it from the left edge on; `left` is the margin there; `super`: of all facets together. */
 export const heading = (text: string, left: number, dy: number, facet?: "super"): Plot.Markish =>
   Plot.text([text], {
     frameAnchor: "top-left",
@@ -71,21 +71,21 @@ export const heading = (text: string, left: number, dy: number, facet?: "super")
     ...(facet ? { facet } : {}),
   });
 
-/** Fewer points than this are no curve: a line between two would tell what lies between them, which nobody measured. */
+/** The least number of points of a curve: a line between two would suggest values that were not measured. */
 export const CURVE_LEAST = 3;
 
-/** At most so many of a kind in one picture: more can no longer be told apart. */
+/** The largest number of series in a figure that can be distinguished. */
 export const SERIES_MAX = SYMBOLS.length;
 
 /**
- * A linear axis from 0 in a unit that suits its values, to a tick that none of them is above, with so many steps at most; the
- * unit belongs into the panel's title.
+ * A linear axis from 0 to a tick that no value exceeds, in at most `room` steps, and its unit, which belongs into the panel's
+ * title.
  */
 export function fromZero(unit: string, most: number, room = 6): { axis: Plot.ScaleOptions; name: string } {
   const { name, divisor } = axisUnit(unit, most);
   const ticks = evenTicksTo(most / divisor, room);
   const axis: Plot.ScaleOptions = {
-    // Not a number where there is none: null divided would be drawn at 0.
+    // Not a number for null, which would be drawn at 0.
     transform: (value: number | null) => (value == null ? Number.NaN : value / divisor),
     domain: [0, ticks.at(-1) ?? 1],
     ticks,
@@ -97,30 +97,30 @@ export function fromZero(unit: string, most: number, room = 6): { axis: Plot.Sca
   return { axis, name };
 }
 
-/** How far names reach down that have no room side by side, of so many pixels each, and stand aslant; 0 where they have. */
+/** The height of names at an angle, if they have no room side by side in `each` pixels; 0 if they have. */
 export function slopeOf(names: string[], each: number): number {
   const longest = Math.max(...names.map((name) => name.length), 1) * 6.6;
   return longest + 10 > each ? Math.min(longest * 0.5, 90) : 0;
 }
 
-/** Every n-th of the ticks, so that there is room for their labels. */
+/** Every n-th tick, so that the labels have room. */
 export function thinned<Tick>(ticks: Tick[], room: number): Tick[] {
   const every = Math.max(1, Math.ceil(ticks.length / Math.max(2, room)));
   return ticks.filter((_, at) => at % every === 0);
 }
 
 /**
- * A logarithmic axis with labels at the ticks that are given: all of them, which Plot's own leaves out at will. Places are
- * logarithms, so values go through `Math.log2`.
+ * A logarithmic axis with labels at the given ticks, as far as they have room; Plot's own axis would omit some. Places are
+ * logarithms, so values need `Math.log2`.
  */
 export function logarithmic(ticks: number[], named: (value: number) => string, room: number): Plot.ScaleOptions {
-  // By their places, not by their numbers: levels that lie close together in it would be written on each other.
+  // By their places, not by their number: close levels would overlap.
   const [first = 1, last = 1] = [ticks[0], ticks.at(-1)];
   const least = (0.98 * Math.log2(last / first)) / Math.max(1, room);
   const shown: number[] = [];
   for (const tick of ticks)
     if (shown.length === 0 || Math.log2(tick / (shown.at(-1) ?? tick)) >= least) shown.push(tick);
-  // The last one says how far the axis goes: it takes the place of one that stands too close before it.
+  // The last tick shows the end of the axis: it replaces a tick that is too close to it.
   if (shown.at(-1) !== ticks.at(-1) && ticks.length > 1) {
     while (shown.length > 1 && Math.log2(last / (shown.at(-1) ?? last)) < least) shown.pop();
     shown.push(last);
@@ -140,7 +140,7 @@ export function logAxis(
   top: number,
   named: (value: number) => string,
   room: number,
-  /** Of the unit in which ticks are round. */
+  /** The divisor of the unit in which ticks are round. */
   divisor = 1,
 ): Plot.ScaleOptions {
   const ticks = logTicks(low / divisor, top / divisor, room).map((tick) => tick * divisor);
@@ -149,8 +149,8 @@ export function logAxis(
 }
 
 /**
- * An axis for values of a unit: from 0; logarithmic for those that lie far apart, since the largest would flatten the rest; and from
- * a little below the smallest where all lie close together, which is said behind its name. Marks below `from` have no place on it.
+ * An axis for values of a unit: from 0; logarithmic for a wide range; from a little below the smallest value for a narrow range,
+ * with its start in the name. Marks below `from` have no place on it.
  */
 export function valueAxis(
   unit: string,
@@ -160,7 +160,7 @@ export function valueAxis(
 ): { axis: Plot.ScaleOptions; name: string; from: number; place: (value: number | null) => number } {
   const known = (value: number | null) => value ?? Number.NaN;
   if (farApart(unit, low, top)) {
-    // Times have a unit each; of all else the title has one, in which ticks are round.
+    // Each time has its own unit; other values share the unit of the title, in which ticks are round.
     const { name, divisor } = unit === "ns" ? { name: "", divisor: 1 } : axisUnit(unit, top);
     const shown = (value: number) => (unit === "ns" ? duration(value) : trimmed(value / divisor));
     return {
@@ -173,7 +173,7 @@ export function valueAxis(
   const whole = fromZero(unit, top, room);
   if (unit === "share" || low < CLOSE * top || low === top) return { ...whole, from: 0, place: known };
   const { divisor } = axisUnit(unit, top);
-  // Where it begins does not depend on how wide it is: its name says it.
+  // The start does not depend on the width, since the name contains it.
   const [, step = 1] = evenTicksTo((1.4 * (top - low)) / divisor);
   const begin = Number((Math.floor(low / divisor / step - 0.2) * step).toPrecision(12));
   const ticks = evenTicksTo(top / divisor - begin, room).map((tick) => Number((begin + tick).toPrecision(12)));
@@ -181,33 +181,33 @@ export function valueAxis(
   const name = [whole.name, `from ${trimmed(begin)}`].filter((part) => part).join(", ");
   return { axis: { ...whole.axis, domain: [begin, end], ticks }, name, from: begin * divisor, place: known };
 }
-/** Values of which the smallest is so large a share of the largest lie close together. */
+/** The range is narrow if the smallest value is at least this share of the largest. */
 const CLOSE = 0.6;
 
-/** Whether values lie so far apart that their axis is logarithmic. */
+/** Whether the axis of a range is logarithmic. */
 export const farApart = (unit: string, low: number, top: number): boolean =>
   unit !== "share" && low > 0 && top / low > FAR_APART;
 const FAR_APART = 20;
 
-/** A line of a legend: the series it names, and whether its marks are hollow. */
+/** An entry of a legend. */
 export interface Entry {
   name: string;
-  /** Nothing of what is drawn like many others. */
+  /** The number of its look; null for the colour of many series. */
   series?: number | null;
-  /** It is one mark that looks so, of whatever series. */
+  /** The look of a single mark. */
   look?: Plot.DotOptions;
   hollow?: boolean;
-  /** Its marks stand alone, without a line. */
+  /** No line joins its marks. */
   loose?: boolean;
-  /** Its line is dashed so, and not as its series. */
+  /** The dashes of its line, instead of those of the series. */
   dash?: string | undefined;
-  /** It is a line of so many pixels, without marks. */
+  /** The width of a line without marks, pixels. */
   line?: number;
   /** A colour that no series has. */
   tone?: string;
 }
 
-/** What marks and dashes mean, as a drawing, so that it is saved with the figure. */
+/** A legend, as a drawing, so that saved files have it. */
 export function legend(title: string, entries: Entry[], width: number): SVGSVGElement {
   const step = Math.max(...entries.map((entry) => entry.name.length), 1) * 6.9 + 58;
   const columns = Math.max(1, Math.min(entries.length, Math.floor(width / step)));
@@ -261,15 +261,15 @@ export function legend(title: string, entries: Entry[], width: number): SVGSVGEl
   });
 }
 
-/** Below, what is long is folded away; pixels, as in the style sheet. */
+/** Narrower pages fold long content; pixels, as in the style sheet. */
 export const PHONE = 560;
-/** Below, names stand above their rows. */
+/** Narrower figures have names above their rows; pixels. */
 export const NARROW = 640;
 
-/** The width of a letter, at most, and the height of a line; pixels. */
+/** The width of a letter at most, and the height of a line; pixels. */
 const [LETTER, LINE] = [7, 13];
 
-/** A name in lines of so many letters at most, broken between words; what has no room in the last of them ends with `…`. */
+/** A name in at most `most` lines of at most `letters`, broken between words; a longer one ends with `…`. */
 export function inLines(name: string, letters: number, most: number): string[] {
   const lines: string[] = [];
   for (const word of name.split(" ")) {
@@ -282,25 +282,23 @@ export function inLines(name: string, letters: number, most: number): string[] {
   return [...lines.slice(0, most - 1), `${last}…`];
 }
 
-/** Lines that a name may have above its row, and beside it. */
-const LINES_MAX = { above: 4, beside: 2 };
+/** The most lines of a name above its row, and left of it. */
+const LINES_MAX = { above: 4, left: 2 };
 
-/** Rows with names: how wide the names are, how high a row is, and what writes them. On a narrow page they stand above. */
+/** Rows with names: their width, the height of a row, and their mark. On a narrow page the names are above the rows. */
 export function rows<Row extends { id: string }>(
   all: Row[],
   name: (row: Row) => string,
   width: number,
   highest = 26,
-  /** How far from the middle of a row its marks reach up and down. */
+  /** The reach of marks above and below the middle of a row, pixels. */
   reach = 6,
 ) {
   const narrow = width < NARROW;
   const longest = Math.max(...all.map((row) => name(row).length), 1);
   const left = narrow ? 12 : Math.min(longest * 7 + 18, width * 0.42);
   const letters = Math.floor((narrow ? width - 20 : left - 4) / LETTER);
-  const lines = new Map(
-    all.map((row) => [row.id, inLines(name(row), letters, LINES_MAX[narrow ? "above" : "beside"])]),
-  );
+  const lines = new Map(all.map((row) => [row.id, inLines(name(row), letters, LINES_MAX[narrow ? "above" : "left"])]));
   const more = narrow ? LINE * (Math.max(...[...lines.values()].map((each) => each.length), 1) - 1) : 0;
   const y: Plot.ScaleOptions = {
     type: "band",
@@ -312,7 +310,7 @@ export function rows<Row extends { id: string }>(
     y: "id",
     text: (row: Row) => lines.get(row.id)?.join("\n") ?? "",
     frameAnchor: "left",
-    // Above their rows they stand on lines of the drawing, and grow upwards.
+    // Names above their rows grow upwards.
     ...(narrow ? { lineAnchor: "bottom", dy: -reach - 4, stroke: paper(), strokeWidth: 5 } : { dx: -left + 4 }),
     textAnchor: "start",
     fill: ink(),

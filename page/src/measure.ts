@@ -1,7 +1,7 @@
-// What can be drawn of a cell: its rate, the other estimates that it has, CPU time.
+// The measures of a cell: its rate, its other estimates, CPU time.
 
 import type { CellView, Interval } from "./data";
-import { quantity, size } from "./format";
+import { counted, quantity, size } from "./format";
 
 export interface Measure {
   key: string;
@@ -15,12 +15,12 @@ export interface Measure {
 const interval = (mid: number | null | undefined, lower?: number | null, upper?: number | null): Interval | null =>
   mid == null ? null : { mid, lower: lower ?? null, upper: upper ?? null };
 
-/** What a rate counts, by its metric. */
+/** The names of rates, by their metric. */
 export const RATES: Record<string, string> = {
   throughput: "throughput",
   calls: "completed calls",
   nops: "completed operations",
-  // Their unit says what is counted.
+  // The unit has the count.
   runs: "rate",
 };
 
@@ -38,7 +38,7 @@ function mean(cells: CellView[]): Measure {
   return { ...rate(cells), key: "mean", label: `${rate(cells).label}, mean ± sd`, of };
 }
 
-/** A device is read by one end: what it costs is that one's. */
+/** CPU time; a device is read by one end. */
 const cpu = (cells: CellView[]): Measure => ({
   key: "cpu",
   label: `CPU time of ${cells.some(({ cpu: { source, sink } }) => sink && !source) ? "the reader" : "both ends"}`,
@@ -47,7 +47,7 @@ const cpu = (cells: CellView[]): Measure => ({
   of: (cell) => interval(cell.cpu.ends_s_per_gib),
 });
 
-/** A name of the document for people: `total_p99_9_ns` → `latency p99.9`. */
+/** The name of a key of the document: `total_p99_9_ns` → `latency p99.9`. */
 export function nameOf(key: string): string {
   const percentile = key.match(/^(\w+?)_p(\d+)(?:_(\d+))?_ns$/);
   if (percentile) {
@@ -64,14 +64,14 @@ export function nameOf(key: string): string {
     .replace(/\bnop\b/, "NOP");
 }
 
-/** Of a stream a call is a system call of one of its ends, which its name has to say. */
+/** In a stream a call is a system call of one end: its name has the end. */
 const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
-  // The reader's, or the writer's where whoever reads is not ours.
+  // The reader's, or the writer's if the reader is another program.
   ns_per_call: (cells) => `time per ${cells.some(({ counters }) => counters.reads != null) ? "read" : "write"} call`,
   calls_per_second: () => "read calls per second",
 };
 
-/** Everything that the cells have a number for, the rate first. */
+/** All measures that the cells have, the rate first. */
 export function measures(cells: CellView[]): Measure[] {
   const keys = new Map<string, string>();
   for (const cell of cells) {
@@ -94,10 +94,10 @@ export function measures(cells: CellView[]): Measure[] {
   return all.filter((measure) => cells.some((cell) => measure.of(cell) != null));
 }
 
-/** What an answer costs beside its rate: the first of these that the cells have. */
+/** The cost of a rate: the first of these measures that the cells have. */
 export function costOf(cells: CellView[]): Measure | undefined {
   const all = measures(cells);
-  // What passes bytes on for others is paid for by its own time.
+  // The cost of a relay is its own CPU time.
   const wanted = [
     "relay_cpu_s_per_gib",
     "relay_cpu_s_per_million_calls",
@@ -108,45 +108,44 @@ export function costOf(cells: CellView[]): Measure | undefined {
   return wanted.map((key) => all.find((measure) => measure.key === key)).find((measure) => measure != null);
 }
 
-/** Calls that carry so many times as much are not compared by their time. */
+/** From this ratio of sizes on, the times of calls are not comparable. */
 const CARRIED = 1.5;
 
-/** What a call moved whose time is told, bytes. */
+/** The bytes of a call whose time is shown. */
 export const movedBy = ({ counters }: CellView): number | undefined =>
   counters.bytes_per_read ?? counters.bytes_per_write ?? undefined;
 
-/** How much calls move whose time is shown, where that is not the same: a longer one may carry more. */
+/** A note if the calls whose times are shown move different sizes; else false. */
 export function carried(cells: CellView[], { key }: Measure): string | false {
   if (key !== "ns_per_call") return false;
   const sizes = cells.flatMap((cell) => movedBy(cell) ?? []);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return (
-    most > CARRIED * least &&
-    `Calls move from ${size(least)} to ${size(most)} each: compare their times only where they move the same.`
+    most > CARRIED * least && `Calls move ${size(least)} to ${size(most)} each: compare the times of equal sizes only.`
   );
 }
 
-/** How many cells have a rate and not this measure, and why; nothing where none. */
+/** A note about cells with a rate but without this measure; else false. */
 export function lacks(cells: CellView[], measure: Measure): string | false {
   const without = cells.filter((cell) => cell.estimate.median != null && measure.of(cell) == null);
   if (without.length === 0 || without.length === cells.length) return false;
   const why = measure.key.includes("cpu")
-    ? "the two ends were counted at moments so different that what both used for a byte cannot be added"
+    ? "the ends were counted at times that are too different"
     : "too few trials, or too short ones";
-  return `${without.length === 1 ? "One has" : `${without.length} have`} no ${measure.label}: ${why}.`;
+  return `${counted(without.length, "cell")} without ${measure.label}: ${why}.`;
 }
 
 const NAMED_MAX = 3;
 
-/** Cells with what each reaches, the best first: those that a figure has no place for. */
+/** Cells with their values, the best first. */
 export function atRates(cells: CellView[], measure: Measure): string {
   const known = cells.flatMap((cell) => {
     const mid = measure.of(cell)?.mid;
     return mid == null ? [] : [{ cell, mid }];
   });
   known.sort((a, b) => (measure.less ? a.mid - b.mid : b.mid - a.mid));
-  const told = known.slice(0, NAMED_MAX).map(({ cell, mid }) => `${cell.label} (${quantity(mid, measure.unit)})`);
-  return [...told, cells.length > told.length && `${cells.length - told.length} more`]
+  const named = known.slice(0, NAMED_MAX).map(({ cell, mid }) => `${cell.label} (${quantity(mid, measure.unit)})`);
+  return [...named, cells.length > named.length && `${cells.length - named.length} more`]
     .filter((part) => part)
     .join(", ");
 }

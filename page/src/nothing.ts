@@ -1,17 +1,17 @@
-// The results where nothing was measured: what happened to the options, why, and what to do next.
+// The results of a session without a measured option: the outcomes, the reasons, and the next steps.
 
 import { type CellView, groupOf, type View } from "./data";
 import { h } from "./dom";
 import { withRole } from "./figures/facts";
-import { following, told } from "./told";
-import { hinted, type Told, words } from "./words";
+import { following, section } from "./lines";
+import { hinted, type Explained, words } from "./words";
 
-/** More reasons than this are at the end of the page alone. */
+/** More reasons are only at the end of the page. */
 const REASONS_MAX = 6;
 
-/** What happened to the options of a session in which nothing was measured. */
+/** The results of a session without a measured option. */
 export function nothing(view: View): HTMLElement {
-  const explained: Told = new Set();
+  const explained: Explained = new Set();
   const cells = view.cells.filter((cell) => cell.kind === "candidate");
   const several = view.groups.length > 1;
   const reasons = new Map<string, string[]>();
@@ -36,20 +36,20 @@ export function nothing(view: View): HTMLElement {
       ...hinted(`${became(cells)}, so nothing is recommended and nothing is drawn.`, explained),
     ),
     words(view),
-    told(
+    section(
       "Why",
       rest > 0 ? [...lines.slice(0, REASONS_MAX), `${rest} more reasons: “Not measured”, below`] : lines,
       explained,
     ),
     following(view.next),
-    told("Findings", findings, explained),
+    section("Findings", findings, explained),
   );
 }
 
 /** More options of one reason are counted. */
 const NAMED_MAX = 4;
 
-/** What happened to options of which none was measured: `both options failed`, `3 options were skipped and 1 failed`. */
+/** The outcomes of options without a measured one: `both options failed`, `3 options were skipped and 1 failed`. */
 export function became(cells: Pick<CellView, "outcome">[]): string {
   const of = (outcome: string) => cells.filter((cell) => cell.outcome === outcome).length;
   const [failed, skipped] = [of("failed"), of("skipped")];
@@ -65,5 +65,5 @@ export function became(cells: Pick<CellView, "outcome">[]): string {
     cells.length === 1 ? "The one option" : cells.length === 2 ? "Both options" : `All ${cells.length} options`;
   return rest.length === 0
     ? `${all} ${first.replace(/^\d+ /, "").replace("was ", cells.length === 1 ? "was " : "were ")}`
-    : `Of ${cells.length} options ${parts.join(", ")}`;
+    : `${parts.join(", ")} of ${cells.length} options`;
 }

@@ -1,4 +1,4 @@
-// Which conditions are looked at, what is known of them, and what figures there are to go to.
+// The selected test: its result, its trials, and the list of its figures.
 
 import { candidates } from "./data";
 import { h } from "./dom";
@@ -13,7 +13,7 @@ import { hinted } from "./words";
 const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string =>
   capital(`${view.tests.find(({ id }) => id === group.id)?.result ?? "no result"}.`);
 
-/** Which conditions are looked at. */
+/** The selection of a test. */
 export function picker(state: State, { view, group }: Looking): HTMLElement {
   const at = view.groups.indexOf(group);
   const step = (by: number) => () => {
@@ -26,7 +26,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
   const facts = [
     `${counted(measured, "cell")} measured`,
     view.status === "imported"
-      ? `${counted(group.blocks.used, "trial")} of each, by somebody else`
+      ? `${counted(group.blocks.used, "trial")} of each, imported`
       : `${counted(group.blocks.used, "block")} of confirmation`,
     group.warmup_ns != null && `${duration(group.warmup_ns)} of warm-up`,
     young != null && old != null && `connections ${duration(young)} to ${duration(old)} after they opened`,
@@ -40,15 +40,14 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       "div",
       { class: "controls" },
       select(
-        "under these conditions",
+        "test",
         view.groups.map((each) => ({ value: each.id, text: each.label || each.id })),
         group.id,
         (id) => state.openGroup(id),
       ),
       view.groups.length > 1 &&
-        h("button", { type: "button", onclick: step(-1), "aria-label": "The conditions before" }, "‹"),
-      view.groups.length > 1 &&
-        h("button", { type: "button", onclick: step(1), "aria-label": "The next conditions" }, "›"),
+        h("button", { type: "button", onclick: step(-1), "aria-label": "The test before" }, "‹"),
+      view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next test" }, "›"),
     ),
     h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
     known &&
@@ -63,7 +62,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
   );
 }
 
-/** What there is to see of these conditions, to go to it: a small screen shows one of them at a time. */
+/** The list of the figures, with links: a small screen shows one figure at a time. */
 export function index(room: HTMLElement): { element: HTMLElement; fill(): void } {
   const figures = () => [...room.querySelectorAll("figure")];
   const list = h("ol", {});
@@ -71,7 +70,7 @@ export function index(room: HTMLElement): { element: HTMLElement; fill(): void }
     list.replaceChildren(
       ...figures().map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.querySelector("h3")?.textContent))),
     );
-  // On a wide page it stands open: a closed one tells nobody what there is.
+  // Open on a wide page, so that the figures are visible.
   const attributes = { class: "index", open: innerWidth > PHONE, ontoggle: fill };
   return { element: h("details", attributes, h("summary", {}, "Go to a figure"), list), fill };
 }

@@ -1,18 +1,18 @@
-// The results, as the terminal shows them: the summary, what to do next, and a table for each test with its intervals as
-// pictures. Draws what the document says and judges nothing.
+// The results, as on the terminal: the summary, the next steps, and a table for each test with pictures of its intervals.
+// Draws the document and judges nothing.
 
 import { interval, scale } from "./bound";
 import { cellOf, type OptionResult, type Test, type View } from "./data";
 import { h, table } from "./dom";
 import { folded } from "./folded";
 import { axisUnit, digits, duration, percent } from "./format";
-import { following, told } from "./told";
-import { hinted, type Told, words } from "./words";
+import { following, section } from "./lines";
+import { hinted, type Explained, words } from "./words";
 
-/** With more tests their tables wait behind one line, and a table of all tests is above them. */
+/** The tables of more tests are folded, below a table of all tests. */
 const TESTS_MAX = 6;
 
-/** Of more options those with an interval are drawn. */
+/** Of more options only those with an interval are drawn. */
 const OPTIONS_MAX = 12;
 
 const REASONS: Record<NonNullable<Test["because"]>, string> = {
@@ -25,7 +25,7 @@ const REASONS: Record<NonNullable<Test["because"]>, string> = {
 
 /** The results of a session. `open` shows the evidence of a test. */
 export function results(view: View, open: (test: string) => void): HTMLElement {
-  const explained: Told = new Set();
+  const explained: Explained = new Set();
   const many = view.tests.length > TESTS_MAX;
   const tables = h("div", {}, ...view.tests.map((test) => one(view, test, open, explained)));
   return h(
@@ -45,7 +45,7 @@ export function results(view: View, open: (test: string) => void): HTMLElement {
   );
 }
 
-/** One row for each test: what to use. */
+/** One row for each test, with its recommendation. */
 function overview(view: View, open: (test: string) => void): HTMLElement {
   const rows = view.tests.map((test) => {
     const used = test.options.find(({ id }) => id === test.recommended);
@@ -57,14 +57,14 @@ function overview(view: View, open: (test: string) => void): HTMLElement {
       h("td", {}, used ? used.slower : test.result),
     );
   });
-  return table("What to use in each test", ["test", "use", heading(view.tests[0])], rows, { kind: "overview" });
+  return table("Recommendation of each test", ["test", "use", heading(view.tests[0])], rows, { kind: "overview" });
 }
 
 const heading = (test: Test | undefined): string =>
   test?.compares === "cpu" ? "more CPU by (95 %)" : "slower by (95 %)";
 
 /** The options of one test. */
-function one(view: View, test: Test, open: (test: string) => void, explained: Told): HTMLElement {
+function one(view: View, test: Test, open: (test: string) => void, explained: Explained): HTMLElement {
   const all = test.options.filter(({ rate }) => rate != null);
   const rated = drawn(all);
   const others = test.options.filter(({ rate, status }) => rate == null || status === "failed");
@@ -86,7 +86,7 @@ function one(view: View, test: Test, open: (test: string) => void, explained: To
   const link = h("a", { href: "#evidence", onclick: () => open(test.id), title: "See the evidence" }, test.title);
   return h(
     "section",
-    { class: "told test" },
+    { class: "texts test" },
     h("h3", {}, link),
     rows.length > 0 && table(test.title, heads, rows, { kind: "options" }),
     all.length > rated.length && h("p", {}, `${all.length - rated.length} more options are in the table of cells.`),
@@ -99,7 +99,7 @@ function one(view: View, test: Test, open: (test: string) => void, explained: To
   );
 }
 
-/** The options with an interval; of more without one the fastest, in the order of the plan. */
+/** The options with an interval; of many without one the fastest; in the order of the plan. */
 function drawn(rated: OptionResult[]): OptionResult[] {
   const known = rated.filter(({ slower_upper: upper }) => upper != null);
   if (rated.length <= OPTIONS_MAX) return rated;
@@ -113,10 +113,10 @@ interface Column {
   of: (option: OptionResult) => string;
 }
 
-/** The columns that some option has a number for. */
+/** The columns in which some option has a number. */
 function shown(options: OptionResult[], unit: string, divisor: number): Column[] {
-  const number = (value: number | null | undefined, said: (value: number) => string) =>
-    value == null ? "–" : said(value);
+  const number = (value: number | null | undefined, text: (value: number) => string) =>
+    value == null ? "–" : text(value);
   const rate = (value: number | null | undefined) => number(value, (rate) => digits(rate / divisor));
   const cpu = options.find(({ cpu_unit: unit }) => unit)?.cpu_unit;
   const columns: (Column & { has: (option: OptionResult) => unknown })[] = [
@@ -142,8 +142,8 @@ function mark(test: Test, option: OptionResult): HTMLElement | string {
 const HEADINGS = { error: "Error", warning: "Caveat", result: "Result", note: "Note" } as const;
 
 /** Every finding; the summary has the most important ones. */
-function findings(view: View, explained: Told): HTMLElement | false {
+function findings(view: View, explained: Explained): HTMLElement | false {
   const lines = view.findings.map(({ severity, text }) => `${HEADINGS[severity]}: ${text}`);
-  const section = told("Findings", lines, explained, "findings");
-  return section && folded(lines.length > 3, `All ${lines.length} findings`, section);
+  const all = section("Findings", lines, explained, "findings");
+  return all && folded(lines.length > 3, `All ${lines.length} findings`, all);
 }

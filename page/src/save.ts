@@ -1,4 +1,7 @@
-// Saves a figure as SVG or PNG and its data as CSV. Nothing leaves the machine: files are made in memory.
+// Saves a figure as SVG or PNG and its data as CSV. Files are made in memory; nothing leaves the machine.
+
+import { csvFormatRows } from "d3-dsv";
+import { svg } from "./dom";
 
 /** Columns and rows of a figure's data. */
 export interface Table {
@@ -6,15 +9,13 @@ export interface Table {
   rows: (string | number | null)[][];
 }
 
-/** RFC 4180; a text that a spreadsheet would take for a formula is quoted with a leading apostrophe. */
-export function csv(table: Table): string {
+/** RFC 4180; a text that a spreadsheet would run as a formula gets a leading apostrophe. */
+export function csv({ columns, rows }: Table): string {
   const field = (value: string | number | null): string => {
     if (value == null) return "";
-    if (typeof value === "number") return String(value);
-    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    return typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   };
-  return [table.columns, ...table.rows].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
+  return `${csvFormatRows([columns, ...rows].map((row) => row.map(field)))}\n`;
 }
 
 export function save(name: string, type: string, content: BlobPart): void {
@@ -26,78 +27,70 @@ export function save(name: string, type: string, content: BlobPart): void {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** The drawings of a figure where they stand on the page, as one file that needs no style sheet. */
+/** The drawings of a figure, in their places on the page, as one file that needs no style sheet. */
 export function standalone(
   drawings: SVGSVGElement[],
   title: string,
-  /** Beneath the title: under which conditions it holds, where and when it was measured. */
+  /** The lines below the title: the conditions, the place and time of the measurement. */
   lines: string[],
-  /** How to read it, beneath the drawings. */
+  /** The text below the drawings. */
   caption: string,
   background: string,
   colour: string,
 ): string {
-  const sized = drawings.map((drawing) => {
-    const width = drawing.width.baseVal.value || drawing.viewBox.baseVal.width;
-    const height = drawing.height.baseVal.value || drawing.viewBox.baseVal.height;
-    return { drawing, width, height };
-  });
-  const root = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const boxes = drawings.map((drawing) => drawing.getBoundingClientRect());
-  const [left, top] = [Math.min(...boxes.map((box) => box.left)), Math.min(...boxes.map((box) => box.top))];
-  const parts: Node[] = [];
-  let [right, bottom] = [0, 0];
-  for (const [at, each] of sized.entries()) {
-    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, HEAD + LINE * lines.length + (boxes[at]?.top ?? top) - top];
-    const copy = each.drawing.cloneNode(true) as SVGSVGElement;
-    copy.removeAttribute("style");
-    // What a finger left standing.
-    for (const tip of copy.querySelectorAll('[aria-label="tip"]')) tip.remove();
-    copy.setAttribute("x", String(x));
-    copy.setAttribute("y", String(y));
-    copy.setAttribute("width", String(each.width));
-    copy.setAttribute("height", String(each.height));
-    copy.setAttribute("overflow", "visible");
-    parts.push(copy);
-    [right, bottom] = [Math.max(right, x + each.width), Math.max(bottom, y + each.height)];
-  }
-  const width = Math.ceil(Math.max(right + 16, NARROWEST));
-  const told = wrapped(caption, Math.floor((width - 32) / LETTER));
-  const height = Math.ceil(bottom + 12 + (told.length > 0 ? LINE * told.length + 8 : 0));
-  root.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  root.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  root.setAttribute("width", String(width));
-  root.setAttribute("height", String(height));
-  root.setAttribute("color", colour);
-  root.setAttribute("font-family", "system-ui, sans-serif");
-  root.setAttribute("font-size", "12");
-  const paper = document.createElementNS(root.namespaceURI, "rect") as SVGRectElement;
-  for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: background }))
-    paper.setAttribute(key, value);
-  const text = (content: string, y: number, look: Record<string, string>) => {
-    const line = document.createElementNS(root.namespaceURI, "text") as SVGTextElement;
-    for (const [key, value] of Object.entries({ x: "16", y: String(y), fill: colour, ...look }))
-      line.setAttribute(key, value);
-    line.textContent = content;
-    return line;
-  };
-  const faint = { "fill-opacity": "0.75" };
-  root.append(
-    paper,
-    text(title, 26, { "font-size": "15", "font-weight": "600" }),
-    ...lines.map((line, at) => text(line, 45 + LINE * at, faint)),
+  const { parts, right, bottom } = placed(drawings, HEAD + LINE * lines.length);
+  const width = Math.ceil(Math.max(right + 16, WIDTH_MIN));
+  const text = wrapped(caption, Math.floor((width - 32) / LETTER));
+  const height = Math.ceil(bottom + 12 + (text.length > 0 ? LINE * text.length + 8 : 0));
+  const faint = { fill: colour, "fill-opacity": 0.75, x: 16 };
+  const root = svg(
+    "svg",
+    {
+      xmlns: "http://www.w3.org/2000/svg",
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      color: colour,
+      "font-family": "system-ui, sans-serif",
+      "font-size": 12,
+    },
+    svg("rect", { width: "100%", height: "100%", fill: background }),
+    svg("text", { x: 16, y: 26, fill: colour, "font-size": 15, "font-weight": 600 }, title),
+    ...lines.map((line, at) => svg("text", { ...faint, y: 45 + LINE * at }, line)),
     ...parts,
-    ...told.map((line, at) => text(line, bottom + 24 + LINE * at, faint)),
+    ...text.map((line, at) => svg("text", { ...faint, y: bottom + 24 + LINE * at }, line)),
   );
   return new XMLSerializer().serializeToString(root);
 }
 
-/** What stands above the drawings but the lines beneath the title, a line's height, a letter's width; pixels. */
-const [HEAD, LINE, LETTER] = [46, 16, 6.4];
-/** The narrowest that a caption is readable in; pixels. */
-const NARROWEST = 420;
+/** Copies of the drawings in their places on the page, below `head` pixels, and their right and lower ends. */
+function placed(drawings: SVGSVGElement[], head: number): { parts: Node[]; right: number; bottom: number } {
+  const boxes = drawings.map((drawing) => drawing.getBoundingClientRect());
+  const [left, top] = [Math.min(...boxes.map((box) => box.left)), Math.min(...boxes.map((box) => box.top))];
+  const all = drawings.map((drawing, at) => {
+    const width = drawing.width.baseVal.value || drawing.viewBox.baseVal.width;
+    const height = drawing.height.baseVal.value || drawing.viewBox.baseVal.height;
+    const [x, y] = [16 + (boxes[at]?.left ?? left) - left, head + (boxes[at]?.top ?? top) - top];
+    const copy = drawing.cloneNode(true) as SVGSVGElement;
+    copy.removeAttribute("style");
+    for (const tip of copy.querySelectorAll('[aria-label="tip"]')) tip.remove();
+    for (const [key, value] of Object.entries({ x, y, width, height, overflow: "visible" }))
+      copy.setAttribute(key, String(value));
+    return { copy, right: x + width, bottom: y + height };
+  });
+  return {
+    parts: all.map(({ copy }) => copy),
+    right: Math.max(0, ...all.map(({ right }) => right)),
+    bottom: Math.max(0, ...all.map(({ bottom }) => bottom)),
+  };
+}
 
-/** A text in lines of so many letters at most, but for words that are longer. */
+/** The room above the drawings without the lines below the title, the height of a line, the width of a letter; pixels. */
+const [HEAD, LINE, LETTER] = [46, 16, 6.4];
+/** The least width of a caption; pixels. */
+const WIDTH_MIN = 420;
+
+/** A text in lines of at most `letters`, except for longer words. */
 export function wrapped(text: string, letters: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ").filter((part) => part !== "")) {
@@ -108,7 +101,7 @@ export function wrapped(text: string, letters: number): string[] {
   return lines;
 }
 
-/** The same as a picture of dots, twice as fine as the screen of old. */
+/** The file as a picture of pixels, in double resolution. */
 export async function png(svg: string): Promise<Blob> {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;

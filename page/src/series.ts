@@ -1,12 +1,11 @@
-// Which colour, symbol and dash a choice has: the same in every figure of a session's page, and under all conditions, whichever
-// choices are drawn there.
+// The colour, symbol and dash of an option: the same in every figure of a session and under all conditions.
 
 import { type CellView, candidates, type GroupView, type Level, level, type View } from "./data";
 import { varying } from "./levels";
 
 /**
- * A place for each name, the first that nothing has beside which it stands in a group: what never stand beside each other may look
- * alike, but no name looks different from group to group. `first` names have the first places.
+ * A place for each name: the first one that no other name of its groups has. Names that share no group can have the same place.
+ * The names in `first` have the first places.
  */
 export function places(groups: string[][], first: Set<string> = new Set()): Map<string, number> {
   const among = new Map<string, number[]>();
@@ -31,7 +30,7 @@ export function places(groups: string[][], first: Set<string> = new Set()): Map<
 
 const nameOf = ({ label, id }: CellView): string => label || id;
 
-/** What was confirmed comes first: that is drawn everywhere. */
+/** Confirmed options come first: they are in all figures. */
 const placesOf = remembered((view: View) => {
   const own = view.cells.filter(({ kind }) => kind === "candidate");
   const groups = new Map<string, string[]>();
@@ -43,11 +42,11 @@ const placesOf = remembered((view: View) => {
   return places([...groups.values()], new Set(own.filter(({ stage }) => stage === "confirm").map(nameOf)));
 });
 
-/** The series of cells, by their names; a twin has that of the cell that it repeats. */
+/** The series of cells, by their names; an A/A control has that of its option. */
 export const seriesOf = (view: View, cells: CellView[]): number[] =>
   cells.map((cell) => placesOf(view).get(nameOf(cell)) ?? 0);
 
-/** Groups whose choices differ in one factor alone, with their choices: there a level is a choice. */
+/** Groups whose options differ in one factor, with their options: there a level is an option. */
 const alone = remembered((view: View) =>
   view.groups.flatMap((group: GroupView) => {
     const own = candidates(view, group);
@@ -56,7 +55,7 @@ const alone = remembered((view: View) =>
   }),
 );
 
-/** The series of a factor's levels: of one factor that is compared alone they are those of the choices. */
+/** The series of a factor's levels; if it is the only compared factor, those of the options. */
 export function seriesOfLevels(view: View, factor: string, wanted: Level[]): number[] {
   const cells = alone(view).flatMap((each) => (each.factor === factor ? each.own : []));
   const choices = wanted.map((value) => cells.find((cell) => level(cell, factor) === value));
@@ -67,7 +66,7 @@ export function seriesOfLevels(view: View, factor: string, wanted: Level[]): num
   return wanted.map((value) => Math.max(0, ranked.indexOf(value)));
 }
 
-/** Worked out once for each document: a figure is drawn again and again. */
+/** Computes once for each document. */
 function remembered<Found>(make: (view: View) => Found): (view: View) => Found {
   const known = new WeakMap<View, Found>();
   return (view) => {

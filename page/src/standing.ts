@@ -1,4 +1,4 @@
-// How far the result of a test decides, as its state says it. Nothing is judged here.
+// The state of a test as a sign and a text. Judges nothing.
 
 import type { Test, View } from "./data";
 import { capital } from "./format";
@@ -14,7 +14,7 @@ const SIGNS: Record<State, [sign: string, meaning: string]> = {
   failed: ["×", "nothing was measured"],
 };
 
-/** How far the test of a group decides; nothing where two were compared, or one option was measured. */
+/** The state of a group's test; null if two options were compared, or one was measured. */
 export function doubt(view: View, group: string): { mark: State; text: string } | null {
   const test = view.tests.find(({ id }) => id === group);
   if (!test || view.versus || test.state === "single") return null;

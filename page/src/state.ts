@@ -1,11 +1,21 @@
-// What the reader looks at: one session, one group of it, one cell of that; and how figures are to be drawn.
+// The reader's selection: a session, one of its groups, and a cell of that group.
 
-import { type Between, type CellView, candidates, cellOf, type GroupView, groupOf, pivot, type View } from "./data";
+import {
+  type Between,
+  type CellView,
+  candidates,
+  cellOf,
+  type GroupView,
+  groupOf,
+  pivot,
+  recommendedOf,
+  type View,
+} from "./data";
 
 export interface Looking {
   view: View;
   group: GroupView;
-  /** The cell whose slices are drawn; the pivot until another one is chosen. */
+  /** The cell whose lines are drawn; the pivot until the reader selects another one. */
   cell: CellView | undefined;
 }
 
@@ -17,7 +27,7 @@ export class State {
 
   constructor(
     private documents: View[],
-    /** What the sessions show beside each other; nothing of one alone. */
+    /** The comparison of the sessions; null for one session. */
     readonly between: Between | null = null,
   ) {}
 
@@ -35,11 +45,11 @@ export class State {
     return this.session;
   }
 
-  /** What is looked at; nothing in a session that measured nothing. */
+  /** The selection; undefined in a session without a group. */
   looking(): Looking | undefined {
     const view = this.view;
     const group =
-      groupOf(view, this.groupId) ?? view.groups.find((group) => group.recommendation.cell) ?? view.groups[0];
+      groupOf(view, this.groupId) ?? view.groups.find((group) => recommendedOf(view, group)) ?? view.groups[0];
     if (!group) return undefined;
     const chosen = cellOf(view, this.cellId);
     return {
@@ -49,7 +59,7 @@ export class State {
     };
   }
 
-  /** Newer documents of the same sessions: what is looked at stays what it was. */
+  /** Newer documents of the same sessions: the selection stays. */
   replace(views: View[]): void {
     this.documents = views;
     this.tell();
@@ -68,7 +78,7 @@ export class State {
     this.tell();
   }
 
-  /** The cell is kept in silence: the figure that it was chosen in draws what depends on it. */
+  /** Selects a cell without an event: its figure redraws itself. */
   chooseCell(id: string): void {
     this.cellId = id;
   }

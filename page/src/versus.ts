@@ -1,5 +1,4 @@
-// What a session that compared two, or checked a program, came to: its verdict first, in the words of the document, with the
-// interval that it was read off.
+// The result of a session that compared two options, or checked a program: the document's text first, then its interval.
 
 import { cellOf, groupOf, limitName, type View } from "./data";
 import { h, table } from "./dom";
@@ -19,10 +18,10 @@ const VERDICTS = {
   open: ["?", "inconclusive"],
 } as const;
 
-/** What a program is rated by, where its name in a command says little. */
+/** Metrics of a program whose names need an explanation. */
 const MEASURED: Record<string, string> = { wall: "the time of a run (wall)" };
 
-/** The verdict above everything else; nothing in a session that asked something else. */
+/** The result at the top of the page; null in other sessions. */
 export function verdict(view: View): HTMLElement | null {
   return view.versus ? two(view, view.versus) : view.check ? program(view.check) : null;
 }
@@ -43,8 +42,8 @@ function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
   };
   return h(
     "section",
-    { id: "verdict", class: "told", "aria-labelledby": "verdict-title" },
-    h("h2", { id: "verdict-title" }, "The two against each other"),
+    { id: "verdict", class: "texts", "aria-labelledby": "verdict-title" },
+    h("h2", { id: "verdict-title" }, "Comparison of A and B"),
     h(
       "p",
       { class: `result ${versus.verdict}` },
@@ -59,7 +58,7 @@ function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
   );
 }
 
-/** What both reached, in one unit, and what limits each. */
+/** The rates of both in one unit, and their limits. */
 function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | null {
   const sides = [["A", a] as const, ["B", b] as const].filter(([, side]) => side.rate != null);
   const cells = sides.flatMap(([, side]) => cellOf(view, side.cell) ?? []);
@@ -87,98 +86,104 @@ function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | 
     );
   });
   const columns = ["", name, "interval", cost?.label ?? "CPU time", "trials", "limited by"];
-  return table("Both of them", columns, rows, { kind: "both" });
+  return table("A and B", columns, rows, { kind: "both" });
 }
 
 function program(check: NonNullable<View["check"]>): HTMLElement | null {
   const lines = [...check.gains, ...check.advice].map((each) => each.text);
   const bad = [
-    check.left_behind > 0 && `${check.left_behind} runs left processes behind, which were ended.`,
-    check.stopped_by_force > 0 && `${check.stopped_by_force} times the server was stopped by force.`,
+    check.left_behind > 0 && `${check.left_behind} runs left processes running, which were ended.`,
+    check.stopped_by_force > 0 && `The server was killed ${check.stopped_by_force} times.`,
   ].filter((line) => line !== false);
   return h(
     "section",
-    { id: "verdict", class: "told", "aria-labelledby": "verdict-title" },
-    h("h2", { id: "verdict-title" }, `What is gained in ${check.program}`),
+    { id: "verdict", class: "texts", "aria-labelledby": "verdict-title" },
+    h("h2", { id: "verdict-title" }, `Results for ${check.program}`),
     ...lines.map((line) => h("p", { class: "result" }, ...hinted(line))),
     ...bad.map((line) => h("p", { class: "reading" }, line)),
     h(
       "p",
       { class: "reading" },
-      `Measured: ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; what it has now: ${check.default}`}.`,
+      `Measured: ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; present value: ${check.default}`}.`,
     ),
   );
 }
 
-/** The interval behind the verdict of two. */
+/** The verb and the quantity of a comparison, by what it counts. */
+const COSTS: Record<string, [verb: string, quantity: string]> = {
+  events: ["counts", "more events"],
+  "cpu time": ["takes", "more CPU time"],
+};
+
+/** The interval of a comparison of two. */
 export function versus({ view }: Looking): Figure | null {
   const found = view.versus;
   if (found?.longer == null) return null;
-  const { longer, lower = null, upper = null, margin, level, blocks } = found;
+  const { longer, lower = null, upper = null, margin, level, blocks, a, b } = found;
   const [, word] = VERDICTS[found.verdict];
-  const [verb, more] = { events: ["counts", "more events"], "cpu time": ["takes", "more CPU time"] }[found.cost] ?? [
-    "takes",
-    "longer",
-  ];
-  // As the axis is labelled: all its numbers are of one kind.
-  const multiples = inMultiples([longer, lower, upper]);
-  const told = multiples
-    ? "how many times as much that one takes, so 2\u00a0× is twice as much as the other"
-    : "how much more that one takes than the other";
-  const side = verb === "takes" && more === "longer" ? "slower" : `${verb} ${more}`;
-  const bar =
-    lower == null && upper == null
-      ? `There are too few paired blocks (${blocks}) for an interval; the`
-      : `The bar is the interval at ${percent(level)} from ${blocks} paired blocks, the`;
+  const [verb, more] = COSTS[found.cost] ?? ["takes", "longer"];
+  const side = more === "longer" ? "slower" : `${verb} ${more}`;
+  const row = {
+    id: "b",
+    label: "A and B",
+    mid: longer,
+    lower,
+    upper,
+    word,
+    alarm: found.verdict === "worse",
+    more: word,
+  };
   return {
     id: "versus",
     holds: "",
-    title: `Which of the two ${verb} ${more}, and how much`,
-    reading: `For the same work. a is ${found.a.words}, b is ${found.b.words}. Right of the middle b ${verb} ${more}, left of it a does; a number is ${told}, and the same lies as far on either side. ${bar} shade is the margin of ${percent(margin)}.${found.why_open ? ` Not decided: ${found.why_open}.` : ""}`,
+    title: `Which of the two ${verb} ${more}`,
+    caption: `Right of 0, B ${verb} ${more}; left of 0, A does. The shade is the margin of ${percent(margin)}.`,
+    notes: [
+      `A is ${a.words}, B is ${b.words}.`,
+      lower == null && upper == null
+        ? `${blocks} paired blocks are too few for an interval.`
+        : `The bar is the ${percent(level)} interval from ${blocks} paired blocks.`,
+      inMultiples([longer, lower, upper]) && "2\u00a0× is twice as much as the other one.",
+      found.why_open && `Inconclusive: ${found.why_open}.`,
+    ],
     table: () => ({
       columns: ["a", "b", "b_takes_times_a", "lower", "upper", "level", "margin", "blocks", "verdict"],
-      rows: [
-        [found.a.words, found.b.words, ...[longer, lower, upper].map(timesOf), level, margin, blocks, found.verdict],
-      ],
+      rows: [[a.words, b.words, ...[longer, lower, upper].map(timesOf), level, margin, blocks, found.verdict]],
     }),
     draw: (width) => [
-      differences(
-        [{ id: "b", label: "a and b", mid: longer, lower, upper, word, alarm: found.verdict === "worse", more: word }],
-        margin,
-        `← a ${side} · b ${side} →`,
-        width,
-        FAR,
-        "either",
-      ),
+      differences([row], { margin, label: `← A ${side} · B ${side} →`, width, reach: FAR, sides: "either" }),
     ],
   };
 }
 
-/** How many times as much the one takes as the other, of how much longer the slower of the two does, left of 0 the other. */
+/** The time of B as a multiple of that of A. */
 export const timesOf = (longer: number | null): number | null =>
   longer == null ? null : longer < 0 ? 1 / (1 - longer) : 1 + longer;
 
-/** From twice as fast on, gains are told as times. */
+/** From twice as fast on, gains are multiples. */
 const MANY = 1;
 
-/** What the named values gain over what the program has now. */
+/** How much faster the recommended values are than the present one. */
 export function gains({ view }: Looking): Figure | null {
   const { check } = view;
   const rows = (check?.gains ?? []).filter((gain) => gain.gain != null);
   if (!check || rows.length === 0) return null;
-  const program = check.program;
   const label = (gain: (typeof rows)[number]) => {
-    const value = cellOf(view, gain.cell)?.label || "the named value";
+    const value = cellOf(view, gain.cell)?.label || "the recommended value";
     return rows.length > 1 ? `${groupOf(view, gain.group)?.label ?? gain.group}: ${value}` : value;
   };
-  // Where it is many times as fast, a percentage is no number for people.
   const many = rows.some((gain) => (gain.gain ?? 0) >= MANY);
   const now = [...new Set(rows.map((gain) => gain.default))].join(", ");
+  const { level, margin } = view.plan;
   return {
     id: "gains",
     holds: "",
-    title: `What ${program} gains`,
-    reading: `How much faster the named value is than ${now}, the value of now, within the same blocks. ${rows.some((gain) => gain.lower != null) ? `The bar is the interval at ${percent(view.plan.level)}, for all values at once. ` : ""}${many ? `The margin of ${percent(view.plan.margin)} is narrower than the line at 1\u00a0×, where nothing is gained.` : `The shade is the margin of ${percent(view.plan.margin)}.`}`,
+    title: `Gain of ${check.program}`,
+    caption: `How much faster the recommended value is than the present one, ${now}, within the same blocks.`,
+    notes: [
+      rows.some((gain) => gain.lower != null) && `The bar is the ${percent(level)} interval, for all values together.`,
+      many ? "At 1\u00a0× both are equally fast." : `The shade is the margin of ${percent(margin)}.`,
+    ],
     table: () => ({
       columns: ["group", "named", "default", "gain", "lower", "upper", "cpu_ns", "default_cpu_ns"],
       rows: rows.map((gain) => [
@@ -192,23 +197,18 @@ export function gains({ view }: Looking): Figure | null {
         gain.default_cpu_ns ?? null,
       ]),
     }),
-    draw: (width) => [
-      differences(
-        rows.map((gain, at) => ({
-          id: String(at),
-          label: label(gain),
-          mid: gain.gain ?? null,
-          lower: gain.lower ?? null,
-          upper: gain.upper ?? null,
-          alarm: false,
-          more: gain.cpu_ns == null ? "" : `CPU time of a run ${duration(gain.cpu_ns)}`,
-        })),
-        view.plan.margin,
-        many ? `times as fast as with ${now}` : `faster than with ${now}`,
-        width,
-        FAR,
-        many ? "times" : "both",
-      ),
-    ],
+    draw: (width) => {
+      const differing = rows.map((gain, at) => ({
+        id: String(at),
+        label: label(gain),
+        mid: gain.gain ?? null,
+        lower: gain.lower ?? null,
+        upper: gain.upper ?? null,
+        alarm: false,
+        more: gain.cpu_ns == null ? "" : `CPU time of a run ${duration(gain.cpu_ns)}`,
+      }));
+      const text = many ? `times as fast as with ${now}` : `faster than with ${now}`;
+      return [differences(differing, { margin, label: text, width, reach: FAR, sides: many ? "times" : "both" })];
+    },
   };
 }

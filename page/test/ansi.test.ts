@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { html } from "../scripts/ansi.mjs";
 
-test("what a terminal shows, as HTML", () => {
+test("a terminal screen as HTML", () => {
   expect(html("a \u001b[1m\u001b[33m○\u001b[0m <b> & c\r\n", "light")).toBe(
     'a <span style="font-weight: 700; color: #8a5a00">○</span> &lt;b&gt; &amp; c\n',
   );

@@ -1,4 +1,4 @@
-// A real browser for the tests, and pages as files: what stands in them is put there as the product puts it.
+// A browser for the tests, and pages as files, filled as the product fills them.
 
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -30,18 +30,18 @@ const start = (): Promise<Browser> =>
     ],
   });
 
-/** How long a busy machine may take for one thing. Nothing is said by it: only what never comes is told from what is late. */
-export const PATIENCE_MS = 120_000;
+/** The longest wait on a busy machine: detects missing events, not late ones. */
+export const PATIENCE_MS = Number(process.env["PATIENCE_MS"] ?? 120_000);
 
 let browser: Browser;
 
-/** Tests in a browser of their own; skipped where there is none, or what they need as well is missing. */
+/** Tests in their own browser; skipped without a browser, or if `has` is false. */
 export function inBrowser(name: string, tests: () => void, has = true): void {
   describe.skipIf(!program || !has)(name, () => {
     beforeAll(async () => {
       browser = await start();
     });
-    // A page that is left open goes on taking its share of a machine.
+    // An open page would use the CPU further.
     afterEach(async () => {
       for (const context of browser.contexts()) await context.close();
     });
@@ -55,7 +55,7 @@ export function inBrowser(name: string, tests: () => void, has = true): void {
 const folder = mkdtempSync(join(tmpdir(), "page-"));
 let files = 0;
 
-/** Documents as they stand in a page; absent and unknown are the same, as in the product's. */
+/** Documents as in a page; unknown values are absent, as in those of the product. */
 const known = (document: unknown): string =>
   JSON.stringify(document, (_, value: unknown) =>
     value && typeof value === "object" && !Array.isArray(value)
@@ -79,7 +79,7 @@ export function fileOf(views: View[], between: Between | null = null): string {
   return file;
 }
 
-/** The page of a session that goes on, served as the product serves it, until it is closed. */
+/** The page of a running session, served as the product serves it, until it is closed. */
 export async function served(first: View): Promise<{ address: string; show(view: View): void; close(): void }> {
   let [documents, version] = [known([first]), 0];
   const server = createServer((request, reply) => {
@@ -109,12 +109,12 @@ export async function served(first: View): Promise<{ address: string; show(view:
 
 export interface Opened {
   page: Page;
-  /** What the page complained of, and what it asked for beyond itself. */
+  /** Errors of the page, and its requests. */
   trouble: string[];
   elements(): Promise<number>;
 }
 
-/** Opens a file, or what is served at an address, and waits until the figures are drawn. */
+/** Opens a file or an address and waits until the figures are drawn. */
 export async function open(place: string, options: BrowserContextOptions = {}): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);

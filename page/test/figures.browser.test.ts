@@ -1,4 +1,4 @@
-// What single figures draw, and what they do when they are asked.
+// The drawings of single figures, and their reactions.
 
 import { expect, test } from "vitest";
 import { fileOf, inBrowser, open, PATIENCE_MS } from "./browser";
@@ -17,14 +17,14 @@ inBrowser("the figures in a browser", () => {
     expect(await lines(3)).toBeGreaterThan(0);
   });
 
-  test("what relays reach stands beside the path without one", async () => {
+  test("relays are compared with the path without one", async () => {
     const relay = (id: string, rate: number) => cell({ id, label: `relay ${id}`, factors: { relay: id }, rate });
     const view = session([relay("copy", 4e8), relay("splice", 5e8)], { varied: ["relay"] });
     view.cells.push({ ...relay("none", 2 ** 30), kind: "ceiling" });
     const { page, trouble } = await open(fileOf([view]));
     for (const id of ["forest", "sweep"]) {
-      const said = ((await page.locator(`#${id} .reading`).textContent()) ?? "").replaceAll("\u00a0", " ");
-      expect(said, id).toContain("The dashed line is the path without a relay: 1 GiB/s.");
+      const text = ((await page.locator(`#${id} .reading`).textContent()) ?? "").replaceAll("\u00a0", " ");
+      expect(text, id).toContain("The dashed line is the path without a relay: 1 GiB/s.");
       expect(await page.locator(`#${id} svg [stroke-dasharray="4 3"]`).count(), id).toBeGreaterThan(0);
     }
     expect(await page.locator("#sweep svg").last().textContent(), "in its legend").toContain("without a relay");
@@ -33,28 +33,28 @@ inBrowser("the figures in a browser", () => {
 
   test("a click and the arrow keys change the slices", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
-    const said = () => page.locator("#heatmap .said").textContent();
-    const before = await said();
+    const selected = () => page.locator("#heatmap .selected").textContent();
+    const before = await selected();
     await page.locator("#heatmap .board").focus();
     await page.keyboard.press("ArrowRight");
-    const right = await said();
+    const right = await selected();
     expect(right).not.toBe(before);
     expect(right?.replaceAll("\u00a0", " ")).toContain("read 2 KiB");
     await page.keyboard.press("ArrowUp");
-    expect((await said())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
+    expect((await selected())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
     expect((await page.locator("#heatmap .slices").textContent())?.replaceAll("\u00a0", " ")).toContain("write 2 KiB");
     await page.keyboard.press("ArrowLeft");
     await page.keyboard.press("ArrowLeft");
-    expect((await said())?.replaceAll("\u00a0", " "), "the edge holds").toContain("read 1 KiB");
+    expect((await selected())?.replaceAll("\u00a0", " "), "the edge holds").toContain("read 1 KiB");
     await page.locator("#heatmap .board svg").scrollIntoViewIfNeeded();
     const box = await page.locator("#heatmap .board svg").boundingBox();
     if (!box) throw new Error("a heat map has a place");
     await page.mouse.click(box.x + box.width - 30, box.y + 40);
-    expect((await said())?.replaceAll("\u00a0", " ")).toContain("read 5 KiB, write 4 KiB");
+    expect((await selected())?.replaceAll("\u00a0", " ")).toContain("read 5 KiB, write 4 KiB");
     expect(trouble).toEqual([]);
   });
 
-  test("every tile of a phone's map has its number, which stands within it", async () => {
+  test("every tile of a phone's map has its number", async () => {
     for (const [across, down, text] of [
       [4, 3, /^\(?[\d.]{3,5}\)?$/],
       [8, 6, /^[\d.]{3,5}$/],
@@ -190,7 +190,7 @@ inBrowser("the figures in a browser", () => {
         await page.locator("#sweep .data summary").click();
       }
     }
-    // What is chosen for one place is offered for no other.
+    // A factor has one place at a time.
     await list(0).selectOption("congestion");
     expect(
       await list(1)
@@ -200,11 +200,11 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
-  test("panels beside each other have all levels, also where one of them knows fewer", async () => {
+  test("panels in a row have all levels", async () => {
     const sized = (size: number) =>
       cell({ id: `c${size}`, factors: { transport: "unix", read_size: size * 1024, write_size: 1024 } });
     const cells = [1, 4, 16, 64].map(sized);
-    // How long a call takes is known of the largest sizes alone.
+    // Only the largest sizes have times of calls.
     for (const each of cells.slice(2))
       each.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
     const { page, trouble } = await open(fileOf([session(cells, { varied: ["read_size"] })]));
@@ -213,7 +213,7 @@ inBrowser("the figures in a browser", () => {
       all.map((panel) => {
         const { left, right } = panel.getBoundingClientRect();
         return [...panel.querySelectorAll("text")]
-          .filter((text) => /KiB$/.test(text.textContent ?? ""))
+          .filter((text) => (text.textContent ?? "").endsWith("KiB"))
           .map((text) => text.getBoundingClientRect())
           .map((box) => box.left >= left && box.right <= right + 1);
       }),
@@ -236,7 +236,7 @@ inBrowser("the figures in a browser", () => {
     expect(await broken(1 << 20)).toEqual([]);
   });
 
-  test("a bound at nothing is seen, and so are the margin and what lies beyond the scale", async () => {
+  test("intervals of no length and beyond the scale are visible", async () => {
     const cells = [
       cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 }, bound: [0, 0] }),
       cell({ id: "c2", factors: { transport: "unix", read_size: 2048, write_size: 1024 }, bound: [0.25, 3.8] }),
@@ -248,7 +248,7 @@ inBrowser("the figures in a browser", () => {
     expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
     const ends = forest.locator('g[stroke-width="2.5"] line');
     expect(await ends.count()).toBe(2);
-    expect(await forest.locator("text").allTextContents()).toContain("→ at least 1460\u00a0%");
+    expect(await forest.locator("text").allTextContents()).toContain("→ 0–5 %");
     expect(trouble).toEqual([]);
   });
 
@@ -258,11 +258,11 @@ inBrowser("the figures in a browser", () => {
     const twin = { cell: "c0-0", twin: "c0-0t", difference: -0.5, lower: -0.9999999998, upper: 1.5e9 };
     if (group) group.twin = { ...twin, spread: 10, alarm: false, exchanged_bound: null, blocks: 2 };
     const { page, trouble } = await open(fileOf([view]), { viewport: { width: 390, height: 900 } });
-    const said = (await page.locator("#twins svg text").allTextContents()).map((text) =>
+    const texts = (await page.locator("#aa-controls svg text").allTextContents()).map((text) =>
       text.replaceAll("\u00a0", " "),
     );
-    expect(said.filter((text) => /^\d+ ×$/.test(text)).length, "ticks").toBeGreaterThan(2);
-    expect(said).toEqual(expect.arrayContaining(["from over 100 ×", "to over 100 ×"]));
+    expect(texts.filter((text) => /^\d+ ×$/.test(text)).length, "ticks").toBeGreaterThan(2);
+    expect(texts).toEqual(expect.arrayContaining(["from over 100 ×", "to over 100 ×"]));
     expect(trouble).toEqual([]);
   });
 
@@ -274,7 +274,7 @@ inBrowser("the figures in a browser", () => {
     expect(await page.locator("#options tbody tr").count()).toBe(1);
   });
 
-  test("options that nobody asked for are told as they came out, without what nobody could read", async () => {
+  test("options in force that were not requested", async () => {
     const view = grid(2, 1);
     const options = {
       congestion: { requested: "auto", source: "bbr", sink: "bbr", as_asked: null },
@@ -284,7 +284,7 @@ inBrowser("the figures in a browser", () => {
     view.plan.factors.push({ ...factor, name: "congestion" }, { ...factor, name: "nodelay" });
     for (const each of view.cells) each.counters.options = options as never;
     const none = await open(fileOf([view]));
-    expect(await none.page.locator("#options h3").textContent()).toContain("none of them asked for");
+    expect(await none.page.locator("#options h3").textContent()).toContain("none of them requested");
     expect(await none.page.locator("#options tbody tr").allTextContents()).toHaveLength(1);
     options.congestion = { requested: "bbr", source: "bbr", sink: "bbr", as_asked: true } as never;
     for (const each of view.cells) each.counters.options = options as never;
@@ -292,7 +292,7 @@ inBrowser("the figures in a browser", () => {
     expect(await one.page.locator("#options tbody").textContent()).toContain("in force");
   });
 
-  test("names stand as in the ranking, and sizes that calls did not move say what they moved", async () => {
+  test("names are in the order of the ranking", async () => {
     const relay = (relay: string, label: string, upper: number) => ({
       ...cell({ id: relay, factors: { relay }, bound: [0, upper] }),
       label,
@@ -301,8 +301,10 @@ inBrowser("the figures in a browser", () => {
     const view = session(relays, { varied: ["relay"] });
     for (const group of view.groups) group.varied = ["relay"];
     const named = await open(fileOf([view]));
-    const texts = (await named.page.locator("#sweep svg text").allTextContents()).filter((text) => /^s/.test(text));
-    expect(texts).toEqual(["splice", "std-copy (8 KiB)"]);
+    const texts = (await named.page.locator("#sweep svg text").allTextContents()).filter((text) =>
+      text.startsWith("s"),
+    );
+    expect(texts).toEqual(["splice", "std-copy"]);
     const sizes = [1, 64].map((size) => {
       const one = cell({ id: `c${size}`, factors: { transport: "unix", read_size: size << 10, write_size: 1024 } });
       one.more = { ns_per_call: { metric: "ns_per_call", unit: "ns", median: 5e4, lower: 4e4, upper: 6e4 } };
@@ -328,7 +330,7 @@ inBrowser("the figures in a browser", () => {
       if (group.twin) Object.assign(group.twin, { difference: 0.12, lower: null, upper: null });
     }
     const { page, trouble } = await open(fileOf([view]));
-    const drawing = page.locator("#twins .drawing svg").first();
+    const drawing = page.locator("#aa-controls .drawing svg").first();
     const guide = drawing.locator('g[stroke-dasharray="1 5"] line');
     expect(await guide.count()).toBe(1);
     const [from = 0, to = 0] = await guide.evaluate((line) =>
@@ -343,7 +345,7 @@ inBrowser("the figures in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
-  test("a logarithmic scale of colours says so, and every line has its entry", async () => {
+  test("a logarithmic scale of colours is named", async () => {
     const view = grid(30, 30);
     for (const [at, each] of view.cells.entries()) each.estimate.median = 1e7 * 1.01 ** at;
     const { page } = await open(fileOf([view]));
@@ -359,13 +361,13 @@ inBrowser("the figures in a browser", () => {
     const { page, trouble } = await open(fileOf([view]));
     const figure = page.locator("#over-time");
     expect(await figure.locator("h3").textContent()).toBe("Throughput over time, in one long trial");
-    expect(await figure.locator(".reading").textContent()).toContain("Above all 3 flows together, below each of them");
+    expect(await figure.locator(".reading").textContent()).toContain("The upper panel shows all 3 flows together");
     const lines = (panel: number, thick: number) =>
       `.drawing > svg:nth-child(${panel}) g[stroke-width="${thick}"] path`;
     expect(await figure.locator(lines(1, 2.6)).count()).toBe(1);
     expect(await figure.locator(lines(2, 1.2)).count(), "on a scale of their own").toBe(3);
-    const said = () => figure.locator(".drawing svg text").allTextContents();
-    expect(await said()).toEqual(expect.arrayContaining(["all flows together", "flow 1", "flow 3"]));
+    const texts = () => figure.locator(".drawing svg text").allTextContents();
+    expect(await texts()).toEqual(expect.arrayContaining(["all flows together", "flow 1", "flow 3"]));
     await figure.locator(".data summary").click();
     await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(40);
     expect(await figure.locator("thead th").allTextContents()).toEqual([
@@ -378,9 +380,9 @@ inBrowser("the figures in a browser", () => {
     ]);
     for (const group of view.groups) group.over_time = overTime(view.cells[0]?.id ?? "", 64, 1000);
     const many = await open(fileOf([view]), { viewport: { width: 360, height: 800 } });
-    const texts = await many.page.locator("#over-time .drawing svg text").allTextContents();
-    expect(texts).toContain("each of 64 flows");
-    expect(texts).not.toContain("flow 1");
+    const listed = await many.page.locator("#over-time .drawing svg text").allTextContents();
+    expect(listed).toContain("each of 64 flows");
+    expect(listed).not.toContain("flow 1");
     expect(await many.page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
     expect(await many.elements()).toBeLessThan(6_000);
     const none = await open(fileOf([grid(3, 2)]));
@@ -400,7 +402,7 @@ inBrowser("the figures in a browser", () => {
         viewport: { width: wide, height: 900 },
       });
       expect(await page.locator("#heatmap [fill^='url(']").count()).toBe(0);
-      expect(await page.locator("#heatmap .reading").textContent()).toContain("Framed: confirmed");
+      expect(await page.locator("#heatmap .reading").textContent()).toContain("Confirmed tiles are framed");
       expect(await page.locator("#heatmap .frames").getAttribute("d"), "a line around what was confirmed").toMatch(
         /^M/,
       );
@@ -426,10 +428,10 @@ inBrowser("the figures in a browser", () => {
   test.each([1280, 360])("texts of figures are large enough and stay within them on %d pixels", async (wide) => {
     const view = long(grid(5, 4));
     const confirmed = view.cells.filter((each) => each.stage === "confirm");
-    // One bar beside which the others are hardly seen.
+    // One long bar flattens the others.
     for (const [at, each] of confirmed.entries()) each.cpu.ends_s_per_gib = at === 0 ? 40 : 0.2;
     const [group] = view.groups;
-    // What is said of both sides of nothing has no room beside each other.
+    // The texts of both sides have no room in one line.
     if (group?.twin) Object.assign(group.twin, { lower: -0.6, upper: 0.04 });
     const { page } = await open(fileOf([view]), { viewport: { width: wide, height: 900 } });
     const texts = await page.locator("figure .drawing svg text").evaluateAll((all) =>
@@ -451,7 +453,7 @@ inBrowser("the figures in a browser", () => {
     expect(texts.filter(({ out }) => out).map(({ name }) => name)).toEqual([]);
   });
 
-  test("a map marks what is named, what may be the best and what to avoid, and surrounds nothing else", async () => {
+  test("a map marks recommended, best and slower options", async () => {
     const planted = (id: string, at: number, more: Parameters<typeof cell>[0] | object = {}) =>
       cell({
         id,
@@ -466,26 +468,26 @@ inBrowser("the figures in a browser", () => {
     ];
     const { page, trouble } = await open(fileOf([session(cells, { best: ["a"] })]));
     const map = page.locator("#heatmap .board svg").first();
-    // The brightest was screened alone: neither line nor dot is about it.
+    // The brightest was screened only: it has no line and no dot.
     expect(await page.locator("#heatmap .contours").count()).toBe(0);
     expect(await map.locator("text", { hasText: "▸" }).count()).toBe(1);
-    expect(await map.locator("path[stroke='#b42318'], g[stroke='#b42318'] path").count(), "one to avoid").toBe(1);
-    expect(await map.locator("circle").count(), "one may be the best").toBe(1);
+    expect(await map.locator("path[stroke='#b42318'], g[stroke='#b42318'] path").count(), "a slower one").toBe(1);
+    expect(await map.locator("circle").count(), "best and tied").toBe(2);
     const key = (await page.locator("#heatmap svg.key text").allTextContents()).map((text) =>
       text.replaceAll("\u00a0", " "),
     );
-    for (const meaning of ["may be the best", "the one named above", "shown to take over 5 % more", "looked at"])
+    for (const meaning of ["may be the best", "recommended", "slower than the best", "selected"])
       expect(key).toContain(meaning);
     expect(key.join(" ")).not.toContain("≤");
     expect(trouble).toEqual([]);
   });
 
-  test("contours of medians are drawn for whoever asks, and say that no bound stands behind them", async () => {
+  test("contours of medians are drawn on request", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
     const figure = page.locator("#heatmap");
     await figure.getByLabel("contours").selectOption("of medians");
     expect(await figure.locator(".contours path").count()).toBeGreaterThan(0);
-    expect(await figure.locator(".reading").first().textContent()).toContain("without a bound");
+    expect(await figure.locator(".reading").first().textContent()).toContain("without intervals");
     const key = (await figure.locator("svg.key text").allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
     expect(key).toEqual(expect.arrayContaining(["≤ 5 % more time", "≤ 100 % more time"]));
     expect(trouble).toEqual([]);
@@ -507,18 +509,20 @@ inBrowser("the figures in a browser", () => {
     expect(ticks[0]).toEqual(ticks[1]);
   });
 
-  test("a map in which nothing is confirmed is pale throughout, and says so once", async () => {
+  test("a map without confirmed cells is pale", async () => {
     const view = grid(4, 3);
     for (const each of view.cells) Object.assign(each, { stage: "confirm", trials: 1, above_best_upper: null });
     const { page } = await open(fileOf([view]));
     const map = page.locator("#heatmap");
-    expect(await map.locator(".reading").first().textContent()).toContain("Pale throughout: one trial each");
+    expect(await map.locator(".reading").first().textContent()).toContain(
+      "All tiles are pale, since they have one trial each",
+    );
     expect(await map.locator('.board g[fill-opacity="0.4"] rect').count()).toBe(12);
     expect(await map.locator('.board g[fill-opacity="1"] rect').count()).toBe(0);
-    expect(await map.locator(".said").textContent()).toContain("1 trial, compared with nothing yet");
+    expect(await map.locator(".selected").textContent()).toContain("1 trial, not compared yet");
   });
 
-  test("names of a map that have no room side by side stand aslant, all of them", async () => {
+  test("long names of a map are at an angle", async () => {
     const engines = ["blocking", "epoll:edge:batch", "uring:multishot", "uring:bundle"];
     const cells = engines.flatMap((server_engine) =>
       [1024, 2048].map((rcvbuf) =>
@@ -534,7 +538,7 @@ inBrowser("the figures in a browser", () => {
     }
   });
 
-  test("what several were not measured for stands once", async () => {
+  test("cells with one reason are one row", async () => {
     const view = grid(3, 2);
     for (const each of view.cells.slice(0, 4))
       Object.assign(each, { outcome: "skipped", reason: each === view.cells[0] ? "no room" : "no io_uring here" });
@@ -545,7 +549,7 @@ inBrowser("the figures in a browser", () => {
     expect(row[0]?.split("; ")).toHaveLength(3);
   });
 
-  test("nothing is said of hatching where nothing was screened", async () => {
+  test("a map without screened cells has no hatching", async () => {
     const view = grid(3, 3);
     for (const each of view.cells) {
       each.stage = "confirm";
@@ -572,7 +576,7 @@ inBrowser("the figures in a browser", () => {
     const { page } = await open(fileOf([view]));
     await page.locator("#sweep").getByLabel("colour").selectOption("transport");
     expect(await page.locator("#sweep .drawing > svg").count()).toBe(0);
-    expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks are of transport unix.");
+    expect(await page.locator("#sweep .reading").first().textContent()).toContain("All marks have transport unix.");
   });
 
   test("a line goes along the axis, in whatever order they were measured, and not on to a name", async () => {
@@ -599,7 +603,7 @@ inBrowser("the figures in a browser", () => {
     }
   });
 
-  test("where there are two levels alone, choices stand beside each other at each", async () => {
+  test("two levels have options side by side", async () => {
     const cells = [1, 50].flatMap((flows) =>
       ["a", "b", "c"].map((engine) =>
         cell({
@@ -621,7 +625,7 @@ inBrowser("the figures in a browser", () => {
       expect(right, `mark ${at}`).toBeLessThan(sorted[at + 1]?.[0] ?? 0);
   });
 
-  test("choices that take the same time stand beside each other, with the load of each", async () => {
+  test("options with equal times are side by side", async () => {
     const key = (p: number) => `total_p${p}_ns`;
     const time = (median: number) => ({ median, lower: null, upper: null, unit: "ns", metric: "time" });
     const call = (id: string, known: number[]) => {
@@ -647,7 +651,7 @@ inBrowser("the figures in a browser", () => {
     ]);
   });
 
-  test("what is typed looks so, and no flag is broken", async () => {
+  test("commands are code, and no flag is broken", async () => {
     const view = grid(2, 2);
     view.notes = ["2 cells skipped: `--format csv` lists every reason"];
     const [first] = view.cells;
@@ -675,7 +679,7 @@ inBrowser("the figures in a browser", () => {
       );
     expect(lines.length).toBeGreaterThan(1);
     for (const d of lines) expect(d.split("L"), d).toHaveLength(2);
-    expect(await page.locator("#sweep .reading").textContent()).toContain("before the others");
+    expect(await page.locator("#sweep .reading").textContent()).toContain("in other trials than the confirmed ones");
   });
 
   test("a click leaves no tip behind", async () => {

@@ -19,15 +19,15 @@ import {
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
-describe("numbers for people", () => {
-  test("the name of a group is no beginning of a sentence", () => {
+describe("numbers", () => {
+  test("names of groups stay as they are", () => {
     expect(sentence("g1 TCP, peer 16K: trust it less")).toBe("g1 TCP, peer 16K: trust it less");
     expect(sentence("given up")).toBe("Given up");
   });
-  test("what is beyond all units has an exponent", () => {
+  test("very large numbers have an exponent", () => {
     expect(trimmed(1e285)).toBe("1e+285");
     expect(trimmed(8.8817e284)).toBe("8.88e+284");
-    expect(trimmed(1e-300)).toBe("1e−300");
+    expect(trimmed(1e-300)).toBe("1e-300");
   });
   test("sizes are binary, and exact where they are no whole KiB", () => {
     expect([0, 512, 5000, 4096, 65_536, 1 << 20, 3.5 * 2 ** 30].map((size) => plain(bytes(size)))).toEqual([
@@ -61,21 +61,21 @@ describe("numbers for people", () => {
   test("digits are counted after rounding", () => {
     expect([digits(9.98, 2), digits(0.9996), digits(99.95), digits(9.94, 2)]).toEqual(["10", "1.00", "100", "9.9"]);
   });
-  test("what costs more where something is dearer", () => {
+  test("the names of costs", () => {
     expect(["ns_per_byte", "cpu_ns_per_call", "ns_per_nop"].map(costName)).toEqual([
       "time a byte",
       "server CPU time a call",
       "time an operation",
     ]);
   });
-  test("a line is a sentence, and a command is as it is typed", () => {
+  test("a line is a sentence, a command is not", () => {
     expect(["all is shown", "bytegauge ab --resume 3 goes on", "--resume"].map(sentence)).toEqual([
       "All is shown",
       "bytegauge ab --resume 3 goes on",
       "--resume",
     ]);
   });
-  test("what is no number is a dash, and minus is minus", () => {
+  test("not a number is a dash", () => {
     expect([digits(Number.NaN), digits(Number.POSITIVE_INFINITY), digits(-0.5)]).toEqual(["–", "–", "−0.500"]);
   });
   test("quantities by unit", () => {
@@ -85,14 +85,14 @@ describe("numbers for people", () => {
   });
 });
 
-describe("words beside numbers", () => {
+describe("words next to numbers", () => {
   test("one of something, and many", () => {
     expect([counted(1, "block"), counted(2, "block"), counted(0, "cell")]).toEqual(["1 block", "2 blocks", "0 cells"]);
   });
   test("a number and its sign stay on one line", () => {
     expect(unbroken("shown at 95 %, these 5 s")).toBe("shown at 95\u00a0%, these 5 s");
   });
-  test("what was read back is told as all sizes are", () => {
+  test("measured sizes are rounded", () => {
     expect([size(800_855), size(4_731_244), size(1), size(4 << 20)].map(plain)).toEqual([
       "782 KiB",
       "4.51 MiB",
@@ -110,8 +110,8 @@ describe("axes", () => {
     expect(axisUnit("ns", 1_000_000)).toEqual({ name: "ms", divisor: 1_000_000 });
     expect(axisUnit("s/GiB", 0.4)).toEqual({ name: "s/GiB", divisor: 1 });
   });
-  test("logarithmic ticks lie within, and become fewer over many decades", () => {
-    expect(logTicks(8, 900), "no value lies beyond the last one").toEqual([5, 10, 20, 50, 100, 200, 500, 1000]);
+  test("logarithmic ticks", () => {
+    expect(logTicks(8, 900), "no value is beyond the last one").toEqual([5, 10, 20, 50, 100, 200, 500, 1000]);
     expect(logTicks(8, 35)).toEqual([7, 10, 15, 20, 30, 40]);
     expect(logTicks(52_000, 95_000)).toEqual([50_000, 70_000, 100_000]);
     expect(logTicks(5, 5), "one value has room about it").toEqual([4, 5, 7]);

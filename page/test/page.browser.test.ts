@@ -1,4 +1,4 @@
-// The page as a whole: what it loads and saves, who can use it, and what it makes of odd sessions.
+// The page as a whole: its requests, its files, its accessibility, and unusual sessions.
 
 import { readFileSync } from "node:fs";
 import axe from "axe-core";
@@ -7,14 +7,14 @@ import { fileOf, inBrowser, open, PATIENCE_MS, served } from "./browser";
 import { between, cell, grid, long, session } from "./planted";
 
 inBrowser("the page in a browser", () => {
-  test("complains of nothing and asks nobody for anything", async () => {
+  test("has no error and no request", async () => {
     const { page, trouble, elements } = await open(fileOf([grid(5, 4)]));
     expect(await page.locator("#results .test").count()).toBe(1);
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
-    expect(await page.locator("#heatmap [fill^='url(']").count(), "what was screened is hatched").toBeGreaterThan(0);
+    expect(await page.locator("#heatmap [fill^='url(']").count(), "hatching").toBeGreaterThan(0);
     expect(await elements()).toBeLessThan(2_000);
     await page.evaluate("fetch('https://example.org/').catch(() => {})");
-    // What a page complains of comes when it comes.
+    // Errors of a page can be late.
     await expect.poll(() => trouble.join(" "), { timeout: PATIENCE_MS }).toMatch(/Content Security Policy/);
     expect(trouble.filter((each) => !each.includes("example.org"))).toEqual([]);
   });
@@ -49,7 +49,7 @@ inBrowser("the page in a browser", () => {
       svg.bytes.toString(),
     );
     expect(problems).toBe(0);
-    expect(svg.bytes.toString(), "whoever sees it elsewhere sees what it holds for").toContain(
+    expect(svg.bytes.toString(), "a saved file has its conditions").toContain(
       "bytegauge buffer-size · session 1 · unix · g1",
     );
     await page.locator("#heatmap .data summary").click();
@@ -57,7 +57,7 @@ inBrowser("the page in a browser", () => {
       await page.locator("#heatmap tbody tr").last().locator("td").first().textContent(),
       "sizes to the byte",
     ).toBe("4096");
-    const csv = (await saved("CSV")).bytes.toString().split("\r\n");
+    const csv = (await saved("CSV")).bytes.toString().split("\n");
     expect(csv[0]).toBe("read_size,write_size,rate,lower,upper,stage,in_best_set,outcome,limit");
     expect(csv).toHaveLength(16 + 2);
     expect((await saved("PNG")).bytes.subarray(1, 4).toString()).toBe("PNG");
@@ -68,7 +68,7 @@ inBrowser("the page in a browser", () => {
     const { page, trouble } = await open(fileOf([long(grid(5, 4))]));
     const ids = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
     expect(ids).toEqual(
-      expect.arrayContaining(["forest", "heatmap", "sweep", "over-time", "course", "cost", "twins", "audit"]),
+      expect.arrayContaining(["forest", "heatmap", "sweep", "over-time", "course", "cost", "aa-controls", "audit"]),
     );
     for (const id of ids) {
       const figure = page.locator(`#${id}`);
@@ -81,11 +81,11 @@ inBrowser("the page in a browser", () => {
           page.waitForEvent("download"),
           figure.locator(".save button", { hasText: name }).click(),
         ]);
-        expect(download.suggestedFilename(), "told from those of other sessions").toMatch(
+        expect(download.suggestedFilename(), "a name for each session").toMatch(
           new RegExp(`^bytegauge-(buffer-size-session1-(g1-)?)?${id}\\.${name.toLowerCase()}$`),
         );
         const bytes = readFileSync(await download.path());
-        if (name === "CSV") expect(bytes.toString().split("\r\n").length, id).toBeGreaterThan(2);
+        if (name === "CSV") expect(bytes.toString().split("\n").length, id).toBeGreaterThan(2);
         if (name === "PNG") expect(bytes.subarray(1, 4).toString(), id).toBe("PNG");
         if (name === "SVG") expect(bytes.toString(), id).toMatch(/^<svg [\s\S]*<\/svg>$/);
       }
@@ -93,7 +93,7 @@ inBrowser("the page in a browser", () => {
     expect(trouble).toEqual([]);
   });
 
-  test("the keyboard alone leads from an answer to its evidence", async () => {
+  test("the keyboard leads from a result to its evidence", async () => {
     const cells = [
       ...grid(3, 3).cells,
       cell({ id: "x", group: "g2", factors: { transport: "tcp", read_size: 1024, write_size: 1024 } }),
@@ -205,50 +205,50 @@ inBrowser("the page in a browser", () => {
   test("a hundred thousand trials are no more marks than can be seen", async () => {
     const { page, trouble, elements } = await open(fileOf([long(grid(5, 4))]));
     const drawn = await page.locator("figure").evaluateAll((all) => all.map((each) => each.id));
-    expect(drawn).toEqual(expect.arrayContaining(["audit", "course", "cost", "twins"]));
+    expect(drawn).toEqual(expect.arrayContaining(["audit", "course", "cost", "aa-controls"]));
     expect(await elements()).toBeLessThan(6_000);
     await page.locator("#cost select").selectOption("writer");
     expect(await page.locator("#cost h3").textContent()).toContain("writer");
     expect(trouble).toEqual([]);
   });
 
-  test("several sessions stand side by side", async () => {
+  test("several sessions are side by side", async () => {
     const [first, other] = [grid(5, 4), grid(4, 4)];
     other.session = 2;
     const { page, trouble } = await open(fileOf([first, other], between(first, other)));
     expect(await page.locator("#same-cells h3").textContent()).toContain("other sessions");
     await page.locator("#same-cells .data summary").click();
-    // A table is filled when its element says that it was opened, which is later than the click.
+    // A table is filled after the event of its element, later than the click.
     await expect.poll(() => page.locator("#same-cells tbody tr").count(), { timeout: PATIENCE_MS }).toBe(32);
     const words = (await page.locator("#apart svg text").allTextContents()).map((each) =>
       each.replaceAll("\u00a0", " "),
     );
-    expect(words).toEqual(expect.arrayContaining(["takes more", "takes less", "within 5 %", "open"]));
-    expect(await page.locator("#apart h3").textContent()).toBe("Linux 6.18 against Linux 6.1");
+    expect(words).toEqual(expect.arrayContaining(["slower", "faster", "within 5 %", "inconclusive"]));
+    expect(await page.locator("#apart h3").textContent()).toBe("Linux 6.18 compared with Linux 6.1");
     expect((await page.locator("#travelled svg text").allTextContents()).join(" ")).toContain("contradicted");
     expect(await page.locator("#others td").allTextContents()).toEqual([
-      "1 takes more, 1 takes less, 1 within 5\u00a0%, 1 open",
-      "1 contradicted, 1 holds",
+      "1 slower, 1 faster, 1 within 5\u00a0%, 1 inconclusive",
+      "1 contradicted, 1 confirmed",
     ]);
     await page.locator("header select").selectOption("1");
     expect(await page.title()).toContain("session 2");
     await page.locator("#others a").click();
-    expect(await page.locator("#apart svg").count(), "the question stands in both sessions").toBeGreaterThan(0);
+    expect(await page.locator("#apart svg").count(), "both sessions have the question").toBeGreaterThan(0);
     expect(trouble).toEqual([]);
   });
 
-  test("a choice that no other session bounds is told in a line, without an empty drawing", async () => {
+  test("a recommendation without a comparison is one line", async () => {
     const [first, other] = [grid(5, 4), grid(4, 4)];
     other.session = 2;
     const both = between(first, other);
     for (const choice of both.choices) Object.assign(choice, { lower: null, upper: null, finding: "absent" });
     const { page, trouble } = await open(fileOf([first, other], both));
     expect(await page.locator("#travelled").evaluate((line) => line.tagName)).toBe("P");
-    expect(await page.locator("#travelled").textContent()).toContain("none of them has a bound of it");
+    expect(await page.locator("#travelled").textContent()).toContain("confirmed trials of it in another session");
     expect(trouble).toEqual([]);
   });
 
-  test("a page that is served follows its session, and leaves the reader where he is", async () => {
+  test("a served page follows its session", async () => {
     const of = (status: "running" | "complete", text: string) => {
       const view = grid(3, 3);
       view.status = status;
@@ -258,24 +258,24 @@ inBrowser("the page in a browser", () => {
     const server = await served(of("running", "First."));
     try {
       const { page, trouble } = await open(server.address);
-      const said = () => page.locator(".picker .verdict").textContent();
+      const result = () => page.locator(".picker .verdict").textContent();
       const soon = { timeout: PATIENCE_MS };
       await expect.poll(() => page.locator("#live-line b").textContent(), soon).toBe("Live");
       await page.locator("#heatmap .data summary").click();
       await page.locator("#heatmap .board").focus();
       await page.keyboard.press("ArrowRight");
-      const chosen = await page.locator("#heatmap .said").textContent();
+      const chosen = await page.locator("#heatmap .selected").textContent();
       server.show(of("running", "Second."));
-      await expect.poll(said, soon).toBe("Second.");
-      expect(await page.locator("#heatmap .said").textContent()).toBe(chosen);
+      await expect.poll(result, soon).toBe("Second.");
+      expect(await page.locator("#heatmap .selected").textContent()).toBe(chosen);
       expect(await page.locator("#heatmap details[open]").count()).toBe(1);
       expect(await page.evaluate("document.activeElement?.closest('figure')?.id")).toBe("heatmap");
       await page.locator("#live-line button").click();
       expect(await page.locator("#live-line b").textContent()).toBe("Paused");
       server.show(of("complete", "Third."));
-      expect(await said()).toBe("Second.");
+      expect(await result()).toBe("Second.");
       await page.locator("#live-line button").click();
-      await expect.poll(said, soon).toBe("Third.");
+      await expect.poll(result, soon).toBe("Third.");
       expect(await page.locator("#live-line b").textContent()).toBe("Ended");
       expect(trouble).toEqual([]);
     } finally {
@@ -283,44 +283,41 @@ inBrowser("the page in a browser", () => {
     }
   });
 
-  test("a page whose server has gone says so, and keeps what it has", async () => {
+  test("a page without its server keeps its documents", async () => {
     const view = grid(3, 3);
     view.status = "running";
     const server = await served(view);
     const { page } = await open(server.address);
     server.close();
-    await expect
-      .poll(() => page.locator("#live-line b").textContent(), { timeout: PATIENCE_MS })
-      .toBe("Nobody answers");
+    await expect.poll(() => page.locator("#live-line b").textContent(), { timeout: PATIENCE_MS }).toBe("No connection");
     expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
   });
 
-  test("one session has nobody beside it", async () => {
+  test("one session has no comparison", async () => {
     const { page } = await open(fileOf([grid(3, 3)]));
     expect(await page.locator("#others, #apart, #travelled, #same-cells").count()).toBe(0);
   });
 
-  test("words say what they mean where they are used first, and in a list", async () => {
+  test("terms have hints and a list", async () => {
     const { page } = await open(fileOf([long(grid(5, 4))]));
     const hints = await page
-      .locator("#twins .reading abbr")
+      .locator("#aa-controls .reading abbr")
       .evaluateAll((all) => all.map((each) => [each.textContent, each.getAttribute("title")]));
     const words = hints.map(([word]) => word);
-    expect(words).toEqual(expect.arrayContaining(["block", "second trials", "interval", "margin"]));
+    expect(words).toEqual(expect.arrayContaining(["interval", "margin"]));
     expect(new Set(words).size, "each once").toBe(words.length);
     expect(hints.every(([, title]) => (title ?? "").length > 20)).toBe(true);
     await page.locator("#results .words summary").click();
     expect(await page.locator("#results .words dt").allTextContents()).toEqual(
-      expect.arrayContaining(["block", "second trials", "bound", "screened", "confirmed", "margin", "judgement"]),
+      expect.arrayContaining(["block", "A/A control", "interval", "margin", "analysis"]),
     );
-    const names = page.locator("#results .words dt").filter({ hasText: /^(tcp|TCP_CONGESTION, cc|auto|stage|grade)$/ });
-    expect(await names.count(), "names of this session among them").toBe(5);
+    expect(await page.locator("#results .words dt").filter({ hasText: /^tcp$/ }).count()).toBe(1);
   });
 
   test("the figures of some conditions are a list, by the names that they have now", async () => {
     const { page, trouble } = await open(fileOf([grid(5, 4)]));
     await page.locator("#sweep select").first().selectOption("write_size");
-    // On a wide page it stands open.
+    // Open on a wide page.
     const figures = page.locator("#evidence figure");
     const links = page.locator(".index a");
     await expect.poll(() => links.count(), { timeout: PATIENCE_MS }).toBe(await figures.count());
@@ -339,7 +336,7 @@ inBrowser("the page in a browser", () => {
     const { page } = await open(fileOf([grid(3, 3)]), { colorScheme: "dark" });
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
     expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
-    // The figures are drawn anew for paper, after the page has heard of it.
+    // The figures are drawn again for paper, after an event.
     await expect
       .poll(
         () =>

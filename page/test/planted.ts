@@ -1,4 +1,4 @@
-// Documents made up for tests: shaped by the schema's types, small, and odd where a test asks for it.
+// Small documents for tests, with the types of the schema.
 
 import {
   type Between,
@@ -176,7 +176,7 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
       id: each.id,
       label: each.label,
       settings: {},
-      status: each.outcome === "measured" ? "tied" : each.outcome,
+      status: statusOf(each),
       rate: each.estimate.median ?? null,
       trials: each.trials,
       slower_lower: each.above_best_lower ?? null,
@@ -188,7 +188,14 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
   return found as Test;
 }
 
-/** A long trial of some flows, each at a rate of its own, in steps of a second. */
+/** The status of an option, by its interval and a margin of 5 %. */
+function statusOf({ outcome, above_best_lower: lower, above_best_upper: upper }: CellView): string {
+  if (outcome !== "measured") return outcome;
+  if (upper == null) return "unconfirmed";
+  return upper <= 0.05 ? "best" : (lower ?? 0) > 0 ? "slower" : "tied";
+}
+
+/** A long trial of some flows with different rates, in steps of a second. */
 export function overTime(cell: string, flows: number, steps: number): NonNullable<GroupView["over_time"]> {
   const rates = Array.from({ length: flows }, (_, flow) =>
     Array.from({ length: steps }, (_, step) => 1e8 * (flow + 1) + 1e7 * ((step * 7 + flow) % 5)),
@@ -198,7 +205,7 @@ export function overTime(cell: string, flows: number, steps: number): NonNullabl
   return { cell, interval_ns: 1e9, unit: "bytes/s", flows: rates, sum, mean, spread: 0.04 };
 }
 
-/** The same session with all that a long one has: its course, its residuals, its twins, its probes' places. */
+/** The same session with the parts of a long one: course, residuals, A/A controls, probes. */
 export function long(view: View): View {
   const points = 120;
   for (const group of view.groups) {
@@ -272,7 +279,7 @@ export function long(view: View): View {
   return view;
 }
 
-/** Two sessions beside each other: their first cells, one for each thing that may be shown. */
+/** Two sessions with a comparison: a cell for each possible result. */
 export function between(first: View, other: View, change: Partial<Between["arms"][number]> = {}): Between {
   const shown: BetweenDifference["verdict"][] = ["dearer", "cheaper", "equal", "open"];
   const cells = first.cells.slice(0, shown.length).map((cell, at) => ({

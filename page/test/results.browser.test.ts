@@ -1,4 +1,4 @@
-// The results: what they say of each test, and what they say where nothing was measured.
+// The results of each test, and of a session without a measured option.
 
 import { expect, test } from "vitest";
 import { fileOf, inBrowser, open } from "./browser";
@@ -7,7 +7,7 @@ import { cell, grid, session } from "./planted";
 const plain = (text: string | null) => (text ?? "").replaceAll("\u00a0", " ");
 
 inBrowser("the results in a browser", () => {
-  test("where nothing was measured the page says so, why, and what to do next", async () => {
+  test("a session without results has reasons and steps", async () => {
     const failed = (id: string, label: string) => ({
       ...cell({ id, label, factors: {}, rate: null, outcome: "failed" }),
       reason: `${label} is gone: start it again`,
@@ -15,14 +15,14 @@ inBrowser("the results in a browser", () => {
     const view = session([failed("c1", "server a"), failed("c2", "server b")], { recommended: null });
     view.next = [{ command: "bytegauge call --flows 8", text: "run it again" }];
     const { page, trouble } = await open(fileOf([view]));
-    const said = plain(await page.locator("#results").textContent());
+    const text = plain(await page.locator("#results").textContent());
     for (const part of [
       "Nothing was measured",
       "Both options failed, so nothing is recommended",
       "Server a: server a is gone: start it again",
       "bytegauge call --flows 8",
     ])
-      expect(said).toContain(part);
+      expect(text).toContain(part);
     expect(trouble).toEqual([]);
   });
 

@@ -16,7 +16,7 @@ inBrowser(
   "sessions from the program itself",
   () => {
     const home = mkdtempSync(join(tmpdir(), "page-"));
-    // Not in step: who waits without listening is taken for dead.
+    // Asynchronous, since vitest ends a worker that does not respond.
     const run = (...words: string[]) =>
       promisify(execFile)(binary ?? "", words, { env: { ...process.env, XDG_DATA_HOME: home } });
     const stored = (name: string) =>
@@ -31,10 +31,10 @@ inBrowser(
       writeFileSync(file, name.endsWith(".br") ? brotliDecompressSync(bytes) : bytes);
       await run("import", file, ...words);
     }
-    /** What a session must show in one of its groups at least, beside what all have. */
+    /** The figures that a session has in at least one of its groups, in addition to the usual ones. */
     const FIXTURES: [name: string, words: string[], figures: string[]][] = [
-      ["stream.jsonl.br", [], ["heatmap", "sweep", "forest", "course", "cost", "twins", "options"]],
-      ["call.jsonl.br", [], ["percentiles", "forest", "course", "twins"]],
+      ["stream.jsonl.br", [], ["heatmap", "sweep", "forest", "course", "cost", "aa-controls", "options"]],
+      ["call.jsonl.br", [], ["percentiles", "forest", "course", "aa-controls"]],
       ["datagrams.jsonl.br", [], ["sweep", "course"]],
       ["datagram-calls.jsonl.br", [], ["percentiles", "course"]],
       ["errors.jsonl.br", [], ["errors", "sweep", "percentiles"]],
@@ -102,11 +102,11 @@ inBrowser(
       expect(failed.length).toBeGreaterThan(1);
       const figure = page.locator("#errors");
       expect(await figure.locator("g[fill] rect, rect[fill]").count(), "bars").toBeGreaterThanOrEqual(failed.length);
-      const said = plain(await figure.locator("svg text").allTextContents()).join(" | ");
+      const texts = plain(await figure.locator("svg text").allTextContents()).join(" | ");
       for (const { each, error } of failed) {
-        expect(said).toContain(`${each.label}: ${error.class} while writing`);
+        expect(texts).toContain(`${each.label}: ${error.class} while writing`);
         const share = error.count / (each.call?.begun ?? 0);
-        expect(said, each.label).toContain(`${Number((share * 100).toPrecision(share >= 0.1 ? 3 : 2))} %, `);
+        expect(texts, each.label).toContain(`${Number((share * 100).toPrecision(share >= 0.1 ? 3 : 2))} %, `);
       }
       expect(await figure.locator(".reading").textContent()).toContain(failed[0]?.error.explanation);
       await figure.locator(".data summary").click();
@@ -133,8 +133,8 @@ inBrowser(
       expect(await panels.count()).toBe(titles.length);
       for (const [at, title] of titles.entries()) {
         const panel = panels.nth(at);
-        const said = plain(await panel.locator("text").allTextContents());
-        expect(said, title).toEqual(expect.arrayContaining([title, "calls per second, offered", "2k", "60k"]));
+        const texts = plain(await panel.locator("text").allTextContents());
+        expect(texts, title).toEqual(expect.arrayContaining([title, "calls per second, offered", "2k", "60k"]));
         const drawn = at === 1 ? timed : calls;
         const crosses = panel.locator('g[stroke-width="2"] path[transform], path[stroke-width="2"][transform]');
         expect(await crosses.count(), title).toBe(at === 1 ? drawn.filter(short).length : 0);
@@ -152,12 +152,12 @@ inBrowser(
         ]),
       );
       await figure.locator("select").selectOption("total_p50_ns");
-      const said = plain(await panels.nth(1).locator("text").allTextContents());
-      expect(said.join(" | ")).toContain("Latency, p50 of the calls");
+      const texts = plain(await panels.nth(1).locator("text").allTextContents());
+      expect(texts.join(" | ")).toContain("Latency, p50 of the calls");
       expect(trouble).toEqual([]);
     });
 
-    test("the knee: what keeps the objective, and every probe of the searches", async () => {
+    test("the highest rate within an objective has its probes", async () => {
       const { page, trouble, view } = await page_of("knee");
       const cells = view.cells.filter((each) => each.kind === "candidate" && each.call?.knee);
       expect(cells.length).toBe(2);
@@ -169,12 +169,12 @@ inBrowser(
         (each) => each.call?.knee?.probes.filter((probe) => probe.percentile_ns != null) ?? [],
       );
       const kept = probes.filter((probe) => probe.kept).length;
-      expect(await figure.locator('.side svg g[stroke-width="1.5"] circle').count(), "what kept it").toBe(kept);
+      expect(await figure.locator('.side svg g[stroke-width="1.5"] circle').count(), "kept").toBe(kept);
       const crosses = figure.locator('.side svg g[stroke-width="1.8"] path');
-      expect(await crosses.count(), "what did not").toBe(probes.length - kept);
-      const said = plain(await figure.locator("svg text").allTextContents());
-      for (const each of cells) expect(said).toContain(`${each.label}: p99 of every probe`);
-      expect(said).toContain("what a closed loop reaches, whatever the latency");
+      expect(await crosses.count(), "not kept").toBe(probes.length - kept);
+      const texts = plain(await figure.locator("svg text").allTextContents());
+      for (const each of cells) expect(texts).toContain(`${each.label}: p99 of every probe`);
+      expect(texts).toContain("rate of a closed loop, at any latency");
       await figure.locator(".data summary").click();
       await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
       expect(trouble).toEqual([]);

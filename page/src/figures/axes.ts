@@ -1,4 +1,4 @@
-// What a sweep is drawn over: which factor makes a good axis, which levels are drawn, and how far the other axis reaches.
+// The axes of a sweep: which factor is a good axis, which levels are drawn, and the end of the axis of values.
 
 import { type CellView, type GroupView, type Level, type View } from "../data";
 import { along, levels, partsOf, varying } from "../levels";
@@ -6,28 +6,28 @@ import { CURVE_LEAST, SERIES_MAX } from "../look";
 
 export const isNumeric = (values: Level[]): boolean => values.every((value) => typeof value === "number" && value > 0);
 
-/** Whether so many marks of a series are joined: of numbers a few make a curve; names have no order, so that there a line tells no more than which marks belong together. */
+/** Whether a line joins the marks of a series. Names have no order: there a line only shows which marks belong together. */
 export const isJoined = (marks: number, numeric: boolean, series: number): boolean =>
   numeric ? marks >= CURVE_LEAST : marks > 1 && series > 1;
 
-/** Of more lines than can be followed a few are drawn, evenly spread, and that of the cell looked at. */
-export function told(all: Level[], own: Level): Level[] {
-  // A size stands between others, which tell of it; a name stands for itself.
+/** Few enough levels that their lines can be distinguished: evenly spread, and the one of the selected cell. */
+export function spread(all: Level[], own: Level): Level[] {
+  // A size is between others, which represent it; a name is not.
   if (all.length <= (all.every((each) => typeof each === "number") ? SPREAD + 1 : SERIES_MAX)) return all;
-  const spread = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
-  return all.filter((each) => each === own || spread.includes(each));
+  const some = Array.from({ length: SPREAD }, (_, at) => all[Math.round((at * (all.length - 1)) / (SPREAD - 1))]);
+  return all.filter((each) => each === own || some.includes(each));
 }
 const SPREAD = 5;
 
-/** One end that reaches so many times as far as all others is cut off: an interval that says nothing must not flatten the rest. */
+/** An end that is farther than this multiple of all others is cut off: it would flatten the rest. */
 const FAR_OUT = 2.5;
 
 const end = ({ mid, upper }: { mid: number; upper: number | null }) => Math.max(mid, upper ?? mid);
 export const farthest = (values: { mid: number; upper: number | null }[]): number => Math.max(0, ...values.map(end));
 
-/** How far an axis reaches: to the farthest end, or a little beyond the second one where that lies far below it. */
+/** The end of an axis: the farthest end, or a little beyond the second one if that is far below. */
 export function topOf(values: { mid: number; upper: number | null }[], logarithmic = false): number {
-  // What lies far out has its place on a logarithmic axis, and flattens nothing.
+  // On a logarithmic axis a distant end flattens nothing.
   if (logarithmic) return farthest(values);
   const ends = values.map(end).sort((a, b) => b - a);
   const middles = Math.max(0, ...values.map(({ mid }) => mid));
@@ -36,17 +36,18 @@ export function topOf(values: { mid: number; upper: number | null }[], logarithm
   return far > FAR_OUT * others ? 1.2 * others : far;
 }
 
-/** Groups that no factor tells from another one, as tables of two machines: of those alike the one looked at is drawn, or the first. */
-export function indistinct({ groups }: Pick<View, "groups">, looked: GroupView): GroupView[] {
+/** Groups that no factor separates from another one, as tables of two machines: of such groups the selected one is drawn, or the first. */
+export function indistinct({ groups }: Pick<View, "groups">, selected: GroupView): GroupView[] {
   const key = ({ factors }: GroupView) => JSON.stringify(Object.entries(factors).sort());
   return groups.filter((one, at) =>
     groups.some(
-      (other, place) => one !== looked && other !== one && key(other) === key(one) && (other === looked || place < at),
+      (other, place) =>
+        one !== selected && other !== one && key(other) === key(one) && (other === selected || place < at),
     ),
   );
 }
 
-/** Factors in the order in which they make good axes: many numeric levels first. */
+/** Factors, the best axes first: those with the most numeric levels. */
 export function axes(cells: CellView[], factors: string[]): string[] {
   const weight = (factor: string) => levels(cells, factor).filter((value) => typeof value === "number").length;
   return varying(cells, factors)
@@ -56,8 +57,8 @@ export function axes(cells: CellView[], factors: string[]): string[] {
 }
 
 /**
- * What to begin with: the sizes that are compared, else what else there is a number of; never what there is one of under the
- * conditions of the cell looked at, nor what a profile is a name for.
+ * The first axis: a compared size, else another number; never a factor with one level under the conditions of the selected cell,
+ * nor a part of a profile.
  */
 export function across(
   view: View,

@@ -1,5 +1,5 @@
-// Lines around what comes close to the best value that a heat map shows, for whoever asks for them: along the edges of its
-// tiles, since between two levels nothing was measured. They are about medians alone, and no bound stands behind them.
+// Lines around the values of a heat map that are close to its best one, drawn on request. They follow the edges of the tiles,
+// since nothing was measured between two levels. They are about medians, without intervals.
 
 import * as Plot from "@observablehq/plot";
 import { svg } from "../dom";
@@ -7,7 +7,7 @@ import { percent } from "../format";
 import { draw, ink, paper } from "../look";
 import { edges, path } from "./marks";
 
-/** How far from the best value, and how the line is dashed; the closest first. */
+/** The distance from the best value, and the dashes of the line; the closest first. */
 const CONTOURS: readonly { share: number; dash: string }[] = [
   { share: 0.05, dash: "" },
   { share: 0.25, dash: "7 4" },
@@ -24,16 +24,16 @@ export function near(values: (number | null)[][], less: boolean, share: number):
   return values.map((row) => row.map((value) => (value == null ? null : within(value))));
 }
 
-/** What there is more of than at the brightest: what is slower takes more time, of anything else there is more. */
+/** A lower rate takes more time; any other measure is higher. */
 const moreOf = (unit: string): string => (unit.endsWith("/s") ? "more time" : "more");
 
-/** What a reader must know of the lines. */
-export const told = (unit: string): string =>
-  `Lines surround what takes at most ${CONTOURS.map(({ share }) => percent(share)).join(", ")} ${moreOf(unit)} than the brightest: by medians alone, without a bound, and of what is hatched roughly known.`;
+/** The note about the lines. */
+export const note = (unit: string): string =>
+  `Lines surround the tiles that take at most ${CONTOURS.map(({ share }) => percent(share)).join(", ")} ${moreOf(unit)} than the brightest. They compare medians, without intervals.`;
 
 /** The lines; `x` and `y` are the places of the tiles' corners in pixels. */
 export function contours(values: (number | null)[][], less: boolean, x: number[], y: number[]): SVGGElement {
-  // Where several run along one edge the closest one is seen: what lies within it lies within all.
+  // Several lines can share an edge: the closest one is drawn last, on top.
   const lines = [...CONTOURS].reverse().flatMap(({ share, dash }) => {
     const d = path(edges(near(values, less, share)), x, y);
     const line = (stroke: string, width: number) =>
@@ -43,7 +43,7 @@ export function contours(values: (number | null)[][], less: boolean, x: number[]
   return svg("g", { class: "contours", fill: "none", "pointer-events": "none" }, ...lines);
 }
 
-/** What the lines mean, in as many rows as it takes. */
+/** The key of the lines. */
 export function contourKey(unit: string, wide: number): SVGSVGElement {
   const [step, row] = [Math.min(246, wide), 22];
   const columns = Math.max(1, Math.floor(wide / step));

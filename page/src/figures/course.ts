@@ -1,32 +1,60 @@
-// Trials in the order in which they were measured, a row for each choice, and what the host took meanwhile: drift and disturbance
-// are seen here.
+// Trials in the order of measurement, a row for each option, and CPU steal: shows drift and disturbance.
 
-import * as Plot from "@observablehq/plot";
-import { candidates, cellOf } from "../data";
-import { capital, counted, duration, percent, quantity } from "../format";
-import type { Figure, Lacking } from "../frame";
-import { toneOf, draw, heading, ink, paper, stolen, symbolOf, valueAxis } from "../look";
+import { candidates, cellOf, type CourseView, type GroupView, recommendedOf, type View } from "../data";
+import { capital, quantity } from "../format";
+import type { Figure, Lacking, Note } from "../frame";
+import { valueAxis } from "../look";
 import { RATES } from "../measure";
-import { BOUND_MAX } from "../outward";
 import { seriesOf } from "../series";
-import { ranked } from "./compared";
 import type { Looking } from "../state";
+import { ranked } from "./compared";
+import { drawCourse } from "./course-drawing";
 
-/** A row each: more of them would be a picture that nobody can see at once. */
+/** More rows do not fit a screen. */
 const ROWS_MAX = 6;
-/** More points than this lie on each other: marks are faint then, with running medians of so many of them. */
-const [MANY, RUN] = [40, 9];
-/** The line of what is measured twice. */
-const TWIN_DASH = "1 3";
-/** How high a row is, and of that its name; how high what the host took is; pixels. */
-const [ROW, NAME, STOLEN] = [92, 22, 106];
-
-/** So many times as far out as most is no matter. */
+/** Figures of more points have faint marks, and running medians of `RUN` points. */
+export const [MANY, RUN] = [40, 9];
+/** The largest factor by which a rate can leave the bulk and still extend the scale. */
 const NEAR = 1.25;
 
+export interface Point {
+  id: string;
+  /** The option, which is the row. */
+  row: string;
+  at: number;
+  block: number;
+  rate: number;
+}
+
+/** The trials of a group, as far as they do not depend on a width. */
+export interface Course {
+  view: View;
+  found: CourseView;
+  /** The options with a row, and all of them. */
+  rows: string[];
+  every: string[];
+  points: Point[];
+  /** The points of all options. */
+  all: Point[];
+  /** The option that the A/A control repeats. */
+  control: string | undefined;
+  isControl(id: string): boolean;
+  lookOf(row: string): number;
+  label(id: string): string;
+  unit: string;
+  metric: string;
+  /** The ends of the scale: rates beyond them are arrows. */
+  low: number;
+  top: number;
+  scale: ReturnType<typeof valueAxis>;
+  steal: { at: number; share: number }[];
+  /** The largest share of CPU steal in a block. */
+  most: number;
+}
+
 /**
- * From where to where most rates lie: Tukey's far fences about the quartiles of their logarithms (three times their distance), or
- * the farthest rates within them; but never fewer than 95 of 100. A few trials that stall would flatten the rest.
+ * The range of most rates: Tukey's far fences around the quartiles of their logarithms (three times their distance), or the
+ * farthest rates within them; at least 95 of 100 are inside. A few trials that stall would flatten the rest.
  */
 export function bulk(rates: number[]): [number, number] {
   const sorted = [...rates].sort((a, b) => a - b);
@@ -34,7 +62,6 @@ export function bulk(rates: number[]): [number, number] {
   if (!(at(0.25) > 0)) return [at(0), at(1)];
   const fence = (at(0.75) / at(0.25)) ** 3;
   const [low, top] = [Math.min(at(0.25) / fence, at(0.025)), Math.max(at(0.75) * fence, at(0.975))];
-  // What is hardly farther out has room.
   const within = sorted.filter((rate) => rate >= low / NEAR && rate <= top * NEAR);
   return [within[0] ?? low, within.at(-1) ?? top];
 }
@@ -46,222 +73,124 @@ export function course({ view, group }: Looking): Figure | Lacking | null {
     return {
       id: "course",
       title: "The trials in the order of measurement",
-      needs: "one block shows neither drift nor what disturbed; from two blocks on, they are drawn here.",
+      needs: "drift and disturbance need two blocks or more.",
     };
-  const label = (id: string) => cellOf(view, id)?.label ?? id;
-  // Too few blocks judge no twin, and have measured it all the same.
-  const again = (id: string) => id === group.twin?.twin || cellOf(view, id)?.kind === "twin";
-  /** What a trial is one of: second trials are of the choice that they repeat, and stand in its row. */
-  const choice = (id: string): string =>
-    (id === group.twin?.twin && group.twin.cell) ||
-    (again(id) && candidates(view, group).find((each) => each.label === label(id))?.id) ||
-    id;
-  const twinned = found.cells.map(({ cell }) => cell).find(again);
-  // In the order of the ranking, so that what has no bound yet is drawn by how fast it is.
-  const order = ranked(view, group).map(({ id }) => id);
-  const rank = (id: string) => (order.includes(choice(id)) ? order.indexOf(choice(id)) : order.length);
-  const all = [...found.cells].sort(
-    (a, b) => rank(a.cell) - rank(b.cell) || Number(again(a.cell)) - Number(again(b.cell)),
-  );
-  const every = [...new Set(all.map(({ cell }) => choice(cell)))];
-  // Whom the answer names and what was measured twice are drawn, whatever their ranks.
-  const wanted = [group.recommendation.cell ?? group.recommendation.best, twinned && choice(twinned)];
-  const first = every.filter((id) => wanted.includes(id));
-  const others = every.filter((id) => !wanted.includes(id)).slice(0, ROWS_MAX - first.length);
-  const rows = every.filter((id) => [...first, ...others].includes(id));
-  const cells = all.filter(({ cell }) => rows.includes(choice(cell)));
-  const known = rows.flatMap((id) => cellOf(view, id) ?? []);
-  const looks = seriesOf(view, known);
-  const lookOf = (id: string) => looks[known.findIndex((each) => each.id === choice(id))] ?? 0;
-  const { broken } = group.blocks;
-  const bounded = known.some((each) => (each.above_best_upper ?? BOUND_MAX) < BOUND_MAX);
-  const unit = cellOf(view, cells[0]?.cell)?.estimate.unit ?? "";
-  const metric = cellOf(view, cells[0]?.cell)?.estimate.metric ?? "";
-  const name = (id: string) => (again(id) ? `${label(choice(id))}, second trials` : label(id));
-  const pointsOf = (of: typeof all) =>
-    of
-      .flatMap(({ cell: id, rate }) =>
-        rate.map((rate, at) => ({
-          id,
-          row: choice(id),
-          at: found.at_ns[at] ?? 0,
-          block: found.block[at] ?? 0,
-          rate,
-        })),
-      )
-      .filter((point): point is typeof point & { rate: number } => point.rate != null);
-  const points = pointsOf(cells);
-  const [low, top] = bulk(points.map(({ rate }) => rate));
-  const scale = valueAxis(unit, low, top, 2);
-  // A scale that begins at 0 has room for what is slow.
-  const least = scale.from;
-  /** How far a rate lies beyond the scale: below it, above it, or not. */
-  const beyond = ({ rate }: { rate: number }): -1 | 0 | 1 => (rate < least ? -1 : rate > top ? 1 : 0);
-  const y = ({ rate }: { rate: number }) => scale.place(Math.max(least, Math.min(rate, top)));
-  const outside = points.filter(beyond).map(({ rate }) => rate);
-  const many = found.at_ns.length > MANY;
-  const steal = found.steal_share
-    .map((share, at) => ({ at: found.at_ns[at] ?? 0, share }))
-    .filter((point): point is { at: number; share: number } => point.share != null);
-  const most = Math.max(...steal.map((point) => point.share), 0);
-  const each =
-    found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} neighbouring trials`;
+  const course = courseOf(view, group, found);
   return {
     id: "course",
-    title: capital(`${RATES[metric] ?? "rate"} of the trials, in the order of measurement`),
-    reading: [
-      `${rows.length > 1 ? "A row for each confirmed choice, all on one scale: each" : "Each"} mark is ${each}${many ? `, and the line the running median of ${RUN} marks` : ""}; the level line is the median of its trials.`,
-      rows.length < every.length &&
-        `Drawn are ${rows.length} of ${every.length} confirmed choices, ${bounded ? "those that may take the least" : "the fastest"}${first.some((id) => every.indexOf(id) >= ROWS_MAX) ? ", and what is named or was measured twice" : ""}; the data has all.`,
-      twinned &&
-        `Hollow are second trials: ${label(choice(twinned))}, picked before the first block, was measured twice in every block, so what both differ by is chance and disturbance.`,
-      outside.length > 0 &&
-        `${outside.length === 1 ? "1 mark lies" : `${outside.length} marks lie`} beyond the scale, drawn as an arrow at its edge (${[...new Set([Math.min(...outside), Math.max(...outside)])].map((rate) => quantity(rate, unit)).join(" to ")}).`,
-      broken > 0 &&
-        `${counted(broken, "block")} broke off, ${broken === 1 ? "was" : "were"} repeated, and ${broken === 1 ? "is" : "are"} left out: what broke off counts for nothing.`,
-      steal.length > 0 && most === 0 && "The host took no CPU time from this machine in any of these blocks (steal).",
-      most > 0 &&
-        "Beneath: the share of CPU time that the host took from this machine in that block; marks that fall together with it were disturbed.",
-      "A slope here is drift.",
-    ]
-      .filter((line) => line)
-      .join(" "),
+    title: capital(`${RATES[course.metric] ?? "rate"} of the trials, in the order of measurement`),
+    caption: captionOf(course),
+    notes: notesOf(course, group),
     table: () => ({
       columns: ["cell", "label", "block", "at_ns", "rate"],
-      rows: pointsOf(all).map((point) => [point.id, name(point.id), point.block, point.at, point.rate]),
+      rows: course.all.map((point) => [point.id, nameOf(course, point.id), point.block, point.at, point.rate]),
     }),
-    draw(width) {
-      const { axis, name: unitName, place } = scale;
-      const end = Math.max(...found.at_ns, 1);
-      const x: Plot.ScaleOptions = {
-        domain: [Math.min(...found.at_ns), end],
-        ticks: Math.max(3, Math.floor(width / 120)),
-        tickFormat: (ns: number) => duration(ns),
-        // The first and the last marks are seen whole.
-        inset: 8,
-      };
-      const since = { label: "since the session began", labelArrow: "none", labelAnchor: "center" } as const;
-      const shared = { marginLeft: 66, marginRight: 20 };
-      const named = rows.map((id) => ({
-        row: id,
-        text: cells.some(({ cell }) => again(cell) && choice(cell) === id)
-          ? `${label(id)}; hollow: its second trials`
-          : label(id),
-        stroke: toneOf(lookOf(id)),
-        middle: cellOf(view, id)?.estimate.median,
-      }));
-      const drawings: Node[] = [
-        draw(width, {
-          ...shared,
-          height: 22 + rows.length * ROW + (most > 0 ? 26 : 40),
-          marginTop: 22 + NAME,
-          marginBottom: most > 0 ? 26 : 40,
-          x: { ...x, ...(most > 0 ? { label: null } : since) },
-          y: axis,
-          // Between rows there is room for the name of the one below.
-          fy: { domain: rows, axis: null, paddingInner: NAME / ROW, paddingOuter: 0 },
-          marks: [
-            heading(capital(`${RATES[metric] ?? "rate"}, ${unitName}`), 66, -36, "super"),
-            Plot.text(named, {
-              fy: "row",
-              text: "text",
-              frameAnchor: "top-left",
-              dx: 4,
-              dy: -15,
-              textAnchor: "start",
-              fontWeight: 600,
-              fill: "stroke",
-              lineWidth: (width - 90) / 12,
-              textOverflow: "ellipsis-end",
-            }),
-            Plot.ruleY(
-              named.filter(({ middle }) => middle != null),
-              { fy: "row", y: ({ middle }) => place(middle ?? null), stroke: "stroke", strokeOpacity: 0.45 },
-            ),
-            ...cells.flatMap((one) => {
-              const own = points.filter((point) => point.id === one.cell);
-              const inside = own.filter((point) => beyond(point) === 0);
-              const twin = again(one.cell);
-              const stroke = toneOf(lookOf(one.cell));
-              const line = {
-                x: "at",
-                y,
-                fy: "row",
-                stroke,
-                strokeWidth: many ? 2 : 1.2,
-                strokeOpacity: many ? 1 : 0.6,
-                strokeDasharray: twin ? TWIN_DASH : undefined,
-              } as Plot.LineOptions;
-              return [
-                // Among many marks nobody sees which belong together: they stand back, and their middle is drawn.
-                many
-                  ? own.length > RUN && Plot.line(own, Plot.windowY({ k: RUN, reduce: "median" }, line))
-                  : Plot.line(own, line),
-                Plot.text(own.filter(beyond), {
-                  x: "at",
-                  y,
-                  fy: "row",
-                  text: (point) => (beyond(point) < 0 ? "↓" : "↑"),
-                  fill: stroke,
-                  fontWeight: 700,
-                }),
-                Plot.dot(inside, {
-                  x: "at",
-                  y,
-                  fy: "row",
-                  symbol: symbolOf(lookOf(one.cell)),
-                  r: many ? 2.1 : 3.2,
-                  stroke,
-                  fill: twin ? paper() : stroke,
-                  ...(many ? { strokeOpacity: 0.5, fillOpacity: 0.5, strokeWidth: 1 } : {}),
-                } as Plot.DotOptions),
-              ].filter((mark) => mark !== false);
-            }),
-            Plot.tip(
-              points,
-              Plot.pointer({
-                x: "at",
-                y,
-                fy: "row",
-                title: (point) =>
-                  `${name(point.id)}\nblock ${point.block}, ${duration(point.at)} after the start\n${quantity(point.rate, unit)}`,
-                fill: paper(),
-                lineHeight: 1.3,
-              }),
-            ),
-          ],
-        }),
-      ];
-      if (most > 0) {
-        drawings.push(
-          draw(width, {
-            ...shared,
-            height: STOLEN,
-            marginTop: 30,
-            marginBottom: 38,
-            x: { ...x, ...since },
-            y: {
-              domain: [0, Math.max(most, 0.02)],
-              label: null,
-              ticks: 2,
-              grid: true,
-              tickFormat: (share: number) => percent(share),
-            },
-            marks: [
-              heading("CPU time taken by the host (steal)", 66, -24),
-              Plot.ruleX(steal, {
-                x: "at",
-                y1: 0,
-                y2: "share",
-                stroke: stolen(),
-                strokeWidth: Math.min(10, Math.max(2, (width - 90) / Math.max(steal.length, 1) / 3)),
-              }),
-              Plot.ruleY([0], { stroke: ink() }),
-            ],
-          }),
-        );
-      }
-      return drawings;
-    },
+    draw: (width) => drawCourse(course, width),
   };
+}
+
+function courseOf(view: View, group: GroupView, found: CourseView): Course {
+  const label = (id: string) => cellOf(view, id)?.label ?? id;
+  const isControl = (id: string) => id === group.twin?.twin || cellOf(view, id)?.kind === "twin";
+  /** The option of a trial: an A/A control is in the row of the option that it repeats. */
+  const optionOf = (id: string): string =>
+    (id === group.twin?.twin && group.twin.cell) ||
+    (isControl(id) && candidates(view, group).find((each) => each.label === label(id))?.id) ||
+    id;
+  const repeated = found.cells.map(({ cell }) => cell).find(isControl);
+  const control = repeated == null ? undefined : optionOf(repeated);
+  const every = inOrder(view, group, [...new Set(found.cells.map(({ cell }) => optionOf(cell)))]);
+  const rows = shownRows(every, [recommendedOf(view, group), control]);
+  const all = every.flatMap((row) => pointsOf(found, row, optionOf, isControl));
+  const points = all.filter(({ row }) => rows.includes(row));
+  const [low, top] = bulk(points.map(({ rate }) => rate));
+  const { unit = "", metric = "" } = cellOf(view, rows[0])?.estimate ?? {};
+  const scale = valueAxis(unit, low, top, 2);
+  const known = rows.flatMap((id) => cellOf(view, id) ?? []);
+  const looks = seriesOf(view, known);
+  const steal = found.steal_share.flatMap((share, at) => (share == null ? [] : [{ at: found.at_ns[at] ?? 0, share }]));
+  return {
+    view,
+    found,
+    rows,
+    every,
+    points,
+    all,
+    control,
+    isControl,
+    lookOf: (row) => looks[known.findIndex((each) => each.id === row)] ?? 0,
+    label,
+    unit,
+    metric,
+    // A scale that begins at 0 has room for slow trials.
+    low: scale.from,
+    top,
+    scale,
+    steal,
+    most: Math.max(...steal.map(({ share }) => share), 0),
+  };
+}
+
+/** Options in the order of the ranking. */
+function inOrder(view: View, group: GroupView, options: string[]): string[] {
+  const order = ranked(view, group).map(({ id }) => id);
+  const rank = (id: string) => (order.includes(id) ? order.indexOf(id) : order.length);
+  return options.sort((a, b) => rank(a) - rank(b));
+}
+
+/** The first options; the wanted ones have a row in any case. */
+function shownRows(every: string[], wanted: (string | null | undefined)[]): string[] {
+  const first = every.filter((id) => wanted.includes(id));
+  const others = every.filter((id) => !wanted.includes(id)).slice(0, ROWS_MAX - first.length);
+  return every.filter((id) => first.includes(id) || others.includes(id));
+}
+
+/** The trials of an option, then those of its A/A control. */
+function pointsOf(
+  found: CourseView,
+  row: string,
+  optionOf: (id: string) => string,
+  isControl: (id: string) => boolean,
+): Point[] {
+  const own = found.cells.filter(({ cell }) => optionOf(cell) === row);
+  own.sort((a, b) => Number(isControl(a.cell)) - Number(isControl(b.cell)));
+  return own.flatMap(({ cell: id, rate }) =>
+    rate.flatMap((rate, at): Point[] =>
+      rate == null ? [] : [{ id, row, at: found.at_ns[at] ?? 0, block: found.block[at] ?? 0, rate }],
+    ),
+  );
+}
+
+/** The name of a point's option. */
+export const nameOf = ({ control, isControl, label }: Course, id: string): string =>
+  isControl(id) ? `${label(control ?? id)}, A/A control` : label(id);
+
+/** Whether a rate is below the scale, above it, or on it. */
+export const beyond = ({ low, top }: Course, { rate }: { rate: number }): -1 | 0 | 1 =>
+  rate < low ? -1 : rate > top ? 1 : 0;
+
+function captionOf({ rows, found }: Course): string {
+  const each = found.blocks_per_point === 1 ? "one trial" : `the median of ${found.blocks_per_point} adjacent trials`;
+  const many = found.at_ns.length > MANY ? `, the curve the running median of ${RUN} marks` : "";
+  const row = rows.length > 1 ? "Each row is an option, each mark" : "Each mark is";
+  return `${row} ${each}${many}; a slope is drift.`;
+}
+
+function notesOf(course: Course, group: GroupView): Note[] {
+  const { rows, every, control, points, unit, steal, most, label } = course;
+  const { broken } = group.blocks;
+  const outside = points.filter((point) => beyond(course, point) !== 0).map(({ rate }) => rate);
+  const ends = [...new Set([Math.min(...outside), Math.max(...outside)])].map((rate) => quantity(rate, unit));
+  return [
+    "The level line is the median of the option's trials.",
+    rows.length < every.length &&
+      `${rows.length} of ${every.length} confirmed options have a row: the first ones of the ranking, the recommended one and the one with the A/A control.`,
+    control != null &&
+      `Hollow marks are the A/A control: ${label(control)} is measured twice in each block, so the two differ by chance and disturbance only.`,
+    outside.length > 0 &&
+      `Marks beyond the scale: ${outside.length}, drawn as arrows at its edge (${ends.join(" to ")}).`,
+    broken > 0 && `Blocks that were interrupted and repeated: ${broken}. They are omitted.`,
+    steal.length > 0 && most === 0 && "No block had CPU steal.",
+    most > 0 && "The bars below show CPU steal in each block: marks that fall at the same time were disturbed.",
+  ];
 }

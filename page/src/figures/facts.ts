@@ -1,18 +1,27 @@
-// What is read rather than seen: options as asked for and as they came out, the machine, the cells.
+// Tables: socket options, cells that were not measured, all cells, the machine.
 
-import { type CellView, candidates, inDoubt, isConfirmed, isMeasured, limitOf, type View } from "../data";
+import {
+  type CellView,
+  candidates,
+  factorOf,
+  inDoubt,
+  isMeasured,
+  limitOf,
+  optionOf,
+  testOf,
+  type View,
+} from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, moreOf, percent, resourceOf, size } from "../format";
-import { ends, inTimes, percentOf, range } from "../outward";
+import { axisUnit, count, digits, duration, percent, size } from "../format";
+import { ends, percentOf } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
-import { factorOf } from "../data";
 import { csv, save, type Table } from "../save";
-import { brokenOff, mayBeBest, notTheFirst } from "./compared";
+import { brokenOff, mayBeBest } from "./compared";
 import type { Looking } from "../state";
-import { hinted, type Told } from "../words";
+import { hinted, type Explained } from "../words";
 
-/** A table in a frame of its own; `null` where there is nothing to tell. The page may show it shorter than it is saved. */
+/** A table in its own frame; null without rows. The page can show a shorter table than the saved one. */
 function panel(id: string, title: string, reading: string, table: Table, shown = table): HTMLElement | null {
   if (table.rows.length === 0) return null;
   return h(
@@ -24,60 +33,47 @@ function panel(id: string, title: string, reading: string, table: Table, shown =
   );
 }
 
-/** Options of the cell that is looked at. */
+type OptionFact = CellView["counters"]["options"][string];
+
+const isRequested = ({ requested }: OptionFact): boolean => requested != null && String(requested) !== "auto";
+
+/** Whether the kernel has the requested value. */
+function state(option: OptionFact): string {
+  if (option.as_asked == null) return isRequested(option) ? "cannot be read back" : "not set";
+  return option.as_asked ? "✓ in force" : "✗ different";
+}
+
+/** The socket options of the selected cell, as the kernel reported them. */
 export function options({ view, cell }: Looking): HTMLElement | null {
-  // Of what was not measured the kernel said nothing.
   if (!cell || !isMeasured(cell)) return null;
-  // What this workload cannot be asked for is neither in force nor not.
-  const known = Object.entries(cell.counters.options).filter(([name]) =>
-    view.plan.factors.some((factor) => factor.name === name),
-  );
-  const isAsked = ({ requested }: { requested?: unknown }) => requested != null && String(requested) !== "auto";
-  // Of what nobody asked for and nobody could read there is nothing to tell.
-  const told = known.filter(([, option]) => isAsked(option) || option.source != null || option.sink != null);
-  const rows = told.map(([name, option]) => {
+  const known = Object.entries(cell.counters.options).filter(([name, option]) => {
+    const isFactor = view.plan.factors.some((factor) => factor.name === name);
+    return isFactor && (isRequested(option) || option.source != null || option.sink != null);
+  });
+  const rows = known.map(([name, option]) => {
     const factor = factorOf(view, name);
     const of = (value: unknown) => (value == null ? "–" : named(value as string | number | boolean, factor));
     const read = (value: unknown) => (typeof value === "number" && factor.unit === "bytes" ? size(value) : of(value));
-    const verdict =
-      option.as_asked == null
-        ? isAsked(option)
-          ? "cannot be read back"
-          : "left as it is"
-        : option.as_asked
-          ? "✓ in force"
-          : "✗ not as asked";
-    return [factor.heading, of(option.requested), read(option.source), read(option.sink), verdict];
+    return [factor.heading, of(option.requested), read(option.source), read(option.sink), state(option)];
   });
-  const table = { columns: ["option", "asked for", "writing end", "reading end", "in force?"], rows };
-  const name = cell.label || cell.id;
-  if (told.some(([, option]) => isAsked(option)))
-    return panel(
-      "options",
-      "Options: asked for and in force",
-      `Of ${name}, as the kernel reported them while it was measured.`,
-      table,
-    );
-  return panel(
-    "options",
-    "Options in force, none of them asked for",
-    `What the kernel gave ${name} while it was measured: with other settings of the system they may be others.`,
-    table,
-    {
-      columns: ["option", "writing end", "reading end"],
-      rows: rows.map(([option, , source, sink]) => [option ?? "", source ?? "", sink ?? ""]),
-    },
-  );
+  const table = { columns: ["option", "requested", "writing end", "reading end", "in force?"], rows };
+  const caption = `Of ${cell.label || cell.id}, as the kernel reported them during the measurement.`;
+  if (known.some(([, option]) => isRequested(option)))
+    return panel("options", "Socket options, requested and in force", caption, table);
+  return panel("options", "Socket options in force, none of them requested", caption, table, {
+    columns: ["option", "writing end", "reading end"],
+    rows: rows.map(([option, , source, sink]) => [option ?? "", source ?? "", sink ?? ""]),
+  });
 }
 
-/** What a cell is there for, where it is no choice: two of one name would otherwise stand beside each other. */
+/** The roles of cells that are not options: they can have the name of an option. */
 const ROLES: Partial<Record<CellView["kind"], string>> = {
-  twin: "second trials",
-  floor: "null engine, which moves no byte on purpose: the harness's own cost",
+  twin: "A/A control",
+  floor: "moves no bytes: the cost of bytegauge itself",
   ceiling: "without a relay",
 };
 
-/** A cell by its name and by what it is there for. */
+/** A cell by its name and its role. */
 export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | "id">): string {
   const own = (kind === "floor" ? label.replace(" (moves nothing)", "") : label) || id;
   const role = ROLES[kind];
@@ -96,11 +92,11 @@ export function missing(view: View): HTMLElement | null {
     cell.reason ?? "",
   ]);
   const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
-  const reading = floors === rows.length ? "No choice is missing here: what failed measures the harness alone." : "";
-  const told = new Map<string, CellView[]>();
+  const reading = floors === rows.length ? "No option is missing: the failed cells measure bytegauge itself." : "";
+  const alike = new Map<string, CellView[]>();
   for (const cell of absent) {
     const key = JSON.stringify([cell.outcome, cell.reason ?? ""]);
-    told.set(key, [...(told.get(key) ?? []), cell]);
+    alike.set(key, [...(alike.get(key) ?? []), cell]);
   }
   return panel(
     "missing",
@@ -108,138 +104,133 @@ export function missing(view: View): HTMLElement | null {
     reading,
     { columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"], rows },
     {
-      columns: ["what", "outcome", "reason"],
-      // What several have in common stands once.
-      rows: [...told].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
+      columns: ["cells", "outcome", "reason"],
+      // Cells with the same reason are one row.
+      rows: [...alike].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
     },
   );
 }
 
-/** Cells by their names, each with the groups that it lies in. */
+/** Cells by their names, each with its groups. */
 function listed(cells: CellView[], several: boolean): string {
   const groups = new Map<string, string[]>();
   for (const cell of cells) groups.set(withRole(cell), [...(groups.get(withRole(cell)) ?? []), cell.group]);
   return [...groups].map(([name, all]) => (several ? `${name} (${all.join(", ")})` : name)).join("; ");
 }
 
-/** The cells of a group, as in the report's table; rates in one unit, so that they can be compared down the column. */
-export function cells(looking: Looking): HTMLElement | null {
-  const { view, group } = looking;
+/** The columns of the table of cells: some only in the saved file, some only where cells differ. */
+interface Columns {
+  outcome: boolean;
+  stage: boolean;
+  compared: boolean;
+  /** The page has short evidence, the file all of it. */
+  short: boolean;
+  /** The unit of the rates, and its divisor. */
+  unit: string;
+  divisor: number;
+}
+
+/** The cells of a group; rates have one unit, so that a column can be compared. */
+export function cells({ view, group }: Looking): HTMLElement | null {
   const all = candidates(view, group);
-  // What all of them are needs no column.
-  const differ = all.some((cell) => cell.outcome !== "measured");
-  // Of two the verdict stands above, by their pairs.
-  const compared = !view.versus && all.length > 1;
   const known = all.flatMap((cell) => cell.estimate.median ?? []);
   const { name, divisor } = axisUnit(all[0]?.estimate.unit ?? "", Math.max(...known, 0));
-  const one = (value: number) => digits(value / divisor);
-  // A table that was imported knows of no stages.
+  // An imported table has no stages.
   const staged = view.status !== "imported";
-  // What is the same of all is no matter of a column that is seen.
-  const stages = new Set(all.map(({ stage }) => stage)).size > 1;
-  const row = (cell: CellView, isShort: boolean) => {
-    const { id, label, outcome, stage, trials, estimate, limit } = cell;
-    return [
-      (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
-      ...(differ ? [outcome] : []),
-      ...((isShort ? stages && staged : staged) ? [stage ?? "–"] : []),
-      trials,
-      estimate.median == null ? "–" : one(estimate.median),
-      estimate.lower == null || estimate.upper == null ? "–" : ends(estimate.lower / divisor, estimate.upper / divisor),
-      ...(compared
-        ? [
-            cell.above_best_upper == null
-              ? "–"
-              : cell.above_best_upper <= 0
-                ? "none: all others take more"
-                : range(cell.above_best_lower, cell.above_best_upper, inTimes(group)),
-            mayBeBest(group, cell) ?? (isConfirmed(cell) ? "not known" : "–"),
-          ]
-        : []),
-      // Why it was not measured is all that is known of it.
-      ...(estimate.median == null
-        ? ["–", cell.reason ?? limit.sentence]
-        : [
-            limitOf(limit),
-            [brokenOff(cell), isShort ? limit.brief : limit.sentence, isShort && inDoubt(limit)]
-              .filter((part) => part)
-              .join("; "),
-          ]),
-    ];
-  };
-  const table = (isShort: boolean): Table => ({
+  const columns = (short: boolean): Columns => ({
+    outcome: all.some((cell) => cell.outcome !== "measured"),
+    stage: staged && (!short || new Set(all.map(({ stage }) => stage)).size > 1),
+    compared: !view.versus && all.length > 1,
+    short,
+    unit: name,
+    divisor,
+  });
+  const slower = testOf(view, group)?.compares === "cpu" ? "more CPU than the best" : "slower than the best";
+  const table = (of: Columns): Table => ({
     columns: [
       "cell",
-      ...(differ ? ["outcome"] : []),
-      ...((isShort ? stages && staged : staged) ? ["stage"] : []),
+      ...(of.outcome ? ["outcome"] : []),
+      ...(of.stage ? ["stage"] : []),
       "trials",
-      `rate, ${name}`,
-      `interval, ${name}`,
-      ...(compared
-        ? [
-            inTimes(group) ? `times the best's ${resourceOf(group.cost)}` : `${moreOf(group.cost)} than the best`,
-            "may be the best",
-          ]
-        : []),
+      `rate, ${of.unit}`,
+      `interval, ${of.unit}`,
+      ...(of.compared ? [slower, "may be the best"] : []),
       "limited by",
       "evidence",
     ],
-    rows: all.map((cell) => row(cell, isShort)),
+    rows: all.map((cell) => row(view, cell, of)),
   });
-  const reading = ["Rates are medians of trials; the evidence is of all trials together.", notTheFirst(looking)];
-  const told = reading.filter((line) => line).join(" ");
-  return panel("cells", "Every cell of these conditions", told, table(false), table(true));
+  const caption = "Rates are medians of trials; the evidence is of all trials together.";
+  return panel("cells", "All cells of this test", caption, table(columns(false)), table(columns(true)));
 }
 
-/** What the grades of a machine mean. */
+function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {
+  const { id, label, outcome, stage, trials, estimate, limit } = cell;
+  const { median, lower, upper } = estimate;
+  const option = optionOf(view, cell);
+  return [
+    (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
+    ...(of.outcome ? [outcome] : []),
+    ...(of.stage ? [stage ?? "–"] : []),
+    trials,
+    median == null ? "–" : digits(median / of.divisor),
+    lower == null || upper == null ? "–" : ends(lower / of.divisor, upper / of.divisor),
+    ...(of.compared ? [option?.slower ?? "–", mayBeBest(view, cell) ?? "–"] : []),
+    ...(median == null ? ["–", cell.reason ?? limit.sentence] : [limitOf(limit), evidence(cell, of.short)]),
+  ];
+}
+
+/** What limits a cell, and why some of its trials failed. */
+const evidence = (cell: CellView, short: boolean): string =>
+  [brokenOff(cell), short ? cell.limit.brief : cell.limit.sentence, short && inDoubt(cell.limit)]
+    .filter((part) => part)
+    .join("; ");
+
+/** The grades of a machine. */
 const GRADES: Record<string, string> = {
-  A: "nothing is known to disturb",
-  B: "something that may disturb is not known",
-  C: "something disturbs",
-  D: "much was taken from the session",
+  A: "no disturbance found",
+  B: "some sources of disturbance are unknown",
+  C: "disturbed",
+  D: "strongly disturbed",
 };
 
-/** The machine, and what went on beside the measurement. */
+/** The machine, and the activity during the measurement. */
 export function environment(view: View): HTMLElement {
   const { grade, reasons, steal_share, steal_share_worst, foreign_cpus, throttled_us, twin_reach, ...facts } =
     view.environment;
+  const unknown = "unknown";
+  const because = reasons.length > 0 ? `: ${reasons.join("; ")}` : "";
   const rows: [string, string][] = [
+    ["grade", grade == null ? unknown : `${grade} of A to D, ${GRADES[grade] ?? ""}${because}`],
     [
-      "grade",
-      grade == null
-        ? "nothing is known about the machine"
-        : `${grade} of A to D, ${GRADES[grade] ?? ""}${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`,
-    ],
-    [
-      "taken by the host (steal)",
+      "CPU steal",
       steal_share == null
-        ? "not known"
+        ? unknown
         : `${percent(steal_share)} on average, ${percent(steal_share_worst ?? steal_share)} in the worst block`,
     ],
-    ["other programs", foreign_cpus == null ? "not known" : `${count(foreign_cpus)} CPUs on average`],
+    ["other programs", foreign_cpus == null ? unknown : `${count(foreign_cpus)} CPUs on average`],
+    ["throttled", throttled_us == null ? unknown : throttled_us === 0 ? "never" : duration(throttled_us * 1000)],
+    ["A/A controls differ by at most", twin_reach == null ? "no A/A control" : percentOf(twin_reach, "upper")],
     [
-      "throttled",
-      throttled_us == null ? "not known" : throttled_us === 0 ? "not at all" : duration(throttled_us * 1000),
+      "cost of bytegauge",
+      view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`,
     ],
-    [
-      "the same measured twice, equal to within",
-      twin_reach == null ? "not measured twice" : percentOf(twin_reach, "upper"),
-    ],
-    ["harness", view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`],
     ["bytegauge", view.version],
     ["began", view.started],
   ];
-  const columns = ["fact", "as it was read"];
-  const [title, every] = ["The machine and what went on beside", flat(facts)];
+  const columns = ["fact", "value"];
+  const every = flat(facts);
+  const title = "The machine and its activity";
   const all = { columns, rows: [...rows, ...every] };
-  const figure = panel("environment", title, "What the answers hold for.", all, { columns, rows }) as HTMLElement;
-  const summary = h("summary", {}, `${every.length} facts of the machine, as they were read`);
+  const caption = "The results are valid for this machine in this state.";
+  const figure = panel("environment", title, caption, all, { columns, rows }) as HTMLElement;
+  const summary = h("summary", {}, `${every.length} facts about the machine`);
   if (every.length > 0)
     figure.append(h("details", { class: "data" }, summary, tableOf({ columns, rows: every }, summary.textContent)));
   return figure;
 }
 
-/** A cache of a processor, if that is what it is: `L2 1 MiB, shared by 2 CPUs`. */
+/** A processor's cache: `L2 1 MiB (2 CPUs share one)`; null for another fact. */
 function cache(fact: Record<string, unknown>): string | null {
   const { level, kind, size_bytes: bytes, shared_by: shared } = fact;
   if (typeof level !== "number" || typeof bytes !== "number") return null;
@@ -248,11 +239,11 @@ function cache(fact: Record<string, unknown>): string | null {
   return `L${level}${of} ${size(bytes)}${by}`;
 }
 
-/** A value as it was read; bytes as everywhere. */
+/** A value of the document as text. */
 const plain = (name: string, value: unknown): string =>
   typeof value === "number" && name.endsWith("_bytes") ? size(value) : String(value);
 
-/** Facts as they were read, nested ones by their path. */
+/** Facts of the document, nested ones by their path. */
 export function flat(value: Record<string, unknown>, path = ""): [string, string][] {
   return Object.entries(value).flatMap(([name, inner]): [string, string][] => {
     const key = path ? `${path} · ${name}` : name.replaceAll("_", " ");
@@ -279,26 +270,15 @@ export function flat(value: Record<string, unknown>, path = ""): [string, string
   });
 }
 
-/** Notes that say the same of several groups stand once: `g5, g6: not steady`. */
-export function merged(notes: string[]): string[] {
-  const found = new Map<string, string[]>();
-  for (const note of notes) {
-    const [, group, said] = note.match(/^(g\d+): (.*)$/s) ?? [];
-    const key = group == null ? note : `: ${said}`;
-    found.set(key, [...(found.get(key) ?? []), ...(group == null ? [] : [group])]);
-  }
-  return [...found].map(([said, groups]) => groups.join(", ") + said);
-}
-
-/** What a reader must know beside the numbers. */
+/** The notes of the session. */
 export function notes(view: View): HTMLElement | null {
-  const explained: Told = new Set();
+  const explained: Explained = new Set();
   return view.notes.length > 0
     ? h(
         "section",
-        { class: "told", id: "notes" },
+        { class: "texts", id: "notes" },
         h("h3", {}, "Notes"),
-        h("ul", {}, ...merged(view.notes).map((note) => h("li", {}, ...hinted(note, explained)))),
+        h("ul", {}, ...view.notes.map((note) => h("li", {}, ...hinted(note, explained)))),
       )
     : null;
 }

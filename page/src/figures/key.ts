@@ -1,21 +1,25 @@
-// What the colours of a heat map mean.
+// The key of a heat map's colours.
 
 import * as Plot from "@observablehq/plot";
 import { axisUnit, capital, digits, quantity } from "../format";
 import { draw, ink } from "../look";
 
+const STEPS = 48;
+
+export interface Colours {
+  low: number;
+  top: number;
+  logarithmic: boolean;
+  /** Less is better, and brighter. */
+  less: boolean;
+  label: string;
+  unit: string;
+  /** The opacity of the tiles. */
+  opacity: number;
+}
+
 /** The scale of colours, from the lowest value to the highest. */
-export function colourKey(
-  low: number,
-  top: number,
-  logarithmic: boolean,
-  less: boolean,
-  label: string,
-  unit: string,
-  /** How much of its colour a tile has. */
-  opacity = 1,
-): SVGSVGElement {
-  const steps = 48;
+export function colourKey({ low, top, logarithmic, less, label, unit, opacity }: Colours): SVGSVGElement {
   const { name, divisor } = axisUnit(unit, top);
   const at = (share: number) => (logarithmic ? low * (top / low) ** share : low + (top - low) * share);
   const drawing = draw(330, {
@@ -36,10 +40,10 @@ export function colourKey(
         fill: ink(),
       }),
       Plot.rect(
-        Array.from({ length: steps }, (_, n) => n / steps),
+        Array.from({ length: STEPS }, (_, n) => n / STEPS),
         {
           x1: (n: number) => n,
-          x2: (n: number) => Math.min(1, n + (opacity < 1 ? 1 : 2) / steps),
+          x2: (n: number) => Math.min(1, n + (opacity < 1 ? 1 : 2) / STEPS),
           y1: 0,
           y2: 1,
           fill: (n: number) => (less ? 1 - n : n),

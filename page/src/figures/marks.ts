@@ -1,24 +1,22 @@
-// What stands on the tiles of a heat map beside colour and number, and what it means: which may be the best, which is named,
-// which is shown to take more. No line surrounds what merely looks close to the brightest, unless somebody asks (contours.ts):
-// medians of one trial prove nothing.
+// The marks on the tiles of a heat map and their key: may be the best, recommended, slower. Lines around bright tiles are drawn
+// only on request (contours.ts), since medians of single trials decide nothing.
 
 import * as Plot from "@observablehq/plot";
-import type { CellView, GroupView } from "../data";
+import { type CellView, optionOf, type View } from "../data";
 import { svg } from "../dom";
-import { percent } from "../format";
 import { draw, ink, isDark, paper } from "../look";
 
 /** A piece of a line, in tiles from the upper left corner. */
 export type Edge = [x1: number, y1: number, x2: number, y2: number];
 
-/** Where one of two neighbours lies within and the other does not. Nothing is drawn towards what was not measured. */
+/** The edges between a tile inside and a neighbour outside; null is a tile without a value, which has no such edge. */
 export function edges(inside: (boolean | null)[][]): Edge[] {
   const found: Edge[] = [];
   const differ = (one: boolean | null | undefined, other: boolean | null | undefined) =>
     one != null && other != null && one !== other;
   const [rows, columns] = [inside.length, Math.max(0, ...inside.map((row) => row.length))];
   const at = (row: number, column: number) => inside[row]?.[column];
-  /** Neighbouring pieces are one line, so that its dashes do not begin anew at every tile. */
+  /** Adjacent pieces are one line, so that its dashes continue from tile to tile. */
   const runs = (length: number, crossed: (at: number) => boolean, add: (from: number, to: number) => void) => {
     let from: number | null = null;
     for (let place = 0; place <= length; place += 1) {
@@ -51,7 +49,7 @@ export function edges(inside: (boolean | null)[][]): Edge[] {
 export const path = (pieces: Edge[], x: number[], y: number[]): string =>
   pieces.map(([x1, y1, x2, y2]) => `M${x[x1] ?? 0},${y[y1] ?? 0}L${x[x2] ?? 0},${y[y2] ?? 0}`).join("");
 
-/** A line around all tiles that are `inside`, with a halo as the others have. */
+/** A line with a halo around all tiles that are `inside`. */
 export function outline(inside: boolean[][], x: number[], y: number[]): SVGGElement {
   const d = path(edges(inside), x, y);
   return svg(
@@ -62,39 +60,38 @@ export function outline(inside: boolean[][], x: number[], y: number[]): SVGGElem
   );
 }
 
-/** What a tile says beside its number; `avoid`: it is shown to take more than the best by more than the margin. */
-export type Sign = "best" | "use" | "avoid" | "looked" | "confirmed" | "screened" | "untold";
+/** A mark of a tile; `avoid`: slower than the best. */
+export type Sign = "best" | "use" | "avoid" | "selected" | "confirmed" | "screened" | "empty";
 
-/** Whether a cell is shown to take more than the best by more than the margin: then it is one to avoid. */
-export const isDear = (cell: CellView, { recommendation: { margin } }: GroupView): boolean =>
-  (cell.above_best_lower ?? 0) > margin;
+/** Whether a cell is slower than the best. */
+export const isSlower = (view: View, cell: CellView): boolean => optionOf(view, cell)?.status === "slower";
 
-/** Stripes that are seen on the brightest tile and on the darkest: each is of both. */
+/** Stripes of white and black, which are visible on bright and dark tiles. */
 export function hatching(id: string): SVGDefsElement {
   const stripe = (x: number, fill: string) => svg("rect", { x, width: 1.5, height: 7, fill, "fill-opacity": 0.5 });
   const attributes = { id, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
   return svg("defs", {}, svg("pattern", attributes, stripe(0, "#fff"), stripe(1.5, "#000"))) as SVGDefsElement;
 }
 
-/** The frame of the cell that is looked at. */
-export const looked = () => (isDark() ? "#ff66b8" : "#d6006c");
+/** The colour of the frame of the selected cell. */
+export const selectedColour = () => (isDark() ? "#ff66b8" : "#d6006c");
 
-/** How a cross is drawn in the corner of a tile, on every colour: as a halo, and above it. */
+/** A cross in the corner of a tile: a halo, and the cross above it. */
 export const crosses = (): Plot.DotOptions[] => [
   { symbol: "times", r: 4.5, stroke: "#fff", strokeWidth: 4 },
   { symbol: "times", r: 4.5, stroke: "#b42318", strokeWidth: 2 },
 ];
 
-/** What the marks mean, in as many rows as it takes. */
-export function markKey(signs: Sign[], margin: number, wide: number, hatch: string): SVGSVGElement {
+/** The key of the marks. */
+export function markKey(signs: Sign[], wide: number, stripes: string): SVGSVGElement {
   const names: Record<Sign, string> = {
     best: "may be the best",
-    use: "the one named above",
-    avoid: `shown to take over ${percent(margin)} more`,
-    looked: "looked at",
+    use: "recommended",
+    avoid: "slower than the best",
+    selected: "selected",
     confirmed: "confirmed",
-    screened: "screened only: roughly known",
-    untold: "no number: see its tip",
+    screened: "screened only",
+    empty: "no number: see its tip",
   };
   const [step, row] = [Math.min(246, wide), 22];
   const columns = Math.max(1, Math.min(signs.length, Math.floor(wide / step)));
@@ -113,15 +110,15 @@ export function markKey(signs: Sign[], margin: number, wide: number, hatch: stri
         best: [framed, Plot.dot([[x + 17, y]], { r: 2.5, fill: "#fff", stroke: "#000" })],
         use: [Plot.text(["▸"], { x: x + 17, y, fill: ink(), fontSize: 14 })],
         avoid: crosses().map((cross) => Plot.dot([[x + 17, y]], cross)),
-        looked: [box({ stroke: looked(), strokeWidth: 3 })],
+        selected: [box({ stroke: selectedColour(), strokeWidth: 3 })],
         confirmed: [framed],
-        screened: [box({ fill: "#7d7c78" }), box({ fill: `url(#${hatch})` })],
-        untold: [box({ stroke: ink(), strokeDasharray: "2 3" })],
+        screened: [box({ fill: "#7d7c78" }), box({ fill: `url(#${stripes})` })],
+        empty: [box({ stroke: ink(), strokeDasharray: "2 3" })],
       };
       return [...marks[sign], Plot.text([names[sign]], { x: x + 42, y, textAnchor: "start", fill: ink() })];
     }),
   });
   drawing.classList.add("key");
-  if (signs.includes("screened")) drawing.prepend(hatching(hatch));
+  if (signs.includes("screened")) drawing.prepend(hatching(stripes));
   return drawing;
 }

@@ -1,21 +1,35 @@
-// One long trial from its first moment, interval by interval: each flow, and all of them together.
+// One long trial from its first moment, interval by interval: all flows together, and each of them.
 
 import * as Plot from "@observablehq/plot";
-import { cellOf } from "../data";
+import { cellOf, type GroupView, type View } from "../data";
 import { capital, counted, duration, percent, quantity } from "../format";
-import type { Figure, Lacking } from "../frame";
-import { accent, toneOf, dashOf, draw, type Entry, faint, fromZero, heading, legend, paper } from "../look";
+import type { Figure, Lacking, Note } from "../frame";
+import { accent, dashOf, draw, type Entry, faint, fromZero, heading, legend, paper, toneOf } from "../look";
 import { RATES } from "../measure";
 import type { Looking } from "../state";
 
-/** More flows than this have no colour of their own. */
-const TOLD_APART = 6;
-/** The lines of all flows together, and of one; pixels. */
+/** More flows have one colour. */
+const COLOURS_MAX = 6;
+/** The width of the line of all flows, and of one; pixels. */
 const [BOLD, THIN] = [2.6, 1.2];
-/** A warm-up that is a smaller share of the trial cannot be seen. */
-const SEEN = 0.003;
+/** The least visible share of a warm-up. */
+const VISIBLE = 0.003;
 
-/** The corners of a line of steps: each rate from the begin of its interval to the end. */
+type Found = NonNullable<GroupView["over_time"]>;
+
+/** The trial, and what its panels share. */
+interface Trial extends Found {
+  /** `throughput`. */
+  what: string;
+  /** The end of the trial, nanoseconds. */
+  end: number;
+  /** The warm-up, nanoseconds; 0 if it is not visible. */
+  warmup: number;
+  /** Each flow has its own colour. */
+  coloured: boolean;
+}
+
+/** The corners of a line of steps: each rate from the start of its interval to the end. */
 export function corners(rates: number[], interval_ns: number): { at: number; rate: number }[] {
   return rates.flatMap((rate, step) => [step, step + 1].map((end) => ({ at: end * interval_ns, rate })));
 }
@@ -28,31 +42,17 @@ export function overTime({ view, group }: Looking): Figure | Lacking | null {
       : {
           id: "over-time",
           title: "One trial over time",
-          needs: `no trial of these conditions is known from millisecond to millisecond. Those of a second or more are (--trial-time 10s), where they are longer than the intervals of ${duration(view.interval_ns)} that were asked for.`,
+          needs: `trials of a second or more (--trial-time 10s), longer than the requested interval of ${duration(view.interval_ns)}.`,
         };
-  const { interval_ns, unit, flows, sum, mean, spread } = found;
-  const cell = cellOf(view, found.cell);
-  const calls = cell?.estimate.metric === "calls";
-  const what = unit !== "bytes/s" ? RATES["nops"] : calls ? "bytes of requests and replies" : RATES["throughput"];
-  const end = sum.length * interval_ns;
-  const warmup = group.warmup_ns ?? 0;
-  const warm = warmup > SEEN * end && warmup < end;
+  const trial = trialOf(view, group, found);
+  const { interval_ns, unit, flows, sum, mean } = found;
+  const label = cellOf(view, found.cell)?.label;
   const several = flows.length > 1;
-  const apart = flows.length <= TOLD_APART;
-  const again = cell?.counters.retransmits;
-  const steps = sum.map((rate, step) => ({ step, at: (step + 0.5) * interval_ns, rate }));
-  const reading = [
-    `The last long trial${cell?.label ? ` of ${cell.label}` : ""}, from its first moment: ${quantity(mean, unit)} on average of ${counted(sum.length, "step")} of ${duration(interval_ns)}${spread == null ? "" : `, which differ by ${percent(spread)} (standard deviation)`}.`,
-    several &&
-      `Above all ${flows.length} flows together, below each of them on a scale of its own; where they lie on each other they are alike.`,
-    warm && "The shade is the warm-up, which no answer counts.",
-    again != null &&
-      `TCP sent ${again === 0 ? "no segment" : counted(again, "segment")} again in all trials of this cell together.`,
-  ];
   return {
     id: "over-time",
-    title: capital(`${what} over time, in one long trial`),
-    reading: reading.filter((line) => line).join(" "),
+    title: capital(`${trial.what} over time, in one long trial`),
+    caption: `The last long trial${label ? ` of ${label}` : ""}: ${quantity(mean, unit)} on average of ${counted(sum.length, "step")} of ${duration(interval_ns)}.`,
+    notes: notesOf(view, trial),
     table: () => ({
       columns: ["from_ns", "to_ns", "rate", ...(several ? flows.map((_, flow) => `flow_${flow + 1}`) : [])],
       rows: sum.map((rate, step) => [
@@ -62,80 +62,117 @@ export function overTime({ view, group }: Looking): Figure | Lacking | null {
         ...(several ? flows.map((rates) => rates[step] ?? null) : []),
       ]),
     }),
-    draw(width) {
-      const thin = (flow: number) => (apart ? toneOf(flow + 1) : faint());
-      const line = (rates: number[], more: Plot.LineOptions) =>
-        Plot.line(corners(rates, interval_ns), { x: "at", y: "rate", strokeLinejoin: "round", ...more });
-      const panel = (title: string, height: number, most: number, marks: Plot.Markish[], last: boolean) => {
-        const { axis, name } = fromZero(unit, most);
-        return draw(width, {
-          height,
-          marginLeft: 66,
-          marginRight: 20,
-          marginTop: 30,
-          marginBottom: last ? 40 : 24,
-          x: {
-            domain: [0, end],
-            ticks: Math.max(3, Math.floor(width / 120)),
-            tickFormat: (ns: number) => (ns === 0 ? "0" : duration(ns)),
-            label: last ? "since the trial began" : null,
-            labelArrow: "none",
-            labelAnchor: "center",
-          },
-          y: axis,
-          marks: [
-            heading(capital(`${title}, ${name}`), 66, -24),
-            warm ? Plot.rectX([warmup], { x1: 0, x2: warmup, fill: faint(), fillOpacity: 0.16 }) : null,
-            ...marks,
-            Plot.ruleY([0], { stroke: faint() }),
-          ],
-        });
-      };
-      const all = panel(
-        several ? `${what}, all ${flows.length} flows together` : (what ?? ""),
-        several ? 240 : 300,
-        Math.max(...sum),
-        [
-          line(sum, { stroke: accent(), strokeWidth: BOLD }),
-          Plot.tip(
-            steps,
-            Plot.pointerX({
-              x: "at",
-              y: "rate",
-              title: ({ step, rate }: (typeof steps)[number]) =>
-                `${duration(step * interval_ns)} to ${duration((step + 1) * interval_ns)}\n${quantity(rate, unit)}`,
-              fill: paper(),
-              lineHeight: 1.3,
-            }),
-          ),
-        ],
-        !several,
-      );
-      if (!several) return [all];
-      // On a scale of their own: beneath the sum they would be one line.
-      const each = panel(
-        "each flow",
-        240,
-        Math.max(...flows.flat()),
-        flows.map((rates, flow) =>
-          line(rates, {
-            stroke: thin(flow),
-            strokeWidth: THIN,
-            strokeOpacity: apart ? 1 : 0.55,
-            strokeDasharray: apart ? dashOf(flow + 1) : undefined,
-          } as Plot.LineOptions),
-        ),
-        true,
-      );
-      return [all, each, legend("", key(flows.length, apart), width)];
-    },
+    draw: (width) => drawn(trial, width),
   };
 }
 
-/** What the lines mean. */
-function key(flows: number, apart: boolean): Entry[] {
+function trialOf(view: View, group: GroupView, found: Found): Trial {
+  const calls = cellOf(view, found.cell)?.estimate.metric === "calls";
+  const rate = found.unit !== "bytes/s" ? RATES["nops"] : calls ? "bytes of requests and replies" : RATES["throughput"];
+  const end = found.sum.length * found.interval_ns;
+  const warmup = group.warmup_ns ?? 0;
+  return {
+    ...found,
+    what: rate ?? "rate",
+    end,
+    warmup: warmup > VISIBLE * end && warmup < end ? warmup : 0,
+    coloured: found.flows.length <= COLOURS_MAX,
+  };
+}
+
+function notesOf(view: View, { cell, spread, flows, warmup }: Trial): Note[] {
+  const again = cellOf(view, cell)?.counters.retransmits;
+  return [
+    spread != null && `The standard deviation of the steps is ${percent(spread)}.`,
+    flows.length > 1 &&
+      `The upper panel shows all ${flows.length} flows together, the lower one each flow on its own scale.`,
+    warmup > 0 && "The shade is the warm-up, which is not part of a result.",
+    again != null && `TCP retransmitted ${counted(again, "segment")} in all trials of this cell.`,
+  ];
+}
+
+function drawn(trial: Trial, width: number): Node[] {
+  const { what, flows, sum, coloured } = trial;
+  if (flows.length < 2) return [panel(trial, what, sum, 300, true, width)];
+  return [
+    panel(trial, `${what}, all ${flows.length} flows together`, sum, 240, false, width),
+    // One scale for both would flatten the flows.
+    panel(trial, "each flow", null, 240, true, width),
+    legend("", key(flows.length, coloured), width),
+  ];
+}
+
+/** A panel of all flows together (`sum`), or of each flow. */
+function panel(
+  trial: Trial,
+  title: string,
+  sum: number[] | null,
+  height: number,
+  isLast: boolean,
+  width: number,
+): SVGSVGElement {
+  const { end, warmup, unit } = trial;
+  const { axis, name } = fromZero(unit, Math.max(...(sum ?? trial.flows.flat())));
+  return draw(width, {
+    height,
+    marginLeft: 66,
+    marginRight: 20,
+    marginTop: 30,
+    marginBottom: isLast ? 40 : 24,
+    x: {
+      domain: [0, end],
+      ticks: Math.max(3, Math.floor(width / 120)),
+      tickFormat: (ns: number) => (ns === 0 ? "0" : duration(ns)),
+      label: isLast ? "since the trial began" : null,
+      labelArrow: "none",
+      labelAnchor: "center",
+    },
+    y: axis,
+    marks: [
+      heading(capital(`${title}, ${name}`), 66, -24),
+      warmup > 0 ? Plot.rectX([warmup], { x1: 0, x2: warmup, fill: faint(), fillOpacity: 0.16 }) : null,
+      ...(sum ? sumMarks(trial, sum) : flowMarks(trial)),
+      Plot.ruleY([0], { stroke: faint() }),
+    ],
+  });
+}
+
+const line = ({ interval_ns }: Trial, rates: number[], more: Plot.LineOptions) =>
+  Plot.line(corners(rates, interval_ns), { x: "at", y: "rate", strokeLinejoin: "round", ...more });
+
+function sumMarks(trial: Trial, sum: number[]): Plot.Markish[] {
+  const { interval_ns, unit } = trial;
+  const steps = sum.map((rate, step) => ({ step, at: (step + 0.5) * interval_ns, rate }));
+  return [
+    line(trial, sum, { stroke: accent(), strokeWidth: BOLD }),
+    Plot.tip(
+      steps,
+      Plot.pointerX({
+        x: "at",
+        y: "rate",
+        title: ({ step, rate }: (typeof steps)[number]) =>
+          `${duration(step * interval_ns)} to ${duration((step + 1) * interval_ns)}\n${quantity(rate, unit)}`,
+        fill: paper(),
+        lineHeight: 1.3,
+      }),
+    ),
+  ];
+}
+
+const flowMarks = (trial: Trial): Plot.Markish[] =>
+  trial.flows.map((rates, flow) =>
+    line(trial, rates, {
+      stroke: trial.coloured ? toneOf(flow + 1) : faint(),
+      strokeWidth: THIN,
+      strokeOpacity: trial.coloured ? 1 : 0.55,
+      strokeDasharray: trial.coloured ? dashOf(flow + 1) : undefined,
+    } as Plot.LineOptions),
+  );
+
+/** The entries of the legend. */
+function key(flows: number, coloured: boolean): Entry[] {
   const sum: Entry = { name: "all flows together", series: 0, line: BOLD };
-  if (!apart) return [sum, { name: `each of ${flows} flows`, series: null, line: THIN }];
+  if (!coloured) return [sum, { name: `each of ${flows} flows`, series: null, line: THIN }];
   return [
     sum,
     ...Array.from({ length: flows }, (_, flow) => ({ name: `flow ${flow + 1}`, series: flow + 1, line: THIN })),

@@ -1,34 +1,21 @@
-// How long calls take: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
+// The time of calls: percentiles on an axis that stretches towards the tail, log(1 / (1 − p)).
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, candidates, isMeasured } from "../data";
+import { type CellView, candidates, type GroupView, isMeasured, type View } from "../data";
 import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
-import { type Figure, select } from "../frame";
-import {
-  toneOf,
-  CURVE_LEAST,
-  dashOf,
-  draw,
-  heading,
-  legend,
-  logarithmic,
-  logAxis,
-  paper,
-  SERIES_MAX,
-  symbolOf,
-} from "../look";
+import { type Figure, type Note, select } from "../frame";
+import { CURVE_LEAST, dashOf, draw, heading, legend, logarithmic, logAxis, paper } from "../look";
+import { SERIES_MAX, symbolOf, toneOf } from "../look";
 import { withInterval } from "../outward";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
 import { ranked } from "./compared";
 
 const LINES_MAX = Math.min(6, SERIES_MAX);
-/** What stays free at the ends of the axes, so that marks there are seen whole; pixels. */
-const INSET = 10;
-/** Left and right of the axes; from one choice to the next at a percentile, at most; pixels. */
-const [LEFT, RIGHT, STEP] = [62, 20, 13];
-/** Of more choices than this that are not drawn a few are named. */
+/** Room at the ends of the axes; margins left and right; the largest distance between options at a percentile; pixels. */
+const [INSET, LEFT, RIGHT, STEP] = [10, 62, 20, 13];
+/** More options are counted. */
 const NAMED_MAX = 4;
 
 let part = "total";
@@ -40,183 +27,211 @@ export function percentileOf(key: string, part: string): number | null {
   return Number(`${found[2]}.${found[3] ?? "0"}`) / 100;
 }
 
-/** A choice that was measured at the end of what it keeps up with, with its load: whoever answers more is not slower for it. */
+/** The name of an option, with its load if it was measured at its own highest rate. */
 export function underLoad({ label, id, call, estimate }: CellView): string {
   const load = call?.knee && estimate.median != null ? `, at ${quantity(estimate.median, estimate.unit)}` : "";
   return `${label || id}${load}`;
 }
 
+interface Point {
+  each: CellView;
+  /** The number of the option. */
+  at: number;
+  p: number;
+  mid: number;
+  lower: number | null;
+  upper: number | null;
+}
+
+/** The times of the options, as far as they do not depend on a width. */
+interface Times {
+  view: View;
+  group: GroupView;
+  cells: CellView[];
+  /** The look of each option. */
+  series: number[];
+  points: Point[];
+  /** The percentiles, ascending. */
+  all: number[];
+}
+
 export function percentiles({ view, group, cell }: Looking, redraw: () => void): Figure | null {
-  const timed = (each: CellView) => Object.keys(each.more).some((key) => percentileOf(key, part) != null);
+  const measured = candidates(view, group).filter(isMeasured);
+  const hasPart = (each: CellView, name: string) =>
+    Object.keys(each.more).some((key) => percentileOf(key, name) != null);
   const parts = ["total", "connect", "write", "first_byte"].filter((name) =>
-    candidates(view, group).some((each) => Object.keys(each.more).some((key) => percentileOf(key, name) != null)),
+    measured.some((each) => hasPart(each, name)),
   );
   if (parts.length === 0) return null;
   if (!parts.includes(part)) part = parts[0] ?? "total";
-  // In the order of the ranking: of what has no bound the fastest are drawn.
+  const timed = measured.filter((each) => hasPart(each, part));
+  // In the order of the ranking, the selected one first.
   const rank = ranked(view, group).map(({ id }) => id);
-  const order = (each: CellView) =>
-    each.id === cell?.id ? -1 : rank.includes(each.id) ? rank.indexOf(each.id) : rank.length;
-  const cells = candidates(view, group)
-    .filter((each) => isMeasured(each) && timed(each))
-    .sort((a, b) => order(a) - order(b))
-    .slice(0, LINES_MAX);
-  const series = seriesOf(view, cells);
-  const names = (all: CellView[]) => {
-    const rest = all.length - NAMED_MAX;
-    const named = rest > 1 ? all.slice(0, NAMED_MAX) : all;
-    return [...named.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
-  };
-  const measured = candidates(view, group).filter(isMeasured);
-  const untimed = measured.filter((each) => !timed(each));
-  const others = measured.filter((each) => timed(each) && !cells.includes(each));
-  const points = cells.flatMap((each, at) =>
-    Object.entries(each.more)
-      .map(([key, estimate]) => ({
-        each,
-        s: series[at] ?? at,
-        p: percentileOf(key, part),
-        mid: estimate.median ?? null,
-        lower: estimate.lower ?? null,
-        upper: estimate.upper ?? null,
-      }))
-      .filter((point): point is typeof point & { p: number; mid: number } => point.p != null && point.mid != null)
-      .sort((a, b) => a.p - b.p),
-  );
-  const tail = (p: number) => Math.log2(1 / (1 - p));
+  const order = ({ id }: CellView) => (id === cell?.id ? -1 : rank.includes(id) ? rank.indexOf(id) : rank.length);
+  const cells = timed.sort((a, b) => order(a) - order(b)).slice(0, LINES_MAX);
+  const points = cells.flatMap(pointsOf);
   const all = [...new Set(points.map((point) => point.p))].sort((a, b) => a - b);
-  const two = cells.some((each) => points.filter((point) => point.each === each).length < CURVE_LEAST);
-  const bars = points.some((point) => point.lower != null);
-  const single = cells.every((each) => each.trials <= 1);
-  const ownLoads = cells.length > 1 && cells.some((each) => each.call?.knee);
-  const name = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
+  const times: Times = { view, group, cells, series: seriesOf(view, cells), points, all };
+  const untimed = measured.filter((each) => !timed.includes(each));
   return {
     id: "percentiles",
-    title: "How long calls take",
-    reading: [
-      `Of ${group.label || group.id}. Times are the client's, ${cells[0]?.call?.timing ?? ""}: ${single ? "percentiles of one trial each" : "medians of the trials' percentiles"}${bars ? `, with an interval at ${percent(view.plan.level)} where trials are enough for one` : ", too few for intervals"}.`,
-      cells.length > 1 && "Choices stand side by side at each percentile.",
-      "The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is left out.",
-      two && "Two percentiles are no curve: without a line.",
-      ownLoads &&
-        "Each choice is at its own knee, so under another load: longer times under more calls do not mean a slower choice.",
-      untimed.length > 0 && `Without a line, with too few calls for any percentile: ${names(untimed)}.`,
-      others.length > 0 && `Not drawn, so that the others can be told apart: ${names(others)}.`,
-    ]
-      .filter((line) => line)
-      .join(" "),
-    controls:
-      parts.length > 1
-        ? h(
-            "div",
-            { class: "controls" },
-            select(
-              "part of a call",
-              parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") })),
-              part,
-              (value) => {
-                part = value;
-                redraw();
-              },
-            ),
-          )
-        : null,
+    title: "Latency percentiles",
+    caption: captionOf(times),
+    notes: notesOf(times, untimed, timed.slice(LINES_MAX)),
+    controls: controls(parts, redraw),
     table: () => ({
       columns: ["cell", "label", "percentile", "ns", "lower_ns", "upper_ns"],
       rows: points.map((point) => [point.each.id, point.each.label, point.p, point.mid, point.lower, point.upper]),
     }),
-    draw(width) {
-      const times = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
-      const axis = logAxis(Math.min(...times), Math.max(...times), duration, 8);
-      const across = (width - LEFT - RIGHT - 2 * INSET) / Math.max(tail(all.at(-1) ?? 0) - tail(all[0] ?? 0), 1);
-      const gaps = all.slice(1).map((p, at) => across * (tail(p) - tail(all[at] ?? 0)));
-      const step = Math.min(STEP, (0.7 * Math.min(...gaps, width)) / cells.length);
-      const x = (point: { p: number }) => tail(point.p);
-      const ends = {
-        x,
-        y1: (point: (typeof points)[number]) => Math.log2(point.lower ?? point.mid),
-        y2: (point: (typeof points)[number]) => Math.log2(point.upper ?? point.mid),
-      };
-      const y = (point: { mid: number }) => Math.log2(point.mid);
-      const marks = cells.flatMap((each, at) => {
-        const s = series[at] ?? at;
-        const own = points.filter((point) => point.each === each);
-        const bounded = own.filter((point) => point.lower != null);
-        const stroke = toneOf(s);
-        const dx = (at - (cells.length - 1) / 2) * step;
-        return [
-          // Ribbons of several hide each other.
-          Plot.areaY(own.length < CURVE_LEAST || cells.length > 1 ? [] : bounded, {
-            ...ends,
-            fill: stroke,
-            fillOpacity: 0.12,
-          }),
-          Plot.line(own.length < CURVE_LEAST ? [] : own, {
-            x,
-            y,
-            dx,
-            stroke,
-            strokeWidth: 1.5,
-            strokeOpacity: cells.length > 1 ? 0.55 : 1,
-            strokeDasharray: dashOf(s),
-          } as Plot.LineOptions),
-          Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
-          Plot.dot(own, {
-            x,
-            y,
-            dx,
-            symbol: symbolOf(s),
-            r: 4.5,
-            fill: stroke,
-            stroke: paper(),
-            strokeWidth: 1,
-          } as Plot.DotOptions),
-        ];
-      });
-      const drawing = draw(width, {
-        height: 340,
-        marginLeft: LEFT,
-        marginRight: RIGHT,
-        marginTop: 30,
-        marginBottom: 40,
-        x: {
-          ...logarithmic(
-            all.map((p) => 1 / (1 - p)),
-            (value) => name(1 - 1 / value),
-            width / 60,
-          ),
-          label: "percentile of the calls",
-          // Those of the first and the last percentile stand side by side as well.
-          inset: INSET + (step * (cells.length - 1)) / 2,
-        },
-        y: { ...axis, inset: INSET },
-        marks: [
-          heading("Time of a call as its client measures it, log scale", LEFT, -24),
-          ...marks,
-          Plot.tip(
-            points,
-            Plot.pointer({
-              x,
-              y,
-              title: (point) =>
-                `${underLoad(point.each)}\n${name(point.p)} ${withInterval({ ...point, upper: point.upper ?? null }, "ns")}`,
-              fill: paper(),
-              lineHeight: 1.3,
-            }),
-          ),
-        ],
-      });
-      // One choice alone is told from nothing.
-      return cells.length > 1
-        ? [
-            drawing,
-            legend(
-              "",
-              cells.map((each, at) => ({ name: underLoad(each), series: series[at] ?? at, loose: two })),
-              width,
-            ),
-          ]
-        : [drawing];
-    },
+    draw: (width) => drawn(times, width),
   };
 }
+
+const pointsOf = (each: CellView, at: number): Point[] =>
+  Object.entries(each.more)
+    .flatMap(([key, { median, lower, upper }]): Point[] => {
+      const p = percentileOf(key, part);
+      return p == null || median == null
+        ? []
+        : [{ each, at, p, mid: median, lower: lower ?? null, upper: upper ?? null }];
+    })
+    .sort((a, b) => a.p - b.p);
+
+/** Whether some option has too few percentiles for a line. */
+const isLoose = ({ cells, points }: Times): boolean =>
+  cells.some((each) => points.filter((point) => point.each === each).length < CURVE_LEAST);
+
+function captionOf({ view, cells, points }: Times): string {
+  const what = cells.every((each) => each.trials <= 1) ? "percentiles of one trial each" : "medians over the trials";
+  const bars = points.some(({ lower }) => lower != null) ? ` with ${percent(view.plan.level)} intervals` : "";
+  const timing = cells[0]?.call?.timing;
+  return `Times at the client${timing ? `, ${timing}` : ""}: ${what}${bars}.`;
+}
+
+function notesOf(times: Times, untimed: CellView[], others: CellView[]): Note[] {
+  const { group, cells } = times;
+  return [
+    `Test: ${group.label || group.id}.`,
+    cells.length > 1 && "Options are side by side at each percentile.",
+    "The axis stretches towards the tail; a percentile with fewer than ten calls beyond it is omitted.",
+    isLoose(times) && "Two percentiles have no line.",
+    cells.length > 1 &&
+      cells.some((each) => each.call?.knee) &&
+      "Each option is at its own highest rate, so the loads differ: longer times at a higher rate do not mean a slower option.",
+    untimed.length > 0 && `With too few calls for a percentile: ${names(untimed)}.`,
+    others.length > 0 && `Not drawn: ${names(others)}.`,
+  ];
+}
+
+function names(all: CellView[]): string {
+  const rest = all.length - NAMED_MAX;
+  const first = rest > 1 ? all.slice(0, NAMED_MAX) : all;
+  return [...first.map(underLoad), ...(rest > 1 ? [`${rest} more`] : [])].join(", ");
+}
+
+function controls(parts: string[], redraw: () => void): HTMLElement | null {
+  if (parts.length < 2) return null;
+  const options = parts.map((value) => ({ value, text: value === "total" ? "all of it" : value.replace("_", " ") }));
+  return h(
+    "div",
+    { class: "controls" },
+    select("part of a call", options, part, (value) => {
+      part = value;
+      redraw();
+    }),
+  );
+}
+
+const tail = (p: number) => Math.log2(1 / (1 - p));
+const nameOf = (p: number) => `p${String(Number((p * 100).toFixed(3)))}`;
+
+function drawn(times: Times, width: number): Node[] {
+  const { cells, series, points, all } = times;
+  const ends = points.flatMap((point) => [point.lower ?? point.mid, point.upper ?? point.mid]);
+  const axis = logAxis(Math.min(...ends), Math.max(...ends), duration, 8);
+  const across = (width - LEFT - RIGHT - 2 * INSET) / Math.max(tail(all.at(-1) ?? 0) - tail(all[0] ?? 0), 1);
+  const gaps = all.slice(1).map((p, at) => across * (tail(p) - tail(all[at] ?? 0)));
+  const step = Math.min(STEP, (0.7 * Math.min(...gaps, width)) / cells.length);
+  const drawing = draw(width, {
+    height: 340,
+    marginLeft: LEFT,
+    marginRight: RIGHT,
+    marginTop: 30,
+    marginBottom: 40,
+    x: {
+      ...logarithmic(
+        all.map((p) => 1 / (1 - p)),
+        (value) => nameOf(1 - 1 / value),
+        width / 60,
+      ),
+      label: "percentile of the calls",
+      inset: INSET + (step * (cells.length - 1)) / 2,
+    },
+    y: { ...axis, inset: INSET },
+    marks: [
+      heading("Time of a call at its client, log scale", LEFT, -24),
+      ...cells.flatMap((_, at) => marks(times, at, step)),
+      tip(points),
+    ],
+  });
+  if (cells.length < 2) return [drawing];
+  const entries = cells.map((each, at) => ({
+    name: underLoad(each),
+    series: series[at] ?? at,
+    loose: isLoose(times),
+  }));
+  return [drawing, legend("", entries, width)];
+}
+
+/** Ribbon, line, intervals and marks of an option. */
+function marks({ cells, series, points }: Times, at: number, step: number): Plot.Markish[] {
+  const look = series[at] ?? at;
+  const stroke = toneOf(look);
+  const own = points.filter((point) => point.at === at);
+  const bounded = own.filter((point) => point.lower != null);
+  const dx = (at - (cells.length - 1) / 2) * step;
+  const x = (point: Point) => tail(point.p);
+  const y = (point: Point) => Math.log2(point.mid);
+  const ends = {
+    x,
+    y1: (point: Point) => Math.log2(point.lower ?? point.mid),
+    y2: (point: Point) => Math.log2(point.upper ?? point.mid),
+  };
+  const isCurve = own.length >= CURVE_LEAST;
+  return [
+    // Ribbons of several options hide each other.
+    Plot.areaY(isCurve && cells.length === 1 ? bounded : [], { ...ends, fill: stroke, fillOpacity: 0.12 }),
+    Plot.line(isCurve ? own : [], {
+      x,
+      y,
+      dx,
+      stroke,
+      strokeWidth: 1.5,
+      strokeOpacity: cells.length > 1 ? 0.55 : 1,
+      strokeDasharray: dashOf(look),
+    } as Plot.LineOptions),
+    Plot.ruleX(bounded, { ...ends, dx, stroke, strokeWidth: 2.5 }),
+    Plot.dot(own, {
+      x,
+      y,
+      dx,
+      symbol: symbolOf(look),
+      r: 4.5,
+      fill: stroke,
+      stroke: paper(),
+      strokeWidth: 1,
+    } as Plot.DotOptions),
+  ];
+}
+
+const tip = (points: Point[]): Plot.Markish =>
+  Plot.tip(
+    points,
+    Plot.pointer({
+      x: (point: Point) => tail(point.p),
+      y: (point: Point) => Math.log2(point.mid),
+      title: (point: Point) => `${underLoad(point.each)}\n${nameOf(point.p)} ${withInterval(point, "ns")}`,
+      fill: paper(),
+      lineHeight: 1.3,
+    }),
+  );

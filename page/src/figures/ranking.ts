@@ -1,32 +1,23 @@
-// How the ranking writes its bounds, where the ticks of its root scale stand, and what its marks mean.
+// The colours of the ranking's bars, the ticks of its root scale, and its key.
 
 import * as Plot from "@observablehq/plot";
-import { percent, trimmed } from "../format";
+import type { OptionResult } from "../data";
+import { percent } from "../format";
 import { accent, draw, faint, ink, paper, warn } from "../look";
-import { least, manyTimes, upTo } from "../outward";
 
-/** What a bar shows: it ends within the margin, begins beyond it, or neither. */
-export type Verdict = "within" | "beyond" | "open";
-/** The colour of what a bar shows. */
-export const tone = (verdict: Verdict): string => ({ within: accent, beyond: warn, open: faint })[verdict]();
+type Status = OptionResult["status"];
 
-/** How a figure writes shares above the best, in one way throughout: percentages, or multiples. */
-export function bounds(multiples: boolean) {
-  const times = (share: number) => `${trimmed(1 + share)}\u00a0×`;
-  return {
-    at: multiples ? times : (share: number) => percent(share),
-    most: multiples ? (share: number) => manyTimes(1 + share).replace("up to", "≤") : upTo,
-    least: (share: number) => least(share, multiples),
-  };
-}
+/** The colour of a bar, by the status of the option. */
+export const tone = (status: Status | undefined): string =>
+  status === "best" ? accent() : status === "slower" ? warn() : faint();
 
-/** A bound that reaches so many margins far is drawn on a root scale, with these ticks. */
+/** A scale that is longer than this multiple of the margin is a square root. */
 export const ROOTED = 20;
 const ROOT_TICKS = [0, 0.25, 1, 2, 4, 6, 9];
-/** From tick to tick at least, pixels. */
+/** The least distance between ticks, pixels. */
 const APART = 44;
 
-/** Those of a root scale that have room, by where each stands. */
+/** The ticks of a root scale that have room; `place` gives the pixel of a share. */
 export function rootTicks(reach: number, place: (share: number) => number): number[] {
   const found: number[] = [];
   for (const share of ROOT_TICKS) {
@@ -35,63 +26,71 @@ export function rootTicks(reach: number, place: (share: number) => number): numb
   }
   return found;
 }
-/** What the colours of bars and the filling of squares mean, as a drawing, so that it is saved with the figure. */
-export function meaning(
-  verdicts: Verdict[],
-  filled: boolean[],
-  beside: ("relayless" | "speeds")[],
-  margin: number,
-  width: number,
-): SVGSVGElement[] {
-  const said: Record<Verdict, string> = {
-    within: `shown to be within ${percent(margin)}`,
-    open: `not shown to be within ${percent(margin)}, nor beyond`,
-    beyond: `shown to be beyond ${percent(margin)}`,
-  };
-  const order: Verdict[] = ["within", "open", "beyond"];
-  const bars = order.filter((verdict) => verdicts.includes(verdict));
-  const entries = [
-    ...bars.map((verdict) => ({ name: said[verdict], verdict })),
-    ...[true, false]
-      .filter((best) => filled.includes(best))
-      .map((best) => ({ name: best ? "may be the best" : "shown not to be the best", best })),
-    ...beside.map((sign) => ({ name: sign === "speeds" ? "one of its speeds" : "without a relay", sign })),
-  ];
-  if (entries.length === 0) return [];
-  const steps = entries.map(({ name }) => name.length * 6.6 + 62);
+
+export type Sign = "relayless" | "speeds";
+interface Entry {
+  name: string;
+  mark(x: number, y: number): Plot.Markish;
+}
+
+/** The key of the marks that occur, as a drawing, so that saved files have it. */
+export function meaning(statuses: Status[], signs: Sign[], margin: number, width: number): SVGSVGElement[] {
+  const all = entries(statuses, signs, margin);
+  if (all.length === 0) return [];
   const places: [number, number][] = [];
   let [x, y] = [4, 14];
-  for (const step of steps) {
+  for (const { name } of all) {
+    const step = name.length * 6.6 + 62;
     if (x > 4 && x + step > width) [x, y] = [4, y + 22];
     places.push([x, y]);
     x += step;
   }
-  const [wide, high] = [width, y + 12];
+  const high = y + 12;
   return [
-    draw(wide, {
+    draw(width, {
       height: high,
       margin: 0,
-      ariaLabel: `What the marks mean: ${entries.map(({ name }) => name).join(", ")}`,
-      x: { axis: null, domain: [0, wide], range: [0, wide] },
+      ariaLabel: `What the marks mean: ${all.map(({ name }) => name).join(", ")}`,
+      x: { axis: null, domain: [0, width], range: [0, width] },
       y: { axis: null, domain: [0, high], range: [0, high] },
-      marks: entries.flatMap((entry, at) => {
+      marks: all.flatMap(({ name, mark }, at) => {
         const [x, y] = places[at] ?? [0, 0];
-        const sign =
-          "verdict" in entry
-            ? Plot.ruleY([y], { x1: x, x2: x + 28, stroke: tone(entry.verdict), strokeWidth: 6 })
-            : "best" in entry
-              ? Plot.dot([[x + 14, y]], {
-                  symbol: "square",
-                  r: 4.5,
-                  stroke: accent(),
-                  strokeWidth: 1.6,
-                  fill: entry.best ? accent() : paper(),
-                })
-              : entry.sign === "speeds"
-                ? Plot.dot([[x + 14, y]], { symbol: "diamond", r: 3.5, stroke: ink(), fill: paper() })
-                : Plot.ruleY([y], { x1: x, x2: x + 28, stroke: ink(), strokeDasharray: "4 3" });
-        return [sign, Plot.text([entry.name], { x: x + 36, y, textAnchor: "start", fill: ink() })];
+        return [mark(x, y), Plot.text([name], { x: x + 36, y, textAnchor: "start", fill: ink() })];
       }),
     }),
+  ];
+}
+
+function entries(statuses: Status[], signs: Sign[], margin: number): Entry[] {
+  const names: Partial<Record<Status, string>> = {
+    best: `within ${percent(margin)} of the best`,
+    tied: "tied with the best",
+    slower: "slower than the best",
+  };
+  const bar = (status: Status) => (x: number, y: number) =>
+    Plot.ruleY([y], { x1: x, x2: x + 28, stroke: tone(status), strokeWidth: 6 });
+  const square = (isFilled: boolean) => (x: number, y: number) =>
+    Plot.dot([[x + 14, y]], {
+      symbol: "square",
+      r: 4.5,
+      stroke: accent(),
+      strokeWidth: 1.6,
+      fill: isFilled ? accent() : paper(),
+    });
+  const bars = (["best", "tied", "slower"] as const).filter((status) => statuses.includes(status));
+  const squares = [
+    bars.some((status) => status !== "slower") && { name: "rate of one that can be the best", mark: square(true) },
+    bars.includes("slower") && { name: "rate of a slower one", mark: square(false) },
+  ];
+  return [
+    ...bars.map((status) => ({ name: names[status] ?? status, mark: bar(status) })),
+    ...squares.filter((each) => each !== false),
+    ...signs.map((sign) => ({
+      name: sign === "speeds" ? "one of its speeds" : "without a relay",
+      mark: (x: number, y: number) =>
+        sign === "speeds"
+          ? Plot.dot([[x + 14, y]], { symbol: "diamond", r: 3.5, stroke: ink(), fill: paper() })
+          : Plot.ruleY([y], { x1: x, x2: x + 28, stroke: ink(), strokeDasharray: "4 3" }),
+    })),
   ];
 }

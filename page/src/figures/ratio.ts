@@ -1,22 +1,22 @@
-// A scale for which of two takes longer: ratios, so that twice as long lies as far on either side. All its numbers are of one
-// kind, as in the document's words.
+// A scale for the slower of two: ratios, so that "twice as long" is at the same distance on both sides. All numbers of one figure
+// are percentages, or all are multiples.
 
 import { type End, mirrored, percentOf, rounded } from "../outward";
 
-/** From here on the slower of two is told as a multiple, as in the document's words: twice as long, or longer. */
+/** From this share on, twice as long, numbers are multiples, as in the document's texts. */
 const MULTIPLE = 1;
 
-/** Where a share stands on a scale of ratios, and what share stands at a place. */
+/** The place of a share on a scale of ratios, and the share at a place. */
 export const ratio = {
   place: (share: number): number => Math.sign(share) * Math.log1p(Math.abs(share)),
   share: (place: number): number => Math.sign(place) * Math.expm1(Math.abs(place)),
 };
 
-/** Whether numbers that stand beside each other are multiples. */
+/** Whether the numbers of a figure are multiples. */
 export const inMultiples = (shares: (number | null)[]): boolean =>
   shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
 
-/** How much longer the slower one takes, on one scale for all numbers that stand beside each other: percentages, or multiples. */
+/** How much longer the slower one takes, as text: percentages or multiples for all numbers of a figure. */
 export function slower(shares: (number | null)[]): (share: number, end?: End) => string {
   const multiples = inMultiples(shares);
   return (share, end = "middle") => {
@@ -25,7 +25,7 @@ export function slower(shares: (number | null)[]): (share: number, end?: End) =>
   };
 }
 
-/** Round shares to both sides of 0 that have room on a scale of ratios from `low` to `top`, as places. */
+/** Round shares on both sides of 0 that have room on a scale of ratios from `low` to `top`, as places. */
 export function ratioTicks(low: number, top: number, room: number): number[] {
   const least = (top - low) / Math.max(room, 2);
   const steps = top - low > 0.4 ? [0.1, 0.25, 0.5, 1, 2, 4, 9, 19, 49, 99] : [0.01, 0.02, 0.05, 0.1, 0.2];

@@ -1,4 +1,4 @@
-// Which cells have a tile of a map, where the map begins, and how the number of a tile is written in the room that it has.
+// Which cells have a tile of a map, which one is selected first, and how the number of a tile is written in its room.
 
 import { type CellView, isConfirmed, isMeasured, level } from "../data";
 import type { Measure } from "../measure";
@@ -13,8 +13,8 @@ export interface Axes {
 export const hasPlace = (cell: CellView, { x, y }: Axes): boolean => level(cell, x) != null && level(cell, y) != null;
 
 /**
- * Which cells have a place on both axes and which have not, and where the map begins: at the cell looked at, or at the best that
- * has a place where that one has none.
+ * The cells with a level on both axes, those without, and the cell that is selected first: the given one, or the best with a
+ * tile if the given one has none.
  */
 export function placing(all: CellView[], axes: Axes, cell: CellView, measure: Measure) {
   const has = (each: CellView) => hasPlace(each, axes);
@@ -25,15 +25,15 @@ export function placing(all: CellView[], axes: Axes, cell: CellView, measure: Me
   return { placed, placeless: all.filter((each) => !has(each) && isMeasured(each)), start };
 }
 
-/** The first writing whose longest number stands within a tile; nothing where none does. */
+/** The first writing whose longest number fits a tile; undefined if none does. */
 export function written(texts: (how: Writing) => string[], tile: number): Writing | undefined {
   const wide = (text: string) => [...text].reduce((sum, letter) => sum + (/[.()]/.test(letter) ? DOT : DIGIT), 0);
   return WRITINGS.find((how) => Math.max(...texts(how).map(wide)) * how.size + (how.brackets ? 6 : 0) <= tile);
 }
 
 /**
- * How a number may stand in its tile, from what says most to what needs the least room: with digits of its own, or with as
- * many places as the highest value has in so many digits.
+ * The ways to write a number in its tile, the one with the most information first. `own`: each number has `digits` significant
+ * digits; otherwise each has the decimal places of the highest value.
  */
 const WRITINGS = [
   { digits: 3, own: true, brackets: true, size: 12 },
@@ -43,5 +43,5 @@ const WRITINGS = [
   { digits: 2, own: false, brackets: false, size: 11 },
 ] as const;
 export type Writing = (typeof WRITINGS)[number];
-/** How wide a digit is, and a dot or a bracket, of the font's size. */
+/** The width of a digit, and of a dot or a bracket, as a share of the font's size. */
 const [DIGIT, DOT] = [0.64, 0.38];

@@ -66,8 +66,15 @@ pub const OPENERS: &[&str] = &["What", "what", "Who", "who", "Whose", "whose", "
 pub const SKIPPED: &[(&str, &str)] = &[
     ("crates/store/src/schema.rs", "steps of the migration that were released never change, comments included"),
     ("xtask/src/wording", "contains the banned phrases"),
+    ("xtask/src/wording.rs", "its tests contain banned phrases"),
 ];
 
 /// Paths that still have to be cleaned. Remove a path when it passes, or replace it by the part that does not pass yet.
-pub const STILL_TO_CLEAN: &[&str] =
-    &["README.md", "crates/cli", "crates/report", "docs/tutorial.md", "page", "xtask/src/wording.rs"];
+pub const STILL_TO_CLEAN: &[&str] = &[
+    "crates/cli",
+    "crates/report",
+    "page/src/figures/audit.ts",
+    "page/src/figures/between.ts",
+    "page/test/parts.test.ts",
+    "page/test/planted.ts",
+];

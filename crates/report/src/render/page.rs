@@ -79,10 +79,11 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-/// A document without unknown values, and with as many residuals as can be seen.
+/// A document without unknown values, with numbers as precise as a reader needs, and with as many residuals as a picture shows.
 fn document(view: &View) -> Value {
     let mut value = serde_json::to_value(view).expect("a view is plain data");
     drop_unknown(&mut value);
+    round(&mut value);
     let groups = value.get_mut("groups").and_then(Value::as_array_mut);
     for model in groups.into_iter().flatten().filter_map(|group| group.get_mut("cost_model")?.as_object_mut()) {
         // The reader's view repeats these.
@@ -109,9 +110,34 @@ fn drop_unknown(value: &mut Value) {
     }
 }
 
+/// Significant digits of a number that is no integer: three are shown, and sums of them stay exact enough.
+const DIGITS: usize = 6;
+
+/// Rounds numbers that are no integers: their other digits are noise, and a tenth of a page.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let short = number.as_f64().and_then(|exact| format!("{exact:.*e}", DIGITS - 1).parse::<f64>().ok());
+            if let Some(short) = short.and_then(serde_json::Number::from_f64) {
+                *number = short;
+            }
+        }
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Array(list) => list.iter_mut().for_each(round),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_keep_six_digits() {
+        let mut value = serde_json::json!([1_234_567.891, -0.000_123_456_78, 12_345_678, { "a": 0.5 }]);
+        round(&mut value);
+        assert_eq!(value, serde_json::json!([1_234_570.0, -0.000_123_457, 12_345_678, { "a": 0.5 }]));
+    }
 
     #[test]
     fn template_has_places_after_its_policy() {

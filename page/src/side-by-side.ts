@@ -1,34 +1,33 @@
-// Several sessions at a glance: for each question, what is shown of each subject against the first. Counts of verdicts, no more.
+// Several sessions in one table: for each question, how often each subject differs from the first. Counts results only.
 
 import type { BetweenQuestion } from "./data";
 import { h, table } from "./dom";
-import { verdict } from "./figures/between";
+import { FINDINGS, verdict } from "./figures/between";
+import { reading } from "./frame";
 import type { State } from "./state";
-import { hinted } from "./words";
 
-/** How often each word was said: `3 takes more, 1 open`. */
+/** How often each word occurs: `3 slower, 1 inconclusive`. */
 export function counted(words: string[]): string {
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   return [...counts].map(([word, count]) => `${count} ${word}`).join(", ") || "–";
 }
 
-export function beside(state: State): HTMLElement | null {
+export function sideBySide(state: State): HTMLElement | null {
   const { between, view } = state;
   if (!between || between.questions.length === 0) return null;
   const { arms, margin } = between;
-  const told = (sessions: number[]) => `${sessions.length > 1 ? "sessions" : "session"} ${sessions.join(", ")}`;
+  const named = (sessions: number[]) => `${sessions.length > 1 ? "sessions" : "session"} ${sessions.join(", ")}`;
   const [first] = arms;
   const compared = arms.flatMap(({ sessions }) => sessions);
   const asked = between.questions.flatMap(({ groups }) => groups.map(({ session }) => session));
   const alone = compared.filter((session) => !asked.includes(session));
   const few = arms.length > 0 && (first?.sessions.length ?? 0) < between.sessions_min;
-  const reading = [
-    `Confirmed cells against ${first?.name ?? ""}${first ? ` (${told(first.sessions)})` : ""}, and choices of one session tried in the others.`,
-    few
-      ? `${first?.name ?? "The first"} would have to be ${between.sessions_min} sessions at least; until then differences stay open: neither more nor less is shown.`
-      : "“Open” is what shows neither more, nor less, nor that it is within the margin.",
-    alone.length > 0 && `Of ${told(alone)} no question was asked by another one.`,
+  const caption = `Confirmed options compared with ${first?.name ?? "the first subject"}${first ? ` (${named(first.sessions)})` : ""}, and recommendations of one session tried in the others.`;
+  const notes = [
+    few &&
+      `A difference between subjects needs ${between.sessions_min} sessions of ${first?.name ?? "the first"}: until then rows are inconclusive.`,
+    alone.length > 0 && `No other session has a question of ${named(alone)}.`,
   ];
   const others = arms.map(({ name }, arm) => ({ name, arm })).slice(1);
   const shown = ({ cells }: BetweenQuestion, arm: number) =>
@@ -39,7 +38,7 @@ export function beside(state: State): HTMLElement | null {
     const own = (choice: { session: number; group: string }) =>
       groups.some((each) => each.session === choice.session && each.group === choice.group);
     const found = between.choices.filter((choice) => own(choice) && choice.finding !== "absent");
-    return counted(found.map((choice) => choice.finding));
+    return counted(found.map((choice) => FINDINGS[choice.finding]));
   };
   const link = (question: BetweenQuestion) => {
     const own = question.groups.find((each) => each.session === view.session);
@@ -48,12 +47,12 @@ export function beside(state: State): HTMLElement | null {
   };
   return h(
     "section",
-    { id: "others", class: "told", "aria-labelledby": "others-title" },
+    { id: "others", class: "texts", "aria-labelledby": "others-title" },
     h("h2", { id: "others-title" }, "Side by side"),
-    h("p", { class: "reading" }, ...hinted(reading.filter((line) => line).join(" "))),
+    reading(caption, notes),
     table(
-      "What is shown of each question",
-      ["question", ...others.map(({ name }) => name), "choices in other sessions"],
+      "Results of each question",
+      ["question", ...others.map(({ name }) => name), "recommendations in other sessions"],
       between.questions.map((question) =>
         h(
           "tr",

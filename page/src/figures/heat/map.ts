@@ -1,0 +1,207 @@
+// The contents of a heat map: the axes, the measure, the cells, and the texts about them. Draws nothing.
+
+import {
+  type CellView,
+  axisName,
+  candidates,
+  factorOf,
+  type FactorView,
+  type GroupView,
+  isConfirmed,
+  isMeasured,
+  level,
+  limitOf,
+  optionOf,
+  recommendedOf,
+  type View,
+} from "../../data";
+import type { Note } from "../../frame";
+import { along, levels, named, varying } from "../../levels";
+import { atRates, carried, lacks, type Measure, measures } from "../../measure";
+import { withInterval } from "../../outward";
+import type { Table } from "../../save";
+import type { Looking } from "../../state";
+import { mayBeBest } from "../compared";
+import { note as contourNote } from "../contours";
+import { hasPlace, placing } from "../tiles";
+
+/** The reader's settings of this figure. Kept while the page is open, one for each group. */
+export interface Wish {
+  x: string;
+  y: string;
+  measure: string;
+  contours: boolean;
+}
+
+/** A map, as far as it does not depend on a width. */
+export interface HeatMap {
+  view: View;
+  group: GroupView;
+  /** All candidates of the group. */
+  all: CellView[];
+  /** Factors with two levels or more: any of them can be an axis. */
+  factors: string[];
+  wish: Wish;
+  fx: FactorView;
+  fy: FactorView;
+  known: Measure[];
+  measure: Measure;
+  /** Cells that may be the best and have a tile. */
+  best: Set<string>;
+  placed: CellView[];
+  placeless: CellView[];
+  /** The selected cell; the board changes it. */
+  chosen: CellView;
+  /** Some cells are compared with the best. */
+  compared: boolean;
+  /** Some cells were measured in the screening only. */
+  screened: boolean;
+  /** Many levels, so that tiles are small: hatching would hide their colours. */
+  dense: boolean;
+}
+
+/** More levels than this in a row or column are dense. */
+const DENSE = 24;
+
+/** The map of a group with two factors or more; `wished` are the reader's settings, `measureKey` the last measure. */
+export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined, measureKey: string): HeatMap | null {
+  // Two options are compared with each other: a limit against the best would be another number.
+  if (view.versus || !cell) return null;
+  const all = candidates(view, group);
+  const factors = varying(all, group.varied).filter(
+    (factor) => levels(all, factor).filter((value) => value != null).length > 1,
+  );
+  const axes = usualAxes(factors);
+  const known = measures(all);
+  if (!axes || !known[0]) return null;
+  const wish = wished ?? { ...axes, measure: measureKey, contours: false };
+  const measure = known.find(({ key }) => key === wish.measure) ?? known[0];
+  const { placed, placeless, start } = placing(all, wish, cell, measure);
+  if (!start) return null;
+  const map: HeatMap = {
+    view,
+    group,
+    all,
+    factors,
+    wish,
+    fx: factorOf(view, wish.x),
+    fy: factorOf(view, wish.y),
+    known,
+    measure,
+    best: new Set(all.filter((cell) => mayBeBest(view, cell) === "yes" && hasPlace(cell, wish)).map(({ id }) => id)),
+    placed,
+    placeless,
+    chosen: start,
+    compared: all.some((cell) => cell.above_best_upper != null),
+    screened: all.some((cell) => isMeasured(cell) && !isConfirmed(cell)),
+    dense: false,
+  };
+  map.dense = [wish.x, wish.y].some((factor) => levels(plane(map), factor).length > DENSE);
+  return map;
+}
+
+/** The axes of a map that the reader did not change: sizes first. */
+function usualAxes(factors: string[]): { x: string; y: string } | null {
+  const [first, second] = factors;
+  if (!first || !second) return null;
+  const preferred = (wanted: string[], fallback: string) => wanted.find((name) => factors.includes(name)) ?? fallback;
+  const x = preferred(["read_size", "request", "flows"], first);
+  const other = [second, first].find((name) => name !== x) ?? second;
+  return {
+    x,
+    y: preferred(
+      ["write_size", "rcvbuf"].filter((name) => name !== x),
+      other,
+    ),
+  };
+}
+
+/** The cells of the map: those that agree with the selected one in every other factor. */
+export const plane = ({ view, placed, chosen, wish }: HeatMap): CellView[] =>
+  along(view, placed, chosen, [wish.x, wish.y]);
+
+/** A confirmed cell of a map whose cells are compared. */
+export const isSure = ({ compared }: HeatMap, cell: CellView): boolean => compared && isConfirmed(cell);
+
+/** Whether a tile has a number. */
+export const hasNumber = ({ measure }: HeatMap, cell: CellView): boolean =>
+  isMeasured(cell) && measure.of(cell) != null;
+
+export const isRecommended = ({ view, group }: HeatMap, cell: CellView): boolean =>
+  cell.id === recommendedOf(view, group);
+
+/** A cell as text: its levels, its value, and how it was measured. */
+export function describe(map: HeatMap, cell: CellView): [at: string, ...facts: string[]] {
+  const { fx, fy, wish, measure } = map;
+  const value = measure.of(cell);
+  const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
+  if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
+  const limit = cell.limit.name === "unknown" ? limitOf(cell.limit) : `limited by ${limitOf(cell.limit)}`;
+  return [at, withInterval(value, measure.unit), evidence(map, cell), ...aboveBest(map, cell), limit];
+}
+
+function evidence(map: HeatMap, cell: CellView): string {
+  const trials = `${cell.trials} trial${cell.trials === 1 ? "" : "s"}`;
+  if (isSure(map, cell)) return `confirmed in ${trials}`;
+  return isConfirmed(cell) ? `${trials}, not compared yet` : `screened in ${trials}, not confirmed`;
+}
+
+function aboveBest({ view }: HeatMap, cell: CellView): string[] {
+  return cell.above_best_upper == null ? [] : [`slower than the best by ${optionOf(view, cell)?.slower ?? "–"}`];
+}
+
+export function caption({ measure, compared, screened }: HeatMap): string {
+  const pale = !compared ? "; no tile is confirmed or compared yet" : screened ? "; pale tiles were screened only" : "";
+  return `Brighter is ${measure.less ? "less" : "more"} ${measure.label}${pale}.`;
+}
+
+export function notes(map: HeatMap): Note[] {
+  const { all, measure, compared, screened, dense, wish, placed } = map;
+  const few = all.every(({ trials }) => trials <= 1) ? "one trial each" : "too few trials";
+  return [
+    "A number is a median without an interval: the ranking has the intervals.",
+    !compared && `All tiles are pale, since they have ${few}: the brightest one can be so by chance.`,
+    screened &&
+      compared &&
+      (dense ? "Confirmed tiles are framed." : "Screened tiles are hatched, with their numbers in brackets."),
+    screened &&
+      compared &&
+      "Screening came before the confirmation, in other trials: compare confirmed tiles only with each other.",
+    wish.contours && contourNote(measure.unit),
+    lacks(placed.filter(isMeasured), measure),
+    carried(all, measure),
+  ];
+}
+
+/** The options to which an axis does not apply: they have no tile, though one of them may be the best. */
+export function withoutTile(map: HeatMap): string {
+  const { placeless, fx, fy, measure } = map;
+  const without = [fx, fy].filter(({ name }) => placeless.some((cell) => level(cell, name) == null)).map(axisName);
+  const use = !placeless.some((cell) => isRecommended(map, cell))
+    ? ""
+    : placeless.length > 1
+      ? "; the recommended one is among them"
+      : ", which is recommended";
+  return `Not in this map, without ${without.join(" or ")}: ${atRates(placeless, measure)}${use}.`;
+}
+
+export function table(map: HeatMap): Table {
+  const { view, wish, measure } = map;
+  return {
+    columns: [wish.x, wish.y, measure.key, "lower", "upper", "stage", "in_best_set", "outcome", "limit"],
+    rows: plane(map).map((cell) => {
+      const value = measure.of(cell);
+      return [
+        level(cell, wish.x) as string | number,
+        level(cell, wish.y) as string | number,
+        value?.mid ?? null,
+        value?.lower ?? null,
+        value?.upper ?? null,
+        cell.stage ?? null,
+        mayBeBest(view, cell),
+        cell.outcome,
+        limitOf(cell.limit),
+      ];
+    }),
+  };
+}

@@ -1,0 +1,235 @@
+// The drawing of a heat map: tiles, hatching, numbers, and the marks in their corners.
+
+import * as Plot from "@observablehq/plot";
+import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
+import { named } from "../../levels";
+import { draw, faint, ink, paper, thinned } from "../../look";
+import { contours } from "../contours";
+import { crosses, hatching, isSlower, outline } from "../marks";
+import { type Layout, tileAt } from "./layout";
+import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./map";
+
+/** More cells than this have no tip, which would make the page slow. */
+const TIPS_MAX = 2000;
+/** The opacity of tiles that are not confirmed. */
+export const PALE = 0.4;
+/** The id of the pattern of stripes. */
+export const STRIPES = "heat-stripes";
+
+/** A scale of a drawing. */
+export interface Scale {
+  apply(value: unknown): unknown;
+  bandwidth?: number;
+}
+
+export interface Drawn {
+  svg: SVGSVGElement;
+  x: Scale;
+  y: Scale;
+  /** The tip, which stays the last element. */
+  tip: Element | null;
+}
+
+/** Draws the map. */
+export function drawMap(map: HeatMap, layout: Layout): Drawn {
+  const { cells, width, left, slope, ys, tile } = layout;
+  const svg = draw(width, {
+    height: 62 + slope + ys.length * tile.height,
+    marginLeft: left,
+    marginRight: 10,
+    marginBottom: 42 + slope,
+    marginTop: 20,
+    x: across(map, layout),
+    y: down(map, layout),
+    color: { type: "linear", scheme: "cividis", domain: [0, 1] },
+    marks: [
+      ...tiles(map, layout),
+      ...numbers(map, layout),
+      // Above the halo of the numbers, which would hide them.
+      ...corners(map, layout),
+      cells.length <= TIPS_MAX ? tip(map, layout) : null,
+    ],
+  });
+  svg.prepend(hatching(STRIPES));
+  const drawn: Drawn = {
+    svg,
+    x: scaleOf(svg, "x"),
+    y: scaleOf(svg, "y"),
+    tip: cells.length <= TIPS_MAX ? svg.lastElementChild : null,
+  };
+  addLines(map, layout, drawn);
+  return drawn;
+}
+
+function across({ fx, dense }: HeatMap, { xs, width, left, slope }: Layout): Plot.ScaleOptions {
+  return {
+    type: "band",
+    domain: xs,
+    label: axisName(fx),
+    labelArrow: "none",
+    tickFormat: (value: Level) => named(value, fx),
+    ticks: slope > 0 ? xs : thinned(xs, (width - left) / 54),
+    tickRotate: slope > 0 ? -30 : 0,
+    padding: dense ? 0 : 0.04,
+  };
+}
+
+function down({ fy, dense }: HeatMap, { ys, narrow, left, tile }: Layout): Plot.ScaleOptions {
+  return {
+    type: "band",
+    domain: ys,
+    label: axisName(fy),
+    labelArrow: "none",
+    labelAnchor: narrow ? "top" : "center",
+    labelOffset: narrow ? left - 4 : undefined,
+    tickFormat: (value: Level) => named(value, fy),
+    ticks: thinned(ys, (ys.length * tile.height) / 16),
+    padding: dense ? 0 : 0.06,
+  };
+}
+
+const placeOf = ({ wish }: HeatMap) => ({
+  x: (cell: CellView) => level(cell, wish.x),
+  y: (cell: CellView) => level(cell, wish.y),
+});
+
+/** Coloured tiles, hatching, dashed frames of cells without a number, and frames of those that may be the best. */
+function tiles(map: HeatMap, { cells, measured, bright }: Layout): Plot.Markish[] {
+  const { dense, compared, best } = map;
+  const place = placeOf(map);
+  return [
+    ...[true, false].map((sure) =>
+      Plot.cell(
+        measured.filter((cell) => isSure(map, cell) === sure),
+        {
+          ...place,
+          fill: bright,
+          fillOpacity: sure ? 1 : PALE,
+          // No gap between small tiles.
+          ...(dense ? { shapeRendering: "crispEdges" } : {}),
+        } as Plot.CellOptions,
+      ),
+    ),
+    dense || !compared
+      ? null
+      : Plot.cell(
+          measured.filter((cell) => !isConfirmed(cell)),
+          { ...place, fill: `url(#${STRIPES})` },
+        ),
+    Plot.cell(
+      cells.filter((cell) => !hasNumber(map, cell)),
+      { ...place, fill: "none", stroke: faint(), strokeDasharray: "2 3" },
+    ),
+    Plot.cell(
+      cells.filter((cell) => best.has(cell.id)),
+      { ...place, fill: "none", stroke: ink(), ...(dense ? { strokeWidth: 2 } : { strokeWidth: 2.5, inset: 1 }) },
+    ),
+  ];
+}
+
+/** The numbers; a halo in the colour of the tile keeps the hatching away from them. */
+function numbers(map: HeatMap, { measured, writing, bright, number }: Layout): Plot.Markish[] {
+  if (!writing) return [];
+  const haloOf = (sure: boolean) => (writing.brackets && map.compared ? (sure ? 7 : 5) : 3);
+  return [true, false].map((sure) =>
+    Plot.text(
+      measured.filter((cell) => isSure(map, cell) === sure),
+      {
+        ...placeOf(map),
+        text: (cell: CellView) => number(cell, writing),
+        ...(sure
+          ? { fill: (cell: CellView) => (bright(cell) > 0.5 ? "#111111" : "#ffffff"), stroke: bright }
+          : { fill: ink(), stroke: paper() }),
+        strokeWidth: haloOf(sure),
+        fontSize: writing.size,
+      } as Plot.TextOptions,
+    ),
+  );
+}
+
+/** Marks in the corners of tiles, where they hide no number: may be the best, recommended, slower. */
+function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[] {
+  const { best, view } = map;
+  const roomy = writing?.brackets ?? false;
+  const place = placeOf(map);
+  return [
+    Plot.dot(
+      cells.filter((cell) => best.has(cell.id)),
+      {
+        ...place,
+        r: roomy ? 3 : Math.min(2.5, tile.height / 4),
+        dx: writing ? tile.width / 2 - (roomy ? 8 : 6) : 0,
+        dy: writing ? -tile.height / 2 + (roomy ? 7 : 6) : 0,
+        fill: "#fff",
+        stroke: "#000",
+      } as Plot.DotOptions,
+    ),
+    Plot.text(
+      cells.filter((cell) => isRecommended(map, cell)),
+      {
+        ...place,
+        text: () => "▸",
+        fontSize: roomy ? 14 : 8,
+        dx: -tile.width / 2 + (roomy ? 9 : 4),
+        dy: writing ? -tile.height / 2 + (roomy ? 9 : 4) : 0,
+        fill: "#111111",
+        stroke: "#ffffff",
+        strokeWidth: roomy ? 3 : 2,
+      } as Plot.TextOptions,
+    ),
+    ...crosses().map((cross) =>
+      Plot.dot(
+        cells.filter((cell) => isSlower(view, cell)),
+        {
+          ...place,
+          ...cross,
+          ...(roomy ? {} : { r: 3 }),
+          dx: writing ? tile.width / 2 - (roomy ? 9 : 6) : 0,
+          dy: writing ? tile.height / 2 - (roomy ? 9 : 6) : 0,
+        } as Plot.DotOptions,
+      ),
+    ),
+  ];
+}
+
+const tip = (map: HeatMap, { cells }: Layout): Plot.Markish =>
+  Plot.tip(
+    cells,
+    Plot.pointer({
+      ...placeOf(map),
+      title: (cell: CellView) => describe(map, cell).join("\n"),
+      fill: paper(),
+      lineHeight: 1.3,
+    } as Plot.TipOptions),
+  );
+
+function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
+  const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);
+  if (!scale) throw new Error(`a heat map has a scale ${name}`);
+  return scale as unknown as Scale;
+}
+
+/** Lines along edges of tiles: contours, and the frame of confirmed tiles of a dense map. */
+function addLines(map: HeatMap, layout: Layout, { svg, x, y, tip }: Drawn): void {
+  const { wish, measure, dense, screened } = map;
+  const { xs, ys } = layout;
+  const edges = [edgesOf(xs, x), edgesOf(ys, y)] as const;
+  const at = tileAt(map, layout);
+  const grid = <Value>(of: (cell: CellView | undefined) => Value) => ys.map((y) => xs.map((x) => of(at(x, y))));
+  if (wish.contours) {
+    const medians = grid((cell) => (cell && hasNumber(map, cell) ? (measure.of(cell)?.mid ?? null) : null));
+    svg.insertBefore(contours(medians, measure.less, ...edges), tip);
+  }
+  if (dense && screened) {
+    const confirmed = grid((cell) => cell != null && isConfirmed(cell));
+    svg.insertBefore(outline(confirmed, ...edges), tip);
+  }
+}
+
+/** The places of the edges between tiles, pixels. */
+function edgesOf(list: Level[], scale: Scale): number[] {
+  const starts = list.map((value) => scale.apply(value) as number);
+  const size = scale.bandwidth ?? 0;
+  const gap = starts.length > 1 ? ((starts[1] ?? 0) - (starts[0] ?? 0) - size) / 2 : 0;
+  return [...starts.map((start) => start - gap), (starts.at(-1) ?? 0) + size + gap];
+}
