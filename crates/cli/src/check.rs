@@ -7,7 +7,7 @@ use std::path::Path;
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
 use bytegauge_plan::PlanSpec;
-use bytegauge_report::view::document::{CellView, UseRow};
+use bytegauge_report::view::document::CellView;
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
@@ -207,18 +207,15 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     if view.plan.workload == Workload::Check.to_string() {
         return values;
     }
-    for row in &view.answer.to_use.rows {
-        for name in SIZES {
-            let Some(size) = row.choice.get(name).and_then(serde_json::Value::as_u64) else { continue };
+    for (test, group) in view.tests.iter().zip(&view.groups) {
+        // An option with a wide interval is worth a try in a program, too.
+        let Some(cell) = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)) else { continue };
+        for name in SIZES.into_iter().filter(|name| test.varied.iter().any(|varied| varied == name)) {
+            let Some(size) = cell.level(name).number() else { continue };
             let value = Level::Number(size);
             if values.iter().all(|known| known.value != value) {
-                let against_default = default.and_then(|default| against(view, row, name, default));
-                values.push(AdvisedValue {
-                    value,
-                    question: row.question.clone(),
-                    factor: name.into(),
-                    against_default,
-                });
+                let against_default = default.and_then(|default| against(view, cell, name, default));
+                values.push(AdvisedValue { value, question: test.name.clone(), factor: name.into(), against_default });
             }
         }
     }
@@ -226,11 +223,7 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
 }
 
 /// How much faster the recommended cell was than the one that differs only by the default value.
-fn against(view: &View, row: &UseRow, name: &str, default: u64) -> Option<f64> {
-    let named = view.cells.iter().find(|cell| {
-        row.groups.contains(&cell.group)
-            && row.choice.iter().all(|(factor, value)| cell.factors.get(factor) == Some(value))
-    })?;
+fn against(view: &View, named: &CellView, name: &str, default: u64) -> Option<f64> {
     let differs_so = |cell: &&CellView| {
         cell.group == named.group
             && cell.kind == named.kind

@@ -7,9 +7,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
-use bytegauge_report::view::document::VerdictView;
+use bytegauge_report::view::document::{Test, TestState};
 use bytegauge_report::view::over_time;
 use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, paused_ns, render};
 use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
@@ -232,13 +232,6 @@ pub fn code_of(view: &View, strict: bool, store: &Path) -> u8 {
 pub fn verdict_code(view: &View, strict: bool) -> u8 {
     // The harness's own floor is no result.
     let measured = view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind != CellKind::Floor);
-    // A reader without work gives no recommendation, and a single cell has no comparison.
-    let varied = |id: &GroupId| view.groups.iter().any(|group| group.id == *id && !group.varied.is_empty());
-    let asks = |verdict: &&VerdictView| {
-        verdict.profiles.iter().any(|profile| profile != "drain") && verdict.groups.iter().any(varied)
-    };
-    let mut asked = view.verdicts.iter().filter(asks).peekable();
-    let proven = asked.peek().is_some() && asked.all(|verdict| verdict.recommendation.proven);
     if let Some(versus) = &view.versus {
         let both = versus.a.trials > 0 && versus.b.trials > 0;
         return match versus.verdict {
@@ -255,10 +248,24 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
         && candidates().filter(|cell| cell.outcome == "measured").count() < 2;
     if !measured || alone {
         FAILED
-    } else if strict && view.groups.iter().any(|group| !group.varied.is_empty() && group.recommendation.bound.is_none())
-    {
+    } else if strict {
+        strict_code(view)
+    } else {
+        DONE
+    }
+}
+
+/// The exit code of results that must all be significant.
+fn strict_code(view: &View) -> u8 {
+    let compared = || view.tests.iter().filter(|test| !test.varied.is_empty());
+    let has_interval =
+        |test: &Test| !matches!(test.state, TestState::Unconfirmed | TestState::Single | TestState::Failed);
+    // A reader without work is no program: its result is no recommendation.
+    let works = |test: &&Test| !view.groups.iter().any(|group| group.id == test.id && group.throws_away);
+    let mut with_work = compared().filter(works).peekable();
+    if !compared().all(has_interval) {
         UNBOUNDED
-    } else if strict && !proven {
+    } else if with_work.peek().is_none() || !with_work.all(|test| test.state == TestState::Decided) {
         INCONCLUSIVE
     } else {
         DONE

@@ -11,8 +11,8 @@ use bytegauge_model::{CellKind, Engine, Outcome, SessionId, SessionRecord, Stage
 use bytegauge_stats::quantile::median;
 use bytegauge_store::{Store, StoreError};
 
+use crate::outward::percent;
 use crate::phrase;
-use crate::sentence::percent;
 use crate::view::View;
 
 /// Sessions that are searched, the newest first: older ones were measured under other conditions.

@@ -1,7 +1,7 @@
 //! From stored trials to what a person reads.
 //!
-//! [`View::of`] turns the trials of a session into settled numbers by calling `stats`, [`limit`] names what
-//! limits a cell, [`sentence`] words the verdicts, and [`render`] prints: terminal, JSON, CSV, markdown.
+//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`limit`] names what
+//! limits a cell, and [`render`] prints: terminal, JSON, CSV, markdown.
 //! Reads results from any machine and never measures, so it knows nothing of sockets.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,6 @@ mod names;
 mod outward;
 mod phrase;
 pub mod render;
-pub mod sentence;
 pub mod view;
 
 pub use data::SessionData;

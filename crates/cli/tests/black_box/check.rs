@@ -499,8 +499,11 @@ fn a_session_that_is_killed_leaves_no_program_behind() {
 fn the_advice_of_a_stored_answer_is_tried() {
     let bench = Bench::new();
     bench.run(crate::bench::QUICK).exits(0);
-    let advised = bench.run("report 1 --format json").json()["answer"]["use"]["rows"][0]["choice"]["read_size"].clone();
-    let advised = advised.as_u64().expect("a read size");
+    let document = bench.run("report 1 --format json").json();
+    let recommended = &document["groups"][0]["recommendation"]["cell"];
+    let cells = document["cells"].as_array().expect("a list");
+    let cell = cells.iter().find(|cell| cell["id"] == *recommended).expect("an option");
+    let advised = cell["factors"]["read_size"].as_u64().expect("a read size");
     let other = if advised == 4096 { "64K" } else { "4K" };
     let flags = ["--values", "recommended", "--default", other, "--metric", "time:took (.*)", "--format", "json"];
     let script = format!("test {{value}} = {advised} && echo took 2 || echo took 1");

@@ -92,8 +92,7 @@ fn two_sinks_are_compared() {
     ran.prints(&[&quick.to_string(), &slow.to_string()]);
     // What would be compared cannot be seen.
     let document = feeding(&bench, &format!("{quick},{slow}"), "--rate 50M --format json");
-    let text =
-        document.exits(0).json()["verdicts"][0]["recommendation"]["text"].as_str().unwrap_or_default().to_owned();
+    let text = document.exits(0).json()["tests"][0]["result"].as_str().unwrap_or_default().to_owned();
     assert!(text.contains("leave out --rate"), "{text}");
 }
 

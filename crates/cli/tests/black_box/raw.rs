@@ -135,6 +135,12 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
 }
 
+/// The sentences of a document's findings of a kind.
+pub fn findings(document: &Value, kind: &str) -> Vec<String> {
+    let all = document["findings"].as_array().expect("a list");
+    all.iter().filter(|finding| finding["kind"] == kind).map(|finding| name(&finding["text"])).collect()
+}
+
 /// A name that must be there.
 #[track_caller]
 pub fn name(value: &Value) -> String {

@@ -61,7 +61,7 @@ fn completions_are_counted_and_checked() {
             "ring --entries 1,8 --implementation raw,io-uring --setup default --user-data none,boxed --also mode";
         let document = bench.run(&format!("{words} --ends {ends} {SHORT}")).exits(0).json();
         check_schema(&document);
-        assert_eq!((list(&document, "groups").len(), list(&document, "verdicts").len()), (4, 4));
+        assert_eq!((list(&document, "groups").len(), list(&document, "tests").len()), (4, 4));
         let compared = list(&document, "cells").iter().filter(|cell| cell["kind"] == "candidate");
         for cell in compared {
             let ring = &cell["ring"];

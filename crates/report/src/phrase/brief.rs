@@ -8,46 +8,17 @@ use bytegauge_model::{Engine, Level, ProgramRole, Spec, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
-/// Stands for no condition at all.
-pub const NO_CONDITION: &str = "all";
-
 /// Longer names of profiles do not fit a column.
 const PROFILE_MAX: usize = 12;
 
-/// Conditions by name: `Unix, 2 CPUs, 50 flows`.
+/// Conditions by name: `Unix, 2 CPUs, 50 flows`; `all` without any.
 pub fn brief(conditions: &Spec, names: &[String]) -> String {
-    let each: Vec<(String, Vec<Level>)> =
-        names.iter().map(|name| (name.clone(), vec![conditions.get(name).clone()])).collect();
-    brief_of_several(&each)
+    let words: Vec<String> = names.iter().filter_map(|name| word(name, &conditions.get(name))).collect();
+    if words.is_empty() { "all".into() } else { words.join(", ") }
 }
 
-/// The same where a condition may have several levels: `TCP, 1, 50 and 1000 flows`.
-pub fn brief_of_several(conditions: &[(String, Vec<Level>)]) -> String {
-    let said: Vec<String> = conditions.iter().filter_map(|(name, levels)| word(name, levels)).collect();
-    if said.is_empty() { NO_CONDITION.into() } else { said.join(", ") }
-}
-
-fn word(name: &str, levels: &[Level]) -> Option<String> {
-    let first = levels.first()?;
-    if levels.iter().all(|level| *level == Level::Absent) {
-        return None;
-    }
-    if levels.len() == 1 {
-        return one(name, first);
-    }
-    // Each is named: a range would speak for levels between them that have another answer.
-    let texts: Vec<String> = match unit(name).filter(|_| first.number().is_some()) {
-        Some(_) => levels.iter().map(|level| compact(name, level)).collect(),
-        None if name == "request" => levels.iter().map(|value| level(name, value)).collect(),
-        None => levels.iter().filter_map(|level| one(name, level)).collect(),
-    };
-    let unit = unit(name).filter(|_| first.number().is_some()).map_or_else(String::new, |unit| format!(" {unit}"));
-    let (last, others) = texts.split_last()?;
-    let all = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
-    Some(if name == "request" { calls_of(&all) } else { format!("{all}{unit}") })
-}
-
-fn one(name: &str, value: &Level) -> Option<String> {
+/// One condition: `2 CPUs`; `None` where it does not exist or has no effect.
+pub fn word(name: &str, value: &Level) -> Option<String> {
     let text = compact(name, value);
     Some(match (name, text.as_str()) {
         (_, _) if *value == Level::Absent => return None,
@@ -148,7 +119,7 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
             let factor = factor::find(name)?;
             let default = factor.default_over(conditions.workload(), conditions.transport())?;
             let is_default = factor.kind.parse(default).is_ok_and(|default| default == value);
-            (!is_default).then(|| one(name, &value)).flatten()
+            (!is_default).then(|| word(name, &value)).flatten()
         }
     }
 }
@@ -263,10 +234,6 @@ mod tests {
         let names = ["transport", "placement", "flows", "request"].map(str::to_owned);
         assert_eq!(brief(&levels, &names), "TCP, 2 CPUs, 50 flows, calls of 128 B");
         assert_eq!(brief(&levels, &names[..2]), "TCP, 2 CPUs");
-        let several = [("flows".to_owned(), [1, 50, 1000].map(Level::Number).to_vec())];
-        assert_eq!(brief_of_several(&several), "1, 50 and 1000 flows");
-        let several = [("request".to_owned(), [128, 1024, 10_240].map(Level::Number).to_vec())];
-        assert_eq!(brief_of_several(&several), "calls of 128 B, 1 KiB and 10 KiB");
     }
 
     #[test]
@@ -289,22 +256,6 @@ mod tests {
         check("write_size", 64 << 10, "64K");
         check("request", 64, "64 B");
         check("flows", 512, "512");
-    }
-
-    #[test]
-    fn the_peer_is_named_where_it_is_not_ours() {
-        assert_eq!(
-            role(&levels(&[("role", "reader"), ("write_size", "64K")])).unwrap(),
-            "your program reads, its peer writes 64 KiB"
-        );
-        assert_eq!(
-            role(&levels(&[("role", "relay"), ("write_size", "64K"), ("read_size", "4K")])).unwrap(),
-            "your program is the relay, its peer writes 64 KiB, the other peer reads 4 KiB"
-        );
-        assert_eq!(role(&levels(&[("role", "both")])).unwrap(), "both ends are yours");
-        let foreign = [("role", "both"), ("transport", "tcp"), ("connect", "127.0.0.1:7")];
-        assert_eq!(role(&levels(&foreign)).unwrap(), "the server is not yours");
-        assert_eq!(role(&levels(&[("transport", "tcp")])), None);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use anstyle::AnsiColor;
 
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::at_most;
-use crate::sentence::{excludes_nothing, percent, up_to_times};
+use crate::outward::{at_most, excludes_nothing, percent, up_to_times};
 use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
 
 /// Indentation of a group's lines.

@@ -5,9 +5,8 @@ use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{Level, Stage, factor};
 
 use crate::View;
-use crate::outward::ends;
+use crate::outward::{ends, percent};
 pub use crate::phrase::rate_unit;
-use crate::sentence::percent;
 use crate::view::document::{CellView, Estimate, GroupView};
 
 /// What is not known.

@@ -4,8 +4,7 @@ use anstyle::AnsiColor;
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::ShareScale;
-use crate::sentence::percent;
+use crate::outward::{ShareScale, percent};
 use crate::view::history::{HistoryLine, HistoryView};
 
 /// Room for the name of a section.

@@ -1,30 +1,26 @@
-//! JUnit XML, which services for continuous integration show: a test case per group, failed if something is worse, skipped if
-//! nothing is significant, in error if nothing could be measured.
+//! JUnit XML, which services for continuous integration show: a test case per test, failed if something is worse, skipped if
+//! the result is inconclusive, in error if nothing could be measured.
 
-use bytegauge_model::{CellKind, escape};
+use bytegauge_model::escape;
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 
 use crate::View;
+use crate::view::document::{Test, TestState, VersusView};
 
-/// The note on a result that depends on which trials of an A/A pair are used.
-const DOUBT: &str = "proven, and not by the second trials of the choice that every block measured twice: trust it less";
-
-/// The outcome of a group.
+/// The outcome of a test.
 enum Case {
     Passed,
-    /// Passed, but not with the second trials of an A/A pair.
-    Doubted(&'static str),
     Skipped(String),
     Failed(String),
     Error(String),
 }
 
-/// The groups of a session.
+/// The tests of a session.
 pub fn render(view: &View) -> String {
     let cases = match &view.versus {
-        Some(versus) => vec![("b against a".to_owned(), of_two(versus), versus.text.clone())],
-        None => view.groups.iter().map(|group| of_group(view, group)).collect(),
+        Some(versus) => vec![("B against A".to_owned(), of_two(versus), versus.text.clone())],
+        None => view.tests.iter().map(of_test).collect(),
     };
     let count = |is: fn(&Case) -> bool| cases.iter().filter(|(_, case, _)| is(case)).count().to_string();
     let mut xml = Xml(Writer::new_with_indent(Vec::new(), b' ', 2));
@@ -45,11 +41,6 @@ pub fn render(view: &View) -> String {
     for (name, case, text) in &cases {
         xml.open("testcase", &[("classname", &suite), ("name", name), ("time", "0")]);
         match case {
-            Case::Doubted(why) => {
-                xml.open("properties", &[]);
-                xml.empty("property", &[("name", "doubt"), ("value", why)]);
-                xml.close("properties");
-            }
             Case::Passed => {}
             Case::Skipped(why) => xml.empty("skipped", &[("message", why)]),
             Case::Failed(why) => xml.empty("failure", &[("message", why)]),
@@ -104,7 +95,7 @@ fn element<'a>(name: &'a str, attributes: &[(&str, &str)]) -> BytesStart<'a> {
     element
 }
 
-fn of_two(versus: &crate::view::document::VersusView) -> Case {
+fn of_two(versus: &VersusView) -> Case {
     let failed = [&versus.a, &versus.b].into_iter().any(|side| side.trials == 0);
     match versus.verdict {
         _ if failed => Case::Error(versus.text.clone()),
@@ -114,16 +105,12 @@ fn of_two(versus: &crate::view::document::VersusView) -> Case {
     }
 }
 
-fn of_group(view: &View, group: &crate::view::document::GroupView) -> (String, Case, String) {
-    let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate);
-    let recommendation = &group.recommendation;
-    let case = match () {
-        () if candidates().all(|cell| cell.trials == 0) => Case::Error(
-            candidates().find_map(|cell| cell.reason.clone()).unwrap_or_else(|| "nothing was measured".into()),
-        ),
-        () if recommendation.proven && recommendation.survives_exchange == Some(false) => Case::Doubted(DOUBT),
-        () if group.varied.is_empty() || recommendation.proven => Case::Passed,
-        () => Case::Skipped(recommendation.text.clone()),
+fn of_test(test: &Test) -> (String, Case, String) {
+    let case = match test.state {
+        TestState::Failed => Case::Error(test.result.clone()),
+        TestState::Decided => Case::Passed,
+        TestState::Single if test.varied.is_empty() => Case::Passed,
+        _ => Case::Skipped(test.result.clone()),
     };
-    (format!("{} ({})", group.label, group.id), case, recommendation.text.clone())
+    (format!("{} ({})", test.title, test.id), case, test.result.clone())
 }

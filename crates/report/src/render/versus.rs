@@ -7,7 +7,6 @@ use super::paint::{Paint, wrap};
 use crate::View;
 use crate::outward::range;
 use crate::phrase::rate_unit;
-use crate::view::cpu_of_unit;
 use crate::view::document::{VersusSideView, VersusView};
 
 /// What A and B are, and what each reached.
@@ -67,6 +66,16 @@ fn columns(view: &View, name: &str, side: &VersusSideView) -> [String; 4] {
     };
     let cpu = side.cpu_ns.map_or_else(String::new, |ns| cpu_of_unit(&view.plan.workload, ns));
     [name.to_owned(), shown, cpu, format!("{} trials", side.trials)]
+}
+
+/// CPU time of a unit of a workload.
+fn cpu_of_unit(workload: &str, ns: f64) -> String {
+    match workload {
+        "stream" => format!("{} CPU s/GiB", significant(ns * 1.073_741_824, 3)),
+        "call" => format!("{} CPU µs/call", significant(ns / 1e3, 3)),
+        "ring" => format!("{} CPU ns/op", significant(ns, 3)),
+        _ => format!("{} CPU ms/run", significant(ns / 1e6, 3)),
+    }
 }
 
 fn in_brackets(ends: Option<String>) -> String {

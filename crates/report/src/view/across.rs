@@ -161,9 +161,8 @@ fn congestion(machine: &Value) -> Option<String> {
 fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
     let view = View::of(session, settings);
     let own = |group: &Judged| view.groups.iter().find(|known| known.id == group.row.group.id);
-    compared(session, settings, |families, settled, _| {
-        let groups = families.iter().flat_map(|family| &family.groups);
-        let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
+    compared(session, settings, |groups, settled, _| {
+        let confirmed = groups.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
         confirmed
             .filter_map(|group| {
                 let own_result = &own(group)?.recommendation;

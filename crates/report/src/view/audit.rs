@@ -8,9 +8,9 @@ use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::answer::Conditions;
-use super::compare::{Family, Judged};
+use super::compare::Judged;
 use super::document::{AuditRival, AuditSummary, AuditView};
+use super::recommendation::Conditions;
 use super::settled::Settled;
 
 /// The results of the long trials of a session together.
@@ -25,10 +25,9 @@ pub struct Together {
 impl Together {
     /// For all groups whose choice was measured in them; `None` without any. Windows end with a lap, so the plan has the exact
     /// length.
-    pub fn of(families: &[Family], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
-        let groups = || families.iter().flat_map(|family| &family.groups);
-        let audits: Vec<Audit> = groups().filter_map(|group| of_choice(group, group.alone.cell, margin)).collect();
-        let means: Vec<f64> = groups().filter_map(|group| mean_against_runner_up(group, margin)).collect();
+    pub fn of(groups: &[Judged], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
+        let audits: Vec<Audit> = groups.iter().filter_map(|group| of_choice(group, margin)).collect();
+        let means: Vec<f64> = groups.iter().filter_map(|group| mean_against_runner_up(group, margin)).collect();
         let (all, finding) = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
@@ -47,9 +46,9 @@ impl Together {
     }
 }
 
-/// The long trials of a choice in a group; `None` without any.
-pub fn of_choice(group: &Judged, choice: Option<usize>, margin: f64) -> Option<Audit> {
-    let choice = choice?;
+/// The long trials of a group's choice; `None` without any.
+fn of_choice(group: &Judged, margin: f64) -> Option<Audit> {
+    let choice = group.alone.cell?;
     audit(&group.audit, choice, LEVEL, margin.ln_1p(), |rival| ahead(group, choice, rival))
 }
 
@@ -63,41 +62,24 @@ fn ahead(group: &Judged, choice: usize, rival: usize) -> f64 {
 
 /// How much slower the choice is than the best of its rivals in long trials, beyond the confirmation, in ln.
 fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
-    let audit = of_choice(group, group.alone.cell, margin)?;
+    let audit = of_choice(group, margin)?;
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten().unwrap_or(f64::INFINITY);
     let best = audit.rivals.iter().min_by(|a, b| excess(a.cell).total_cmp(&excess(b.cell)))?;
     Some(best.mean - ahead(group, group.alone.cell?, best.cell))
 }
 
-/// Why a choice is not proven although its confirmation shows it; `None` if long trials do not contradict it.
-pub fn withdrawal(confirmed: &[&Judged], choice: Option<usize>, conditions: &Conditions) -> Option<String> {
-    let all = conditions.audit.filter(|all| all.finding == AuditResult::Contradicts);
-    confirmed.iter().filter(|group| group.row.group.factors.connection_age() == Some(ConnectionAge::Steady)).find_map(
-        |group| {
-            let audit = of_choice(group, choice, conditions.margin)?;
-            let long = bytegauge_model::Nanos(conditions.audit?.view.window_ns / MS * MS);
-            match (audit.finding, audit.strongest(), all) {
-                (AuditResult::Contradicts, Some(rival), _) => {
-                    let label = &conditions.cells[group.cell(Some(rival.cell))?].label;
-                    let least = crate::outward::at_least(rival.lower?.exp_m1());
-                    let what = if group.offered { "CPU time" } else { "time" };
-                    Some(format!("in trials of {long} it takes at least {least} more {what} than {label}"))
-                }
-                (_, _, Some(_)) => {
-                    Some(format!("in trials of {long} the choices of this session lose to their rivals"))
-                }
-                _ => None,
-            }
-        },
-    )
+/// Whether long trials contradict the choice, so that its confirmation is no result. If the plan asks for fresh connections,
+/// longer ones are another case.
+pub fn is_withdrawn(group: &Judged, conditions: &Conditions) -> bool {
+    let all = conditions.audit.is_some_and(|all| all.finding == AuditResult::Contradicts);
+    let is_steady = group.row.group.factors.connection_age() == Some(ConnectionAge::Steady);
+    let contradicts = |audit: Audit| audit.finding == AuditResult::Contradicts || all;
+    is_steady && of_choice(group, conditions.margin).is_some_and(contradicts)
 }
-
-const MS: u64 = 1_000_000;
 
 /// The printed results of a group's long trials.
 pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
-    let choice = group.alone.cell;
-    let audit = of_choice(group, choice, conditions.margin)?;
+    let audit = of_choice(group, conditions.margin)?;
     let id = |choice: usize| group.cell(Some(choice)).map(|at| conditions.cells[at].id.clone());
     let rivals = audit.rivals.iter().filter_map(|rival| {
         Some(AuditRival {
@@ -110,7 +92,7 @@ pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
     });
     let contradicted = audit.finding == AuditResult::Contradicts;
     Some(AuditView {
-        choice: id(choice?)?,
+        choice: id(group.alone.cell?)?,
         rivals: rivals.collect(),
         finding: name(audit.finding),
         bound: audit.bound().and_then(share),
@@ -135,22 +117,18 @@ fn share(ln: f64) -> Option<f64> {
 pub struct Subject {
     /// The group.
     pub group: GroupId,
-    /// The choice; then, if it is another, the one for all profiles; then the runner-up, and the smallest confirmed.
+    /// The choice; then the runner-up, and the smallest confirmed one.
     pub cells: Vec<CellId>,
     /// Whether the choice is proven by its confirmation.
     pub proven: bool,
 }
 
 /// All groups that could have long trials.
-pub fn subjects(families: &[Family], settled: &[Settled]) -> Vec<Subject> {
-    let of_family = |family: &Family| {
-        let overall = family.overall.as_ref().and_then(|overall| overall.cell);
-        family.groups.iter().filter_map(|group| subject(group, overall, settled)).collect::<Vec<_>>()
-    };
-    families.iter().flat_map(of_family).collect()
+pub fn subjects(groups: &[Judged], settled: &[Settled]) -> Vec<Subject> {
+    groups.iter().filter_map(|group| subject(group, settled)).collect()
 }
 
-fn subject(group: &Judged, overall: Option<usize>, settled: &[Settled]) -> Option<Subject> {
+fn subject(group: &Judged, settled: &[Settled]) -> Option<Subject> {
     let verdict = &group.verdict;
     let choice = group.alone.cell?;
     let others = || verdict.present.iter().copied().filter(|&cell| cell != choice);
@@ -161,7 +139,7 @@ fn subject(group: &Judged, overall: Option<usize>, settled: &[Settled]) -> Optio
     let runner_up = by(&|cell| verdict.excess[cell]);
     let smallest = by(&|cell| group.input.cells[cell].footprint_bytes);
     let mut wanted: Vec<usize> = Vec::new();
-    for cell in [Some(choice), overall, runner_up, smallest].into_iter().flatten() {
+    for cell in [Some(choice), runner_up, smallest].into_iter().flatten() {
         if verdict.present.contains(&cell) && !wanted.contains(&cell) {
             wanted.push(cell);
         }

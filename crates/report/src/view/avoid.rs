@@ -10,14 +10,15 @@ use serde_json::{Value, to_value};
 
 use super::compare::{Judged, moves_nothing};
 use super::document::{AvoidView, Factors};
+use super::recommendation::Conditions;
 use super::settled::Settled;
-use crate::view::scope::Scope;
 
 /// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,
 /// ascending. None if the group was not screened or varies nothing.
-pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
+pub fn avoid(judged: &Judged, reference: Option<usize>, conditions: &Conditions) -> Vec<AvoidView> {
+    let settled = conditions.settled;
     let Some(reference) = reference else { return Vec::new() };
-    let mut found = confirmed(judged, settled, scope);
+    let mut found = confirmed(judged, settled, conditions.margin);
     let candidates: Vec<&Settled> =
         judged.candidates.iter().map(|&at| &settled[at]).filter(|cell| !moves_nothing(&cell.cell.factors)).collect();
     let choices: Vec<Spec> = candidates.iter().map(|cell| cell.cell.factors.of_role(Role::Choice)).collect();
@@ -41,8 +42,8 @@ pub fn avoid(judged: &Judged, reference: Option<usize>, settled: &[Settled], sco
         let levels = levels_of(factor);
         let Some(kept) = levels.iter().position(|level| *level == wanted.get(factor)) else { continue };
         let places = places(factor, &choices, &levels);
-        let compared = against(&places, &blocks, kept, comparisons, scope.level);
-        let to_avoid = compared.into_iter().filter(|one| one.is_to_avoid(scope.margin.ln_1p()));
+        let compared = against(&places, &blocks, kept, comparisons, conditions.level);
+        let to_avoid = compared.into_iter().filter(|one| one.is_to_avoid(conditions.margin.ln_1p()));
         let to_avoid: Vec<AvoidView> = to_avoid
             .map(|one| AvoidView {
                 factor: factor.clone(),
@@ -81,7 +82,7 @@ fn is_same(one: &AvoidView, other: &AvoidView) -> bool {
 /// smallest of their bounds. All bounds of a group hold together, whichever cell is the best. If some cells of a level were only
 /// screened, or are not significantly slow, there is no result for the level; if it is no size, such as congestion control, the
 /// result names the other levels with which it holds.
-fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidView> {
+fn confirmed(judged: &Judged, settled: &[Settled], margin: f64) -> Vec<AvoidView> {
     let verdict = &judged.verdict;
     if verdict.twin_alarm || !judged.standing.proves {
         return Vec::new();
@@ -124,7 +125,7 @@ fn confirmed(judged: &Judged, settled: &[Settled], scope: &Scope) -> Vec<AvoidVi
         let shown = by_level.into_iter().filter_map(|(level, mut choices)| {
             let bound_of = |bounds: &[Option<f64>], choice: usize| bounds.get(choice).copied().flatten();
             let is_dear =
-                |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > scope.margin.ln_1p());
+                |choice: &usize| bound_of(&verdict.lower, *choice).is_some_and(|lower| lower > margin.ln_1p());
             choices.retain(is_dear);
             let all = asked.get(&level) == Some(&choices.len());
             if !all {

@@ -152,25 +152,21 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
 
 /// The confirmed cells of a session.
 fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<Asked> {
-    compared(data, settings, |families, settled, _| {
-        let groups = families.iter().flat_map(|family| &family.groups);
-        let asked = groups.map(|group| asked_of(session, group, settled));
+    compared(data, settings, |groups, settled, _| {
+        let asked = groups.iter().map(|group| asked_of(session, group, settled));
         asked.filter(|asked| !asked.cells.is_empty()).collect()
     })
 }
 
 fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
-    let known = |choice: usize| group.cells[choice].map(|at| (choice, &settled[at]));
-    let judged: Vec<(usize, &Settled)> = (0..group.cells.len()).filter_map(known).collect();
-    let confirmed = |(choice, settled): &(usize, &Settled)| Confirmed {
+    let confirmed = |(choice, settled): (usize, &Settled)| Confirmed {
         id: settled.cell.id.clone(),
         choices: present(&settled.cell.factors, Some(Role::Choice)),
         costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
-        lower: group.verdict.lower.get(*choice).copied().flatten(),
-        upper: group.verdict.upper.get(*choice).copied().flatten(),
+        lower: group.verdict.lower.get(choice).copied().flatten(),
+        upper: group.verdict.upper.get(choice).copied().flatten(),
     };
-    let chosen = group.alone.cell.and_then(|cell| judged.iter().position(|(choice, _)| *choice == cell));
-    let cells: Vec<Confirmed> = judged.iter().map(confirmed).collect();
+    let cells: Vec<Confirmed> = group.cells.iter().map(|&at| &settled[at]).enumerate().map(confirmed).collect();
     let mut by_choices = HashMap::with_capacity(cells.len());
     for (at, cell) in cells.iter().enumerate() {
         by_choices.entry(cell.choices.clone()).and_modify(|place| *place = None).or_insert(Some(at));
@@ -181,7 +177,7 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
         conditions: present(&group.row.group.factors, None),
         cost: groups::cost_name(group),
         proves: group.standing.proves && !group.verdict.twin_alarm,
-        chosen,
+        chosen: group.alone.cell,
         cells,
         by_choices,
     }

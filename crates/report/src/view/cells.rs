@@ -12,7 +12,7 @@ use bytegauge_store::CellRow;
 use serde_json::Value;
 
 use super::calls::{calls, mean_and_sd};
-use super::compare::{Family, moves_nothing};
+use super::compare::{Judged, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
@@ -45,28 +45,26 @@ pub struct Context<'a> {
 }
 
 /// Every cell, in the order of the plan.
-pub fn cells(settled: &[Settled], families: &[Family], context: &Context) -> Vec<CellView> {
+pub fn cells(settled: &[Settled], groups: &[Judged], context: &Context) -> Vec<CellView> {
     let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
     let mut behind: HashMap<usize, f64> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
-    for group in families.iter().flat_map(|family| &family.groups) {
+    for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
         let gains = group.candidates.iter().zip(larger_buffers(&rated));
         larger.extend(gains.filter_map(|(&at, gain)| Some((at, gain?))));
         let cheapest = group.candidates.iter().zip(cheapest_siblings(&rated));
         cheapest_nops.extend(cheapest.filter_map(|(&at, ns)| Some((at, ns?))));
         let choices = group.cells.iter().enumerate();
-        behind.extend(choices.filter_map(|(choice, at)| Some(((*at)?, group.behind(choice)?))));
-        // What stands alone is compared with nobody: a bound of nothing would read as shown to be the best.
-        let is_alone = group.cells.iter().flatten().count() < 2;
+        behind.extend(choices.filter_map(|(choice, at)| Some((*at, group.behind(choice)?))));
+        // A single option is compared with no other: a bound of 0 would read as the best.
+        let is_alone = group.cells.len() < 2;
         let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
         let bounds = bounds.filter(|_| !is_alone);
         let share = |bound: &Option<f64>| bound.map(f64::exp_m1).filter(|share| share.is_finite());
-        above.extend(
-            bounds.filter_map(|(at, (lower, upper))| Some((&settled[(*at)?].cell.id, (share(lower), share(upper))))),
-        );
+        above.extend(bounds.map(|(at, (lower, upper))| (&settled[*at].cell.id, (share(lower), share(upper)))));
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {

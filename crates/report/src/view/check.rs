@@ -7,19 +7,18 @@
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
+use super::recommendation::Conditions;
 use super::settled::Settled;
-use crate::outward::{ShareScale, at_least, at_most};
+use crate::outward::{ShareScale, at_least, at_most, percent};
 use crate::phrase;
-use crate::sentence::percent;
 
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
 
 /// What is said of a session that checked a program.
-pub fn check(task: &ProgramTask, judged: &[&Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
+pub fn check(task: &ProgramTask, judged: &[Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
     let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
     let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
     CheckView {
@@ -44,8 +43,7 @@ fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
 
 /// The choice that takes a value, where it was confirmed.
 fn choice_of(judged: &Judged, value: &Level, conditions: &Conditions) -> Option<usize> {
-    let takes = |at: &Option<usize>| at.is_some_and(|at| conditions.settled[at].cell.factors.get(VALUE) == *value);
-    judged.cells.iter().position(takes)
+    judged.cells.iter().position(|&at| conditions.settled[at].cell.factors.get(VALUE) == *value)
 }
 
 /// ln(cost of the reference / cost of the choice) as a share, with its ends: above 0 the choice is better.

@@ -18,30 +18,17 @@ use super::harm::{beyond, harm, least};
 use super::looks::{Looks, Standing};
 use super::settled::{Blocks, Settled};
 use super::signs::offered_rate;
+use crate::SessionData;
 use crate::limit::OFFERED_SHARE;
-use crate::phrase::PROFILE_FACTORS;
-use crate::{SessionData, phrase};
-
-/// Groups that agree in every condition that no profile sets.
-pub struct Family<'a> {
-    /// The conditions that they share.
-    pub conditions: Spec,
-    /// Its groups, in the order of the plan.
-    pub groups: Vec<Judged<'a>>,
-    /// The verdict over those of its groups that have confirmed cells; `None` where none has.
-    pub overall: Option<OptionRecommendation>,
-}
 
 /// One group, judged.
 pub struct Judged<'a> {
     /// The group and what the harness found about it.
     pub row: &'a GroupRow,
-    /// The name of its profile.
-    pub profile: String,
     /// Indices of its candidates among the settled cells.
     pub candidates: Vec<usize>,
-    /// For each choice of the family the settled cell that takes it here, if it was confirmed.
-    pub cells: Vec<Option<usize>>,
+    /// The compared cells among the settled ones: its confirmed candidates, in the order of the plan.
+    pub cells: Vec<usize>,
     /// Index of its twin among the settled cells.
     pub twin: Option<usize>,
     /// Choice factors that vary among its candidates.
@@ -50,8 +37,6 @@ pub struct Judged<'a> {
     pub offered: bool,
     /// What share of that each choice answered in all of its trials together; `None` where none is offered.
     pub answered: Vec<Option<f64>>,
-    /// Whole confirmation blocks that it has had.
-    pub blocks_done: usize,
     /// The confirmation blocks as `stats` takes them.
     pub input: GroupInput,
     /// What the audit's blocks cost: a row a block, a column a choice.
@@ -93,17 +78,12 @@ impl Judged<'_> {
 
     /// The settled cell behind a choice.
     pub fn cell(&self, choice: Option<usize>) -> Option<usize> {
-        self.cells.get(choice?).copied().flatten()
+        self.cells.get(choice?).copied()
     }
 
     /// Whether anything was confirmed and stands in the comparison.
     pub fn is_confirmed(&self) -> bool {
         !self.verdict.present.is_empty()
-    }
-
-    /// What was compared, in a word.
-    pub fn compared(&self) -> &'static str {
-        if self.varied.iter().any(|name| name.ends_with("_size")) { "buffers" } else { "what was compared" }
     }
 }
 
@@ -123,28 +103,11 @@ pub struct Scene<'a> {
     pub looks: &'a Looks,
 }
 
-/// Compares everything in a session.
-pub fn families<'a>(data: &'a SessionData, scene: &Scene) -> Vec<Family<'a>> {
+/// Compares everything in a session, in the order of the plan.
+pub fn groups<'a>(data: &'a SessionData, scene: &Scene) -> Vec<Judged<'a>> {
     let members = members(scene.settled);
-    let nobody = Vec::new();
-    let mut order: Vec<(Spec, Vec<&GroupRow>)> = Vec::new();
-    let mut place: BTreeMap<Spec, usize> = BTreeMap::new();
-    for row in &data.groups {
-        let conditions = shared_conditions(&row.group.factors);
-        let at = *place.entry(conditions.clone()).or_insert_with(|| {
-            order.push((conditions, Vec::new()));
-            order.len() - 1
-        });
-        order[at].1.push(row);
-    }
-    order
-        .into_iter()
-        .map(|(conditions, rows)| {
-            let lined_up: Vec<(&GroupRow, &[usize])> =
-                rows.into_iter().map(|row| (row, members.get(&row.group.id).unwrap_or(&nobody).as_slice())).collect();
-            family(conditions, &lined_up, scene)
-        })
-        .collect()
+    let of_row = |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), scene);
+    data.groups.iter().map(of_row).collect()
 }
 
 fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
@@ -153,33 +116,6 @@ fn members<'a>(settled: &'a [Settled]) -> HashMap<&'a GroupId, Vec<usize>> {
         members.entry(&cell.cell.group).or_default().push(at);
     }
     members
-}
-
-fn shared_conditions(conditions: &Spec) -> Spec {
-    let mut shared = conditions.of_role(Role::Condition);
-    shared.retain(|name| !PROFILE_FACTORS.contains(&name));
-    shared.drop_absent();
-    shared
-}
-
-fn family<'a>(conditions: Spec, rows: &[(&'a GroupRow, &[usize])], scene: &Scene) -> Family<'a> {
-    let choices = line_up(rows, scene.settled);
-    let groups: Vec<Judged> = rows.iter().map(|(row, members)| judge(row, members, &choices, scene)).collect();
-    let confirmed: Vec<(&GroupInput, &GroupVerdict)> =
-        groups.iter().filter(|group| group.is_confirmed()).map(|group| (&group.input, &group.verdict)).collect();
-    let overall = (!confirmed.is_empty()).then(|| over_profiles(&confirmed, scene.method));
-    Family { conditions, groups, overall }
-}
-
-/// A choice, and which of several equal cells of a group it is (an import may hold the same cell twice).
-type Choice = (Spec, usize);
-
-fn choice_of(settled: &Settled, seen: &mut HashMap<Spec, usize>) -> Choice {
-    let mut levels = settled.cell.factors.of_role(Role::Choice);
-    levels.drop_absent();
-    let nth = seen.entry(levels.clone()).or_insert(0);
-    *nth += 1;
-    (levels, *nth)
 }
 
 fn competes(settled: &Settled) -> bool {
@@ -196,40 +132,20 @@ pub fn moves_nothing(levels: &Spec) -> bool {
         .any(|engine| levels.get(engine).name() == Some("null"))
 }
 
-/// Every confirmed choice of the family, in the order of the plan.
-fn line_up(rows: &[(&GroupRow, &[usize])], settled: &[Settled]) -> HashMap<Choice, usize> {
-    let mut choices = HashMap::new();
-    for (_, members) in rows {
-        let mut seen = HashMap::new();
-        for cell in members.iter().map(|&at| &settled[at]).filter(|cell| competes(cell)) {
-            let next = choices.len();
-            choices.entry(choice_of(cell, &mut seen)).or_insert(next);
-        }
-    }
-    choices
-}
-
-fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usize>, scene: &Scene) -> Judged<'a> {
+fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &Scene) -> Judged<'a> {
     let (settled, method) = (scene.settled, scene.method);
-    let mut cells = vec![None; choices.len()];
-    let mut seen = HashMap::new();
-    for &at in members.iter().filter(|&&at| competes(&settled[at])) {
-        if let Some(&choice) = choices.get(&choice_of(&settled[at], &mut seen)) {
-            cells[choice] = Some(at);
-        }
-    }
+    let cells: Vec<usize> = members.iter().copied().filter(|&at| competes(&settled[at])).collect();
     let candidates: Vec<usize> =
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
     let offered = row.group.factors.offers_load();
-    let blocks_done = scene.group_blocks.of_group(&row.group.id).used;
-    let standing = scene.looks.standing(row, blocks_done);
-    let answered: Vec<Option<f64>> = cells.iter().map(|at| answered(&settled[(*at)?])).collect();
+    let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
+    let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
     let mut input = input(&cells, twin, offered, scene);
-    let harms: Vec<Option<HarmView>> = cells.iter().map(|at| Some(harm(&settled[(*at)?]))).collect();
-    let least = least(&harms.iter().flatten().collect::<Vec<_>>());
+    let harms: Vec<HarmView> = cells.iter().map(|&at| harm(&settled[at])).collect();
+    let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
-        let harmed = own.is_some_and(|own| !beyond(&own, &least).is_empty());
+        let harmed = !beyond(own, &least).is_empty();
         // What it costs says nothing for an option that harms its users or leaves undone what others do.
         input.cells[choice].unfit |= harmed || behind(&answered, choice).is_some();
     }
@@ -240,14 +156,12 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], choices: &HashMap<Choice, usi
     let once = once(&input, &verdict, &standing, method);
     Judged {
         row,
-        profile: phrase::profile_name(&row.group.factors),
         varied: varied_choices(&candidates, settled),
         candidates,
         cells,
         twin,
         offered,
         answered,
-        blocks_done,
         audit,
         input,
         verdict,
@@ -306,7 +220,7 @@ pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<Str
     bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()
 }
 
-fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
+fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
     let (settled, blocks) = (scene.settled, scene.blocks);
     let cost = |trial: &Trial| trial.cost_ns(offered);
     // By block, then by choice; broken blocks were repeated and say nothing.
@@ -318,29 +232,26 @@ fn input(cells: &[Option<usize>], twin: Option<usize>, offered: bool, scene: &Sc
         }
     };
     for (choice, at) in cells.iter().enumerate() {
-        if let Some(at) = at {
-            note(*at, &|block, cost| block.cost[choice] = cost);
-        }
+        note(*at, &|block, cost| block.cost[choice] = cost);
     }
     if let Some(at) = twin {
         note(at, &|block, cost| block.twin_cost = cost);
     }
     let twin_of = twin.and_then(|at| settled[at].cell.twin_of.as_ref());
-    let is_twinned = |at: &Option<usize>| at.is_some_and(|at| Some(&settled[at].cell.id) == twin_of);
-    let present: Vec<usize> = cells.iter().flatten().copied().collect();
-    let choices = varied_choices(&present, settled);
+    let is_twinned = |at: &usize| Some(&settled[*at].cell.id) == twin_of;
+    let choices = varied_choices(cells, settled);
     GroupInput {
-        cells: cells.iter().map(|at| cell_input(at.map(|at| (at, &settled[at])), &choices, scene.varied)).collect(),
+        cells: cells.iter().map(|&at| cell_input(at, &settled[at], &choices, scene.varied)).collect(),
         twin_of: cells.iter().position(is_twinned),
         blocks: by_block.into_values().collect(),
     }
 }
 
 /// The audit's whole blocks, a row each.
-fn audit_rows(cells: &[Option<usize>], offered: bool, scene: &Scene) -> Vec<Vec<Option<f64>>> {
+fn audit_rows(cells: &[usize], offered: bool, scene: &Scene) -> Vec<Vec<Option<f64>>> {
     let mut by_block: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
     for (choice, at) in cells.iter().enumerate() {
-        let trials = at.map_or(&[][..], |at| scene.settled[at].audited.as_slice());
+        let trials = &scene.settled[*at].audited;
         for trial in trials.iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
             by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] = trial.cost_ns(offered);
         }
@@ -353,18 +264,8 @@ pub fn is_default(levels: &Spec, varied: &[String]) -> bool {
     !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
 }
 
-/// `order`: the place in the plan; a choice that this group did not confirm is absent from every block. `choices` are those that
-/// vary in the group, `varied` whatever does in the session.
-fn cell_input(cell: Option<(usize, &Settled)>, choices: &[String], varied: &[String]) -> CellInput {
-    let Some((order, settled)) = cell else {
-        return CellInput {
-            footprint_bytes: Some(0.0),
-            cpu_per_unit: Some(0.0),
-            order: usize::MAX,
-            is_default: false,
-            unfit: false,
-        };
-    };
+/// `order`: the place in the plan. `choices` are the factors that vary in the group, `varied` those that vary in the session.
+fn cell_input(order: usize, settled: &Settled, choices: &[String], varied: &[String]) -> CellInput {
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
     CellInput {
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),

@@ -6,7 +6,6 @@
 //!
 //! Long because it is one document; what calls, datagrams and rings add stands in files of its own.
 
-mod answer;
 mod audit;
 mod between;
 mod call;
@@ -29,7 +28,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use answer::{AnswerView, AvoidLevel, AvoidLine, ChoiceColumn, GridAxis, GridView, Standing, UseRow, UseView};
 pub use audit::{AuditRival, AuditSummary, AuditView};
 pub use between::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
@@ -98,11 +96,10 @@ pub struct View {
     pub summary: Vec<SummaryLine>,
     /// What to do next, the most useful first.
     pub next: Vec<NextStep>,
-    /// The answer in the words of earlier versions: `tests` and `findings` replace it.
-    pub answer: AnswerView,
     /// What long trials show of all choices together; `null` where none was audited.
     pub audit: Option<AuditSummary>,
-    /// Settings that are shown to move more than the choices that were asked about, the largest first.
+    /// Settings with a larger effect than the compared options, the largest first; `findings` has them.
+    #[serde(skip)]
     pub levers: Vec<LeverView>,
     /// Of a program of the user's: what it gains; absent where none was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,8 +107,6 @@ pub struct View {
     /// Of two that are compared with each other: whether the second is worse; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus: Option<VersusView>,
-    /// The answers, one for each set of conditions apart from the profile.
-    pub verdicts: Vec<VerdictView>,
     /// What the harness itself costs.
     pub floor: FloorView,
     /// Every cell, in the order of the plan.
@@ -742,8 +737,6 @@ pub struct GroupRecommendation {
     pub more_blocks: Option<u64>,
     /// What `bound` likely is after them, as a share: it falls with the root of the blocks. A forecast, and no promise.
     pub likely_bound: Option<f64>,
-    /// The answer in words.
-    pub text: String,
 }
 
 /// What a call and a byte cost, by regression over all trials. Descriptive.
@@ -868,45 +861,6 @@ pub struct BreakView {
     pub p: f64,
 }
 
-/// The answer for one set of conditions, over its profiles.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct VerdictView {
-    /// The conditions that its groups share.
-    #[schemars(with = "schema::FactorLevels")]
-    pub factors: Factors,
-    /// The profiles it holds for.
-    pub profiles: Vec<String>,
-    /// Its groups, in the order of the profiles.
-    pub groups: Vec<GroupId>,
-    /// What to use.
-    pub recommendation: Recommendation,
-}
-
-/// What to use whatever the profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Recommendation {
-    /// The choice factors that vary, with their levels; empty when nothing is chosen.
-    pub choice: BTreeMap<String, Value>,
-    /// The cell in each profile.
-    pub cells: BTreeMap<String, CellId>,
-    /// Whether it was shown to be within the margin of the best confirmed in every profile.
-    pub proven: bool,
-    /// The margin, as a share.
-    pub margin: f64,
-    /// So much dearer than the best confirmed is the choice at most in every profile, at the session's level, proven
-    /// or not; as a share. `null` where some profile could not be judged.
-    pub bound: Option<f64>,
-    /// Whether the claim holds in every profile with the twin in the place of the cell that it repeats; `null` where
-    /// nothing is proven.
-    pub survives_exchange: Option<bool>,
-    /// Blocks of the judgements that are left; `null` where none is, and where no number of blocks would settle it.
-    pub more_blocks: Option<u64>,
-    /// What `bound` likely is after them, as a share: it falls with the root of the blocks. A forecast, and no promise.
-    pub likely_bound: Option<f64>,
-    /// The answer in words.
-    pub text: String,
-}
-
 impl View {
     /// The cell of that id.
     pub fn cell(&self, id: &CellId) -> Option<&CellView> {
@@ -919,6 +873,20 @@ impl View {
     }
 }
 
+/// The levels of factors in the document. Factors without a level are left out.
+pub fn spec(factors: &Factors) -> Spec {
+    let level = |value: &Value| serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
+    let levels = factors.iter().map(|(name, value)| (name.as_str(), level(value)));
+    levels.filter(|(_, level)| *level != Level::Absent).collect()
+}
+
+impl GroupView {
+    /// Its conditions.
+    pub fn spec(&self) -> Spec {
+        spec(&self.factors)
+    }
+}
+
 impl CellView {
     /// The median of another estimate.
     pub fn median(&self, name: &str) -> Option<f64> {
@@ -927,8 +895,7 @@ impl CellView {
 
     /// The levels of its factors.
     pub fn spec(&self) -> Spec {
-        let level = |value: &Value| serde_json::from_value(value.clone()).unwrap_or(Level::Absent);
-        self.factors.iter().map(|(name, value)| (name.as_str(), level(value))).collect()
+        spec(&self.factors)
     }
 
     /// The level of a factor, by its name: for code that walks factors.

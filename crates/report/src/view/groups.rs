@@ -5,22 +5,18 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::twin::Twin;
 use serde_json::Value;
 
-use super::answer::{Conditions, decide, rate, rates};
 use super::cells::factors;
 use super::compare::Judged;
 use super::cost::{self, Fit};
-use super::document::{
-    AvoidView, CourseView, GroupRecommendation, GroupView, LinkView, OptionRatio, SerialView, TwinView,
-};
+use super::document::{AvoidView, CourseView, GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
+use super::recommendation::{Conditions, recommendation};
 use super::settled::Settled;
 use super::{audit, avoid, course, link, stolen};
 use crate::phrase;
-use crate::sentence::{Answer, Verdict};
-use crate::view::scope::Scope;
 
 /// Puts together what is printed of one group.
-pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
+pub fn view(judged: &Judged, conditions: &Conditions, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
     let id = |at: usize| conditions.cells[at].id.clone();
     let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
     let verdict = &judged.verdict;
@@ -36,7 +32,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         label: phrase::group_label(&judged.row.group.factors),
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
-        throws_away: conditions.throw_away(&[judged]),
+        throws_away: conditions.throw_away(judged),
         cost: cost_name(judged),
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
@@ -59,15 +55,12 @@ pub fn view(judged: &Judged, conditions: &Conditions, scope: &Scope, blocks: &Gr
         limited_trials: verdict.slow_limited.iter().sum(),
         spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit::view(judged, conditions),
-        recommendation: recommendation(judged, conditions, scope),
+        recommendation: recommendation(judged, conditions),
         // Long trials that contradict the choice contradict what lost to it as well.
-        avoid: match audit::withdrawal(&[judged], judged.alone.cell, conditions) {
-            None => avoided(judged, conditions, scope),
-            Some(_) => Vec::new(),
-        },
+        avoid: if audit::is_withdrawn(judged, conditions) { Vec::new() } else { avoided(judged, conditions) },
         once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
         once_proven: judged.once.proven.iter().filter_map(|&choice| of_choice(choice)).collect(),
-        stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, scope.seed),
+        stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, conditions.seed),
         cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
         course: course_of(judged, conditions),
         over_time: None,
@@ -101,10 +94,10 @@ fn ratios(judged: &Judged, conditions: &Conditions) -> Vec<OptionRatio> {
 }
 
 /// What is to be avoided; what the screening shows with the age of its connections, where confirmed ones were of another.
-fn avoided(judged: &Judged, conditions: &Conditions, scope: &Scope) -> Vec<AvoidView> {
+fn avoided(judged: &Judged, conditions: &Conditions) -> Vec<AvoidView> {
     let ages = screened_age_ns(judged, conditions).zip(age_ns(judged, conditions));
     let age_ns = ages.filter(|(screened, confirmed)| are_apart(*screened, *confirmed)).map(|(screened, _)| screened);
-    let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions.settled, scope);
+    let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions);
     found.iter_mut().filter(|one| one.is_screened()).for_each(|one| one.age_ns = age_ns);
     found
 }
@@ -118,7 +111,7 @@ fn link_of(judged: &Judged, conditions: &Conditions) -> Option<LinkView> {
 
 /// The course of what was compared, and of the twin.
 fn course_of(judged: &Judged, conditions: &Conditions) -> Option<CourseView> {
-    let cells = judged.cells.iter().flatten().copied().chain(judged.twin);
+    let cells = judged.cells.iter().copied().chain(judged.twin);
     let cells: Vec<_> = cells.map(|at| &conditions.settled[at]).collect();
     course::course(&cells, conditions.blocks, conditions.started_unix_ns)
 }
@@ -147,11 +140,6 @@ fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
     })
 }
 
-/// The base unit of a session's rates.
-pub fn unit(conditions: &Conditions) -> &'static str {
-    conditions.cells.first().map_or("bytes/s", |cell| cell.estimate.unit)
-}
-
 /// As the harness found it; else as the trials say that they were told.
 fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
@@ -166,8 +154,8 @@ pub fn id_of(judged: &Judged, choice: Option<usize>, conditions: &Conditions) ->
 
 /// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
 /// confirmed trials. `None` where there is no connection, or one a call.
-pub fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
-    let cells = judged.cells.iter().flatten().map(|&at| &conditions.settled[at]);
+fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
+    let cells = judged.cells.iter().map(|&at| &conditions.settled[at]);
     age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
 }
 
@@ -206,47 +194,4 @@ fn pivot(judged: &Judged, conditions: &Conditions) -> Option<usize> {
         rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     };
     judged.cell(judged.alone.cell).or_else(|| judged.cell(judged.verdict.leader())).or_else(fastest)
-}
-
-fn recommendation(judged: &Judged, conditions: &Conditions, scope: &Scope) -> GroupRecommendation {
-    let decision = decide(&[judged], Some(&judged.alone), &judged.varied, false, conditions);
-    let (more_blocks, likely_bound) = decision.left();
-    let id = |choice: Option<usize>| id_of(judged, choice, conditions);
-    let rates = match &decision.answer {
-        Answer::Single(_) => single(judged, conditions).into_iter().collect(),
-        _ => rates(&[judged], decision.choice, conditions.cells),
-    };
-    let verdict = Verdict {
-        subject: phrase::capital(&phrase::group_label(&judged.row.group.factors)),
-        workload: judged.row.group.factors.workload(),
-        unit: unit(conditions),
-        answer: decision.answer,
-        remarks: Vec::new(),
-        rates,
-        margin: scope.margin,
-        level: scope.level,
-        imported: scope.imported,
-        placement: None,
-        environment: None,
-        bound: decision.bound,
-        seconds: scope.seconds,
-        age_ns: age_ns(judged, conditions),
-    };
-    GroupRecommendation {
-        cell: id(decision.choice),
-        proven: decision.proven,
-        margin: scope.margin,
-        bound: decision.bound,
-        survives_exchange: decision.survives_exchange,
-        best: id(judged.verdict.leader()).filter(|_| judged.verdict.present.len() > 1),
-        more_blocks,
-        likely_bound,
-        text: verdict.text(),
-    }
-}
-
-/// The rate of the only cell that there is.
-pub fn single(judged: &Judged, conditions: &Conditions) -> Option<crate::sentence::Rate> {
-    let confirmed = judged.cells.iter().flatten().copied();
-    confirmed.chain(judged.candidates.iter().copied()).find_map(|at| rate(judged, at, conditions.cells))
 }

@@ -19,7 +19,7 @@ use super::settled::verifies;
 use super::versus::{longer, name};
 use super::{Settings, View, level};
 use crate::SessionData;
-use crate::sentence::percent;
+use crate::outward::percent;
 
 /// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

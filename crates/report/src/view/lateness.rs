@@ -10,7 +10,7 @@ use bytegauge_stats::interval::sign_interval;
 use super::document::{CellView, LateFinding, LatenessView};
 use super::latency::Times;
 use super::settled::Settled;
-use crate::sentence::percent;
+use crate::outward::percent;
 
 /// Lateness above this share of the reported value is a finding.
 const LARGE: f64 = 0.1;

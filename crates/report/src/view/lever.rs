@@ -10,38 +10,32 @@ use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
 use bytegauge_stats::outlier::limit;
 use serde_json::to_value;
 
-use super::answer::Conditions;
-use super::compare::{Family, Judged};
+use super::compare::Judged;
 use super::document::LeverView;
 use super::groups::id_of;
-use crate::view::scope::Scope;
+use super::recommendation::Conditions;
 
 /// Conditions that a user could change for the same work.
 const LEVERS: &[&str] = &["placement", "transport", "write_size", "read_size"];
 
 /// How much slower one group is than another at their best choices, in ln of cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Apart {
+struct Apart {
     /// Lower end of the interval.
-    pub lower: f64,
+    lower: f64,
     /// Upper end.
-    pub upper: f64,
+    upper: f64,
 }
 
 impl Apart {
-    /// Whether it is shown that they differ at all.
-    pub fn differs(self) -> bool {
-        self.lower > 0.0 || self.upper < 0.0
-    }
-
     /// Their smallest distance, whichever is the slower one.
-    pub fn least(self) -> f64 {
+    fn least(self) -> f64 {
         self.lower.max(-self.upper).max(0.0)
     }
 }
 
 /// Compares two groups at a choice each, round by round; `None` with too few rounds.
-pub fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apart> {
+fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apart> {
     let costs = |(group, choice): (&Judged, usize)| -> Vec<f64> {
         group.input.blocks.iter().filter_map(|block| block.cost.get(choice).copied().flatten()).collect()
     };
@@ -55,21 +49,20 @@ pub fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apa
 }
 
 /// How far the confirmed choices of a group are apart, in ln of cost.
-pub fn spread_of_choices(group: &Judged) -> f64 {
+fn spread_of_choices(group: &Judged) -> f64 {
     group.verdict.excess.iter().flatten().copied().fold(0.0, f64::max)
 }
 
 /// Every lever with a significantly larger effect than the choices of its group, the largest first.
-pub fn levers(families: &[Family], conditions: &Conditions, scope: &Scope) -> Vec<LeverView> {
-    let groups: Vec<&Judged> =
-        families.iter().flat_map(|family| &family.groups).filter(|group| choice_of(group).is_some()).collect();
+pub fn levers(groups: &[Judged], conditions: &Conditions) -> Vec<LeverView> {
+    let groups: Vec<&Judged> = groups.iter().filter(|group| choice_of(group).is_some()).collect();
     let pairs: Vec<(&str, &Judged, &Judged)> = groups
         .iter()
         .enumerate()
         .flat_map(|(at, a)| groups[at + 1..].iter().map(move |b| (*a, *b)))
         .filter_map(|(a, b)| Some((only_difference(a, b)?, a, b)))
         .collect();
-    let level = 1.0 - (1.0 - scope.level) / pairs.len().max(1) as f64;
+    let level = 1.0 - (1.0 - conditions.level) / pairs.len().max(1) as f64;
     let mut found: Vec<LeverView> = pairs
         .into_iter()
         .filter_map(|(factor, a, b)| {
@@ -78,11 +71,11 @@ pub fn levers(families: &[Family], conditions: &Conditions, scope: &Scope) -> Ve
                 true => (a, b, (apart.lower, apart.upper)),
                 false => (b, a, (-apart.upper, -apart.lower)),
             };
-            let beats = apart.least() > spread_of_choices(slow).max(scope.margin.ln_1p());
+            let beats = apart.least() > spread_of_choices(slow).max(conditions.margin.ln_1p());
             beats.then(|| lever(factor, slow, fast, times, conditions)).flatten()
         })
         .collect();
-    found.extend(groups.iter().filter_map(|group| within(group, conditions, scope)));
+    found.extend(groups.iter().filter_map(|group| within(group, conditions)));
     found.sort_by(|a, b| b.times_lower.total_cmp(&a.times_lower));
     found
 }
@@ -129,7 +122,7 @@ fn lever(
 
 /// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks. Without another
 /// compared factor its effect cannot be larger.
-fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<LeverView> {
+fn within(group: &Judged, conditions: &Conditions) -> Option<LeverView> {
     let chosen = choice_of(group)?;
     let levels_of = |choice: usize| Some(&conditions.settled[group.cell(Some(choice))?].cell.factors);
     let own = levels_of(chosen)?;
@@ -142,7 +135,7 @@ fn within(group: &Judged, conditions: &Conditions, scope: &Scope) -> Option<Leve
             |choice: &usize| levels_of(*choice).is_some_and(|levels: &Spec| levels.get(factor) == own.get(factor));
         let (with, without): (Vec<usize>, Vec<usize>) = group.verdict.present.iter().copied().partition(same);
         let excess = |choice: &usize| group.verdict.excess[*choice].unwrap_or(f64::INFINITY);
-        let spread = with.iter().map(excess).fold(scope.margin.ln_1p(), f64::max);
+        let spread = with.iter().map(excess).fold(conditions.margin.ln_1p(), f64::max);
         let rival = without
             .into_iter()
             .filter(|rival| has(rival) && has(&chosen))

@@ -5,7 +5,6 @@ use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkLoss, LinkRate, Lin
 use bytegauge_stats::quantile::median;
 
 use super::document::{CellView, GroupView, LinkView, View};
-use crate::phrase::join;
 
 /// The counts of a group's trials for their link; `None` without a link, or without counts.
 pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
@@ -41,27 +40,11 @@ pub fn lines(group: &GroupView) -> Vec<String> {
     group.link.iter().map(line).collect()
 }
 
-/// Delay × rate of each link of a session: the size with which buffers are compared.
-pub fn products(view: &View) -> Option<String> {
-    let mut products: Vec<String> = Vec::new();
-    for link in view.groups.iter().filter_map(|group| group.link.as_ref()) {
-        let lossless = EmulatedLink { loss: LinkLoss(0), ..asked(link) };
-        let text = format!("{} ({lossless})", about_bytes(link.product_bytes));
-        if !products.contains(&text) {
-            products.push(text);
-        }
-    }
-    match products.is_empty() {
-        true => of_path(view),
-        false => Some(format!("delay × rate of the emulated link is {}", join(&products, "and"))),
-    }
-}
-
 /// Shorter round trips are those of a cable, over which any buffer is large enough, µs.
 const FAR_US: u64 = 500;
 
-/// The same for a path to another host, as measured: its shortest round trip, and the highest rate over it.
-fn of_path(view: &View) -> Option<String> {
+/// Delay × rate of the path to another host, as measured: its shortest round trip, and the highest rate over it.
+pub fn of_path(view: &View) -> Option<String> {
     let goes_far = |cell: &&CellView| {
         cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.spec().host().is_some()
     };

@@ -4,7 +4,6 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 pub mod across;
-mod answer;
 mod audit;
 mod avoid;
 mod backlog;
@@ -24,7 +23,6 @@ pub mod document;
 mod environment;
 pub(crate) mod estimate;
 mod fd_table;
-mod first;
 mod floor;
 mod footprint;
 mod group_blocks;
@@ -41,17 +39,15 @@ mod notes;
 mod options;
 pub mod over_time;
 mod progress;
-mod receive_buffer;
+mod recommendation;
 pub mod relays;
 pub(crate) mod results;
 mod rings;
-mod scope;
 mod settled;
 mod signs;
 mod stolen;
 mod threads;
 mod time;
-mod verdicts;
 mod versus;
 
 use bytegauge_model::{
@@ -61,20 +57,18 @@ use bytegauge_model::{
 use bytegauge_stats::group::Method;
 
 use crate::{SessionData, limit};
-use answer::{Conditions, Rounds};
 pub use audit::Subject;
 use audit::Together;
 use cells::Context;
-use compare::{Family, Judged, Scene, families};
+use compare::{Judged, Scene};
 use cost::Fit;
 pub use document::View;
-use document::{AnswerView, CellView, FactorView, PlanView, SCHEMA_VERSION};
-pub(crate) use first::cpu_of_unit;
+use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use group_blocks::GroupBlocks;
 use looks::Looks;
 pub use progress::Progress;
-use scope::Scope;
+use recommendation::Conditions;
 use settled::{Blocks, Settled, settle};
 pub use time::paused_ns;
 pub(crate) use time::rfc3339;
@@ -123,11 +117,11 @@ impl View {
             method: &method,
             looks: &looks,
         };
-        let families = families(session, &scene);
+        let compared = compare::groups(session, &scene);
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
-        let cells = cells::cells(&settled, &families, &context);
-        let environment = environment::judge(session, twin_reach(&families));
+        let cells = cells::cells(&settled, &compared, &context);
+        let environment = environment::judge(session, twin_reach(&compared));
         let elapsed_ns = time::elapsed_ns(session);
         let judged_ns = time::judged_ns(session, &blocks);
         let budget_ns = time::budget_ns(&record.plan);
@@ -135,30 +129,16 @@ impl View {
             cells: &cells,
             settled: &settled,
             blocks: &blocks,
-            unfinished: matches!(status, SessionStatus::Incomplete | SessionStatus::Running),
-            running: status == SessionStatus::Running,
             resumable: !record.imported,
-            rounds: Rounds::of(families.iter().flat_map(|family| &family.groups)),
-            margin,
-            started_unix_ns: record.started_unix_ns,
-            audit: Together::of(&families, &settled, &record.plan, margin),
-        };
-        let scope = Scope {
             margin,
             level,
             seed: record.seed,
-            imported: record.status == SessionStatus::Imported,
-            seconds: judged_ns.or(elapsed_ns).map(|ns| ns as f64 / 1e9),
-            grade: environment.grade,
-            steal_share: environment.steal_share,
+            started_unix_ns: record.started_unix_ns,
+            audit: Together::of(&compared, &settled, &record.plan, margin),
         };
-        let verdicts = verdicts::verdicts(&families, &conditions, &scope);
         let fit = Fit { level, seed: record.seed, fit_max: settings.fit_max };
-        // Families regroup; the document keeps the plan's order.
-        let mut judged: Vec<_> = families.iter().flat_map(|family| &family.groups).collect();
-        judged.sort_by_key(|group| session.groups.iter().position(|row| row.group.id == group.row.group.id));
         let mut groups: Vec<_> =
-            judged.iter().map(|group| groups::view(group, &conditions, &scope, &group_blocks, &fit)).collect();
+            compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, &fit)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
         let mut view = View {
@@ -186,30 +166,21 @@ impl View {
                 varied: varied.clone(),
                 factors: factors(&record.workload, &cells),
             },
-            check: task(session).map(|task| check::check(&task, &judged, &conditions, &groups)),
-            versus: two(session).map(|two| versus::versus(&two, &judged, &conditions)),
-            notes: notes::notes(session, &cells, &groups, &floors.view),
+            check: task(session).map(|task| check::check(&task, &compared, &conditions, &groups)),
+            versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
+            notes: notes::notes(session, &cells, &groups),
             environment,
             heading: String::new(),
             tests: Vec::new(),
             findings: Vec::new(),
             summary: Vec::new(),
             next: Vec::new(),
-            answer: AnswerView::default(),
             audit: conditions.audit.map(|audit| audit.view),
-            levers: lever::levers(&families, &conditions, &scope),
-            verdicts,
+            levers: lever::levers(&compared, &conditions),
             floor: floors.view.clone(),
             cells,
             groups,
         };
-        if let Some(text) = view.versus.as_ref().map(|versus| format!("{}.", versus.text)) {
-            // No choice is named: what is asked of two is whether the second is worse.
-            view.verdicts.iter_mut().for_each(|verdict| verdict.recommendation.text.clone_from(&text));
-            view.groups.iter_mut().for_each(|group| group.recommendation.text.clone_from(&text));
-        }
-        view.heading = first::heading(&view);
-        view.answer = first::answer(&view);
         results::settle(&mut view);
         view
     }
@@ -306,6 +277,6 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
 }
 
 /// The largest reach of a twin's interval, as a share.
-fn twin_reach(families: &[Family]) -> Option<f64> {
-    families.iter().flat_map(|family| &family.groups).filter_map(Judged::twin_reach).reduce(f64::max)
+fn twin_reach(groups: &[Judged]) -> Option<f64> {
+    groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
 }

@@ -1,33 +1,24 @@
 //! Notes for readers of the numbers: omissions of the plan, and observations of the analysis.
 
-use bytegauge_model::unit::{byte_rate, call_rate, counted, nop_rate, significant};
-use bytegauge_model::{CellId, CellKind};
+use bytegauge_model::CellKind;
+use bytegauge_model::unit::counted;
 
 use super::call_datagrams;
 use super::calls;
 use super::copied;
-use super::document::{CellView, FloorView, GroupView, StalledView};
+use super::document::{CellView, GroupView};
 use super::fd_table;
-use super::lateness;
 use super::options;
 use super::rings;
-use super::stolen::TOLD_P;
 use crate::SessionData;
 use crate::limit::call::DELAYED_ACKS;
-use crate::outward::at_most;
-use crate::sentence::{carried, moved_nothing, percent};
-
-/// The harness's cost above which a note reports it; the aim is 1 % of the shortest real call.
-const FLOOR_AIM: f64 = 0.01;
-
-/// Most cells that a note names; others are counted.
-const LISTED: usize = 4;
+use crate::outward::percent;
 
 /// From this share on slow calls affect the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
 
 /// The best results of datagrams, then the session's own notes, then observations.
-pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor: &FloorView) -> Vec<String> {
+pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
     let mut notes = call_datagrams::best(cells, groups);
     notes.extend(data.record.notes.iter().cloned());
     for group in groups {
@@ -35,11 +26,7 @@ pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView], floor
     }
     notes.extend(rings::upside_down(groups, cells));
     notes.extend(of_cells(cells));
-    notes.extend(lateness::sentence(cells, false));
     notes.extend(fd_table::sentence(data));
-    if let Some(share) = floor.share.filter(|share| *share >= FLOOR_AIM) {
-        notes.push(format!("the harness takes {} of the shortest real call; the aim is below 1 %", percent(share)));
-    }
     notes
 }
 
@@ -55,67 +42,11 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
             serial.merged_by
         ));
     }
-    if let Some(look) = group.look.as_ref().filter(|look| look.so_far > 0) {
-        let blocks = counted(look.so_far, "block");
-        add(match look.done {
-            0 => format!("{blocks} so far: they prove nothing before the first judgement"),
-            done => {
-                format!("{blocks} after judgement {done} of {} so far: they prove nothing before the next", look.of)
-            }
-        });
-    }
-    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P) {
-        let named = |id: &CellId| {
-            let label = cells.iter().find(|cell| cell.id == *id).map(|cell| format!(" ({})", cell.label));
-            format!("{id}{}", label.unwrap_or_default())
-        };
-        add(format!(
-            "steal hit {} in {} of trials, {} in {} (p = {}): part of why they differ",
-            named(&stolen.most),
-            percent(stolen.most_share),
-            named(&stolen.least),
-            percent(stolen.least_share),
-            significant(stolen.p, 1)
-        ));
-    }
-    if group.recommendation.survives_exchange == Some(false) {
-        let bound = group.twin.as_ref().and_then(|twin| twin.exchanged_bound);
-        let bound = bound.map_or_else(String::new, |bound| format!(" (at most {} more)", at_most(bound)));
-        add(format!(
-            "every block measured one choice twice, and by the second measurement it is not shown{bound}: trust it less"
-        ));
-    }
     if group.limited_trials > 0 {
         add(format!(
             "{} far slower than the rest of the block: each counts as no further off than three times the usual spread, \
              so that typical trials are compared",
             counted(group.limited_trials, "trial")
-        ));
-    }
-    let stalls =
-        |cell: &&CellView| cell.group == group.id && cell.kind == CellKind::Candidate && cell.stalled.is_some();
-    let stalled: Vec<&CellView> = cells.iter().filter(stalls).collect();
-    for cell in stalled.iter().take(LISTED) {
-        let Some(StalledView { trials, of }) = cell.stalled else { continue };
-        add(format!("“{}”: {}, so nothing is proven of it", cell.label, moved_nothing(trials, of)));
-    }
-    let behind = |id: &CellId| cells.iter().find(|cell| cell.id == *id && cell.behind.is_some());
-    for cell in group.spoken_against.iter().filter_map(behind).take(LISTED) {
-        let share = cell.behind.unwrap_or_default();
-        add(format!("“{}” {}, which others carry, so nothing is proven of it", cell.label, carried(share)));
-    }
-    let is_noted = |id: &CellId| stalled.iter().any(|cell| cell.id == *id) || behind(id).is_some();
-    let slow: Vec<&CellId> = group.spoken_against.iter().filter(|id| !is_noted(id)).collect();
-    if !slow.is_empty() {
-        let label = |id: &CellId| {
-            cells.iter().find(|cell| cell.id == *id).map_or_else(|| id.to_string(), |cell| format!("“{}”", cell.label))
-        };
-        let named: Vec<String> = slow.iter().copied().take(LISTED).map(label).collect();
-        let more = slow.len() - named.len();
-        let more = if more > 0 { format!(" and {}", counted(more, "more cell")) } else { String::new() };
-        add(format!(
-            "typical trials favour {}{more}, but plain means do not: nothing is proven of it",
-            named.join(", ")
         ));
     }
     if group.blocks.broken > 0 {
@@ -147,32 +78,6 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
             with(|cell| cell.outliers.with_steal),
             with(|cell| cell.outliers.with_preemption)
         ));
-    }
-    // An A/A control repeats its cell, and the harness's own loop is no answer.
-    let mut split = 0;
-    for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
-        if let Some(modes) = cell.modes.as_ref().filter(|modes| !modes.modes.is_empty()) {
-            let shown = match (&cell.call, &cell.ring) {
-                (Some(_), _) => call_rate,
-                (None, Some(_)) => nop_rate,
-                (None, None) => byte_rate,
-            };
-            let heaps: Vec<String> =
-                modes.modes.iter().map(|mode| format!("{} ({})", shown(mode.median), percent(mode.share))).collect();
-            split += 1;
-            if split <= LISTED {
-                notes.push(format!(
-                    "{}: {} ({}) has more than one speed: {}",
-                    cell.group,
-                    cell.label,
-                    cell.id,
-                    heaps.join(", ")
-                ));
-            }
-        }
-    }
-    if split > LISTED {
-        notes.push(format!("{} of more than one speed; --format json has them", counted(split - LISTED, "more cell")));
     }
     notes.extend(waits(cells));
     notes.extend(outlasting(cells));

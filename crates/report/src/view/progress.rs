@@ -5,7 +5,7 @@ use bytegauge_stats::group::Method;
 use bytegauge_stats::looks;
 
 use super::audit::{Subject, subjects};
-use super::compare::{Family, Judged, Scene, families};
+use super::compare::{Judged, Scene, groups};
 use super::group_blocks::GroupBlocks;
 use super::looks::Looks;
 use super::settled::{Blocks, Settled};
@@ -26,15 +26,14 @@ impl Progress {
     /// Analyses a session up to the last analysis that its groups completed.
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
-        compared(session, settings, |families, all, method| {
+        compared(session, settings, |groups, all, method| {
             let mut progress = Progress { groups: 0, settled: 0 };
             if let Some(two) = two(session) {
-                let judged: Vec<&Judged> = families.iter().flat_map(|family| &family.groups).collect();
-                let settled = Compared::of(&two, &judged, all, method.margin).is_settled();
+                let settled = Compared::of(&two, groups, all, method.margin).is_settled();
                 return Progress { groups: 1, settled: usize::from(settled) };
             }
             let compares = |group: &&Judged| group.verdict.present.len() > 1;
-            for group in families.iter().flat_map(|family| &family.groups).filter(compares) {
+            for group in groups.iter().filter(compares) {
                 let method = Method { level: group.standing.level, ..*method };
                 progress.groups += 1;
                 progress.settled += usize::from(looks::settled(std::slice::from_ref(&group.verdict), &method));
@@ -48,7 +47,7 @@ impl Subject {
     /// The choices of a session so far, and their rivals for long trials.
     #[must_use]
     pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<Subject> {
-        compared(session, settings, |families, settled, _| subjects(families, settled))
+        compared(session, settings, |groups, settled, _| subjects(groups, settled))
     }
 }
 
@@ -56,7 +55,7 @@ impl Subject {
 pub fn compared<T>(
     session: &SessionData,
     settings: &Settings,
-    then: impl FnOnce(&[Family], &[Settled], &Method) -> T,
+    then: impl FnOnce(&[Judged], &[Settled], &Method) -> T,
 ) -> T {
     let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
     let (method, varied) = (method(session, settings), plan_varied(&cells));
@@ -72,5 +71,5 @@ pub fn compared<T>(
         method: &method,
         looks: &looks,
     };
-    then(&families(session, &scene), &settled, &method)
+    then(&groups(session, &scene), &settled, &method)
 }

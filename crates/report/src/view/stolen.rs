@@ -14,7 +14,7 @@ pub const TOLD_P: f64 = 0.01;
 /// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
 /// counted.
 pub fn stolen(judged: &Judged, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
-    let cells: Vec<usize> = judged.cells.iter().flatten().copied().collect();
+    let cells = &judged.cells;
     let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();
     for (place, &at) in cells.iter().enumerate() {
         for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {

@@ -12,13 +12,12 @@ use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, pa
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
 
-use super::answer::Conditions;
 use super::compare::Judged;
 use super::document::{VersusSideView, VersusView};
+use super::recommendation::Conditions;
 use super::settled::Settled;
-use crate::outward::ShareScale;
+use crate::outward::{ShareScale, carried, moved_nothing, percent};
 use crate::phrase;
-use crate::sentence::{carried, moved_nothing, percent};
 
 /// What the paired differences come to.
 pub struct Compared {
@@ -32,14 +31,12 @@ pub struct Compared {
 
 impl Compared {
     /// By the blocks of the group that holds both.
-    pub fn of(versus: &Versus, judged: &[&Judged], settled: &[Settled], margin: f64) -> Compared {
+    pub fn of(versus: &Versus, judged: &[Judged], settled: &[Settled], margin: f64) -> Compared {
         let open =
             |why: Option<String>| Compared { comparison: None, verdict: ComparisonResult::Inconclusive, why_open: why };
         let Some((group, a, b)) = judged.iter().find_map(|group| {
-            let choice = |side: &VersusSide| {
-                group.cells.iter().position(|at| at.is_some_and(|at| settled[at].cell.id == side.cell))
-            };
-            Some((*group, choice(&versus.a)?, choice(&versus.b)?))
+            let choice = |side: &VersusSide| group.cells.iter().position(|&at| settled[at].cell.id == side.cell);
+            Some((group, choice(&versus.a)?, choice(&versus.b)?))
         }) else {
             return open(None);
         };
@@ -92,7 +89,7 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
 }
 
 /// What is said of a session that compares two.
-pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> VersusView {
+pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> VersusView {
     let margin = conditions.margin;
     let compared = Compared::of(versus, judged, conditions.settled, margin);
     let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));
@@ -123,7 +120,7 @@ pub fn versus(versus: &Versus, judged: &[&Judged], conditions: &Conditions) -> V
     let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
-    let counts = judged.iter().flat_map(|group| &group.cells).flatten().any(|at| is_counted(&conditions.settled[*at]));
+    let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
     let cost = match (counts, offered) {
         (true, _) => Cost::EVENTS,
         (false, true) => Cost::CPU,

@@ -1,8 +1,9 @@
 //! No two numbers that are printed of the same trials refute each other.
 
+use crate::said;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndReport, EndRole, Level, SessionId, SessionStatus, Stage};
-use bytegauge_report::view::document::{FindingKind, Standing};
+use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{HistoryView, SessionData, Settings, View, render};
 use serde_json::json;
 
@@ -74,16 +75,12 @@ fn what_no_judgement_has_seen_is_in_no_number() {
     more.trials.iter_mut().filter(|trial| later.contains(&trial.block)).for_each(|trial| trial.bytes /= 3);
     let (judged, more) = (view(&judged), view(&more));
     assert_eq!(judged.cells, more.cells);
-    let [one, other] = [&judged, &more].map(|view| &view.answer.to_use.rows[0]);
-    assert_eq!(one, other);
-    assert_eq!(judged.answer.avoid, more.answer.avoid);
+    assert_eq!(judged.tests, more.tests);
+    assert_eq!(judged.groups[0].avoid, more.groups[0].avoid);
     assert_eq!(judged.groups[0].course, more.groups[0].course);
     // And that they are left out is said, with the time that the others took.
     assert!(more.judged_ns < more.elapsed_ns && judged.judged_ns.is_none(), "{:?}", more.judged_ns);
-    let valid = |view: &View| {
-        let lines = view.findings.iter().filter(|finding| finding.kind == FindingKind::ValidFor);
-        lines.map(|finding| finding.text.clone()).collect::<Vec<_>>().join(" ")
-    };
+    let valid = |view: &View| said(view, FindingKind::ValidFor);
     assert!(valid(&more).contains("4 blocks measured since"), "{}", valid(&more));
     assert!(!valid(&judged).contains("measured since"));
 }
@@ -130,21 +127,18 @@ fn medians_that_move_have_no_interval_beside_a_relay() {
     };
     let (still, moving) = (told(false), told(true));
     let cost = |view: &View| {
-        let relays = view.answer.relays.join(" ");
+        let relays = said(view, FindingKind::Relay);
         relays.split_once("least CPU").expect("a cost").1.split(';').next().expect("one part").to_owned()
     };
     assert!(cost(&still).contains(" to "), "{}", cost(&still));
     assert!(!cost(&moving).contains(" to ") && cost(&moving).contains("move with time"), "{}", cost(&moving));
-    // What is to be avoided says what may be why.
-    let avoided = still.answer.avoid.iter().find(|line| line.factor == "relay").expect("a relay");
-    assert_eq!(avoided.levels[0].level, "tokio (8K)", "{:?}", still.answer.avoid);
 }
 
 #[test]
 fn what_weakens_a_proof_stands_beside_it() {
     let mut data = with_looks(session(&Plan { confirm_blocks: 9, ..reads(0.01) }), 20);
     let view = view(&data);
-    assert_eq!(view.answer.to_use.rows[0].standing, Standing::Proven);
+    assert!(view.groups[0].recommendation.proven);
     let few = |view: &View| view.findings.iter().any(|finding| finding.text.contains("9 of 20 planned blocks"));
     assert!(few(&view), "{:?}", view.findings);
     data = with_looks(data, 9);
@@ -177,8 +171,8 @@ fn congestion_control_over_loopback_is_no_advice_for_a_network() {
                 row.cell.factors.set("congestion", Level::Name(name.into()));
             }
         }
-        let note = view(&data).answer.to_use.rows[0].note.clone().unwrap_or_default();
-        assert_eq!(note.contains("cc judged on loopback: a network may differ"), expected, "{note}");
+        let text = said(&view(&data), FindingKind::CongestionOverLoopback);
+        assert_eq!(text.contains("a network may differ"), expected, "{text}");
     }
 }
 
@@ -192,17 +186,12 @@ fn no_limit_of_its_own_is_no_word_against_other_programs() {
             flow.voluntary_switches = 0;
         }
     }
-    let why = |data: &SessionData| view(data).answer.why.join(" ");
-    assert!(why(&data).starts_with("no limit found"), "{}", why(&data));
-    assert!(!why(&data).contains("other programs"), "{}", why(&data));
+    let seen = |data: &SessionData| {
+        let view = view(data);
+        let limit = view.tests[0].bottleneck.as_ref().expect("a bottleneck").limit;
+        (limit, said(&view, FindingKind::OtherPrograms))
+    };
+    assert_eq!(seen(&data), ("unknown", String::new()));
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
-    assert!(why(&data).starts_with("no limit found but other programs, which used 1.4 of 2 CPUs"), "{}", why(&data));
-}
-
-#[test]
-fn the_machine_stands_where_nothing_is_cut_and_the_reader_before_the_hour() {
-    let answer = view(&session(&reads(0.01))).answer;
-    let at = |what: &str| answer.holds.iter().position(|part| part.contains(what)).expect(what);
-    assert!(at("the reader") < at("these 62 s") && at("these 62 s") < at("not asked"));
-    assert!(answer.head.contains(" · Linux ") || answer.head.contains(" CPUs, Linux "), "{}", answer.head);
+    assert_eq!(seen(&data), ("unknown", "Other programs used 1.4 of 2 CPUs.".to_owned()));
 }

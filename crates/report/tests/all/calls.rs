@@ -10,7 +10,7 @@ use bytegauge_model::{
     EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage, Trial,
     Workload,
 };
-use bytegauge_report::view::document::CellView;
+use bytegauge_report::view::document::{CellView, FindingKind, OptionStatus, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{CellRow, GroupRow};
 use hdrhistogram::Histogram;
@@ -324,21 +324,18 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let told = |view: &View| {
-        let said = |text: &String| text.contains("the client began calls");
-        (view.notes.iter().any(said), view.answer.noise.iter().any(said))
-    };
+    let told = |view: &View| crate::said(view, FindingKind::LateClient).contains("The client began calls");
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
     let found = finding(&all).expect("a finding");
     assert_eq!((found.trials, found.of, found.pauses), (BLOCKS as usize, BLOCKS as usize, false));
     assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
-    assert_eq!(told(&all), (true, true), "{:?}", all.answer.noise);
-    // Few late trials are in the notes, and small lateness is a number only.
-    assert_eq!(told(&with_lateness(40_000, 3)), (true, false));
+    assert!(told(&all), "{:?}", all.findings);
+    // Few late trials, and small lateness, are numbers only.
+    assert!(!told(&with_lateness(40_000, 3)));
     let small = with_lateness(10_000, BLOCKS as usize);
-    assert!(told(&small) == (false, false) && finding(&small).is_none());
+    assert!(!told(&small) && finding(&small).is_none());
     let late = cell(&small, "c2").call.as_ref().and_then(|call| call.lateness).expect("lateness");
     assert!(late.p50_ns < late.p99_ns && late.p99_ns < late.max_ns, "{late:?}");
     assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
@@ -404,15 +401,8 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
     let limit = &cell(&view, "c2").limit;
     assert_eq!(limit.name, "latency objective");
     check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reaches 125 k calls/s"]);
-    check(
-        &view.verdicts[0].recommendation.text,
-        &[
-            "p99 within 2 ms of the intended send",
-            "serve with the engine epoll",
-            "p99 kept within 2 ms in half of the searches (1.6 ms there; plan with ",
-            "k calls/s, where its interval begins)",
-        ],
-    );
+    check(&view.tests[0].result, &["use epoll, "]);
+    check(&view.tests[0].title, &["p99 ≤ 2ms"]);
     let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
     check(
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -429,16 +419,9 @@ fn a_knee_is_the_rate_and_says_what_lies_beyond() {
 #[test]
 fn an_engine_is_recommended_in_a_sentence() {
     let view = view(&engines());
-    check(
-        &view.verdicts[0].recommendation.text,
-        &[
-            "TCP over loopback, ends on different CPUs, 50 flows, calls of 512 B: serve with the engine epoll. 21",
-            "k calls/s (",
-            "p99 31",
-            "within 5 % of the best confirmed",
-        ],
-    );
-    assert!(view.verdicts[0].recommendation.proven);
+    check(&view.tests[0].title, &["Calls over TCP (", "50 connections", "calls of 512 B"]);
+    check(&view.tests[0].result, &["use epoll, the fastest"]);
+    assert_eq!(view.tests[0].state, TestState::Decided);
 }
 
 /// The same servers under an offered load; the blocking one, which reaches 120,000 calls a second, takes a tenth of its CPU time.
@@ -462,8 +445,7 @@ fn who_leaves_a_load_to_others_is_not_named_however_little_a_call_costs_him() {
     assert_eq!(named(&left).as_deref(), Some("c2"), "{:?}", left.groups[0].recommendation);
     assert!(!left.groups[0].recommendation.proven && cell(&left, "c2").behind.is_none());
     assert!(cell(&left, "c1").behind.is_some_and(|share| (0.55..0.65).contains(&share)), "{:?}", cell(&left, "c1"));
-    check(&left.notes.join("; "), &["“server blocking” carried 6", "of the load, which others carry"]);
-    check(&left.answer.noise.join("; "), &["server blocking carried 6", "that others outdo so"]);
+    check(&crate::said(&left, FindingKind::MissedLoad), &["blocking: carried 6", "another option carried it"]);
     // Where nobody carries it, nobody is passed over for that.
     let nobody = view(&offered("900k"));
     assert!(nobody.cells.iter().all(|cell| cell.behind.is_none()));
@@ -475,35 +457,27 @@ fn an_offered_load_is_compared_by_the_server_s_cpu() {
     let view = view(&offered("100k"));
     assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
     assert_eq!(cell(&view, "c1").call.as_ref().expect("calls").timing, "from the intended send (open loop)");
-    check(&view.verdicts[0].recommendation.text, &["100 k calls/s offered", "µs of the server's CPU a call"]);
+    check(&view.tests[0].title, &["100k offered"]);
+    assert!(view.tests[0].options.iter().all(|option| option.cpu_unit == Some("µs/call")));
 }
 
 #[test]
-fn whether_to_set_a_receive_buffer_is_said() {
-    let text = |data: &SessionData| view(data).verdicts[0].recommendation.text.clone();
+fn receive_buffers_are_compared_with_their_default() {
+    let status = |data: &SessionData| {
+        let test = view(data).tests.remove(0);
+        let auto = test.options.iter().find(|option| option.label == "auto").expect("the default");
+        (auto.status, test.recommended.as_ref() == Some(&auto.id))
+    };
+    let good = buffers(20_000.0, 0.0);
+    assert_eq!(status(&good), (OptionStatus::Best, true));
+    assert_eq!(status(&buffers(10_000.0, 0.0)), (OptionStatus::Slower, false));
+    let mut view = view(&good);
+    view.cells.iter_mut().for_each(|cell| cell.counters.snd_wscale = Some(7));
+    let details = render::terminal::full(&view, &render::TerminalStyle::default());
     check(
-        &text(&buffers(20_000.0, 0.0)),
-        &[
-            "Do not set SO_RCVBUF: left to the system it is within 5 % of the best.",
-            "is the smallest size shown good enough; 1 KiB costs at least 400 %",
-            "128 KiB left to the system (more as it grows), or 10000 B when 5000 B is asked for",
-            "calls failed: no connection was reset at any size",
-        ],
+        &details.split_whitespace().collect::<Vec<_>>().join(" "),
+        &["TCP window scale that the server announced: 7 at auto, 1 MiB, 5000 B, 1 KiB"],
     );
-    check(&text(&buffers(20_000.0, 0.02)), &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
-    check(
-        &text(&buffers(10_000.0, 0.0)),
-        &["Set SO_RCVBUF: left to the system it is worse than the best by at least 9"],
-    );
-}
-
-#[test]
-fn an_interrupted_session_advises_no_receive_buffer() {
-    let mut data = buffers(20_000.0, 0.0);
-    data.record.status = bytegauge_model::SessionStatus::Incomplete;
-    let text = &view(&data).verdicts[0].recommendation.text;
-    assert!(text.contains("not proven (interrupted after") && !text.contains("SO_RCVBUF need not"), "{text}");
-    assert!(!text.contains("shown good"), "{text}");
 }
 
 #[test]
@@ -517,7 +491,7 @@ fn errors_are_results_with_their_cause() {
         &error.explanation,
         &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
     );
-    check(&view.verdicts[0].recommendation.text, &["Calls failed at 1 MiB (2 %): reset in the phase first-byte."]);
+    check(&crate::said(&view, FindingKind::FailedCalls), &["1M: 2 % of the calls failed"]);
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 

@@ -1,7 +1,9 @@
 //! Sessions of datagrams, planted: rates, losses, and where the report says that they died.
 
+use crate::said;
 use crate::support::{Plan, session};
 use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
+use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{Settings, View, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
@@ -91,16 +93,13 @@ fn a_loss_that_nobody_tells_of_is_not_hidden() {
 }
 
 #[test]
-fn a_choice_says_what_its_rate_leaves_out() {
-    let note = |view: &View| view.answer.to_use.rows.iter().find_map(|row| row.note.clone()).unwrap_or_default();
-    let (told, cut) = (note(&planted(|_| ())), note(&planted(|came| came.truncated = came.total / 4)));
-    assert!(told.contains("2 % lost") && !told.contains("cut"), "{told}");
-    assert!(cut.contains("2 % lost, 25 % cut by its reads"), "{cut}");
-    assert_eq!(
-        note(&planted(|came| (came.total, came.missing) = (came.total + came.missing, 0))),
-        "",
-        "nothing is lost"
-    );
+fn lost_and_truncated_datagrams_are_findings() {
+    let cut = planted(|came| came.truncated = came.total / 4);
+    let text = said(&cut, FindingKind::TruncatedDatagrams);
+    assert!(text.contains("cut off 25 % of the datagrams"), "{text}");
+    let lost = |view: &View| view.tests[0].options[0].lost_share;
+    assert!(lost(&planted(|_| ())).is_some_and(|share| (0.019..0.021).contains(&share)));
+    assert_eq!(lost(&planted(|came| (came.total, came.missing) = (came.total + came.missing, 0))), Some(0.0));
 }
 
 #[test]

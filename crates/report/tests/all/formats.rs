@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Outcome};
+use bytegauge_report::view::document::TestState;
 use bytegauge_report::{SessionData, Settings, View, render};
 
 use crate::support::{Plan, session};
@@ -138,24 +139,6 @@ fn openmetrics_has_every_family_once_and_an_end() {
     assert_eq!(rates, view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count());
 }
 
-#[test]
-fn a_proof_that_hangs_on_one_of_two_measurements_carries_its_doubt() {
-    let (_, mut view) = planted();
-    let cell = view.cells.iter().find(|cell| cell.group == view.groups[0].id && cell.trials > 0).unwrap().id.clone();
-    let mut doubted = |survives: bool| {
-        let own = &mut view.groups[0].recommendation;
-        (own.cell, own.proven, own.survives_exchange) = (Some(cell.clone()), true, Some(survives));
-        (render::junit::render(&view), render::openmetrics::render(&view))
-    };
-    let (cases, gauges) = doubted(true);
-    assert!(!cases.contains("property") && !gauges.contains("doubt=\"second trials\"}"), "{cases}{gauges}");
-    let (cases, gauges) = doubted(false);
-    assert!(cases.contains("<property name=\"doubt\" value=\"proven, and not by the second trials"), "{cases}");
-    let told = |line: &&str| line.starts_with("bytegauge_proven{") && line.contains("doubt=\"second trials\"} 1");
-    assert_eq!(gauges.lines().filter(told).count(), 1, "{gauges}");
-    elements(&cases);
-}
-
 /// The elements of a document, in order: every one that is opened is closed, and nothing in it is unescaped.
 fn elements(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let (mut open, mut found, mut rest) = (Vec::new(), Vec::new(), text);
@@ -187,20 +170,19 @@ fn elements(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
 }
 
 #[test]
-fn junit_has_a_case_a_question() {
+fn junit_has_a_case_for_each_test() {
     let (_, mut view) = planted();
     let count =
         |view: &View, name: &str| elements(&render::junit::render(view)).iter().filter(|(of, _)| of == name).count();
-    view.groups[0].recommendation.proven = true;
-    view.groups[1].recommendation.proven = false;
-    view.groups[1].recommendation.text = "a < b & \"c\" > 'd' \u{1}".into();
-    assert_eq!((count(&view, "testcase"), count(&view, "skipped"), count(&view, "failure")), (view.groups.len(), 1, 0));
+    view.tests[0].state = TestState::Decided;
+    view.tests[1].state = TestState::Inconclusive;
+    view.tests[1].result = "a < b & \"c\" > 'd' \u{1}".into();
+    assert_eq!((count(&view, "testcase"), count(&view, "skipped"), count(&view, "failure")), (view.tests.len(), 1, 0));
     let read = elements(&render::junit::render(&view));
     let skipped = read.iter().find(|(name, _)| name == "skipped").unwrap();
     assert_eq!(skipped.1["message"], "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos; \\u{1}");
     let suite = &read.iter().find(|(name, _)| name == "testsuite").unwrap().1;
     assert_eq!((suite["tests"].as_str(), suite["skipped"].as_str(), suite["errors"].as_str()), ("2", "1", "0"));
-    let group = view.groups[0].id.clone();
-    view.cells.iter_mut().filter(|cell| cell.group == group).for_each(|cell| cell.trials = 0);
+    view.tests[0].state = TestState::Failed;
     assert_eq!((count(&view, "error"), count(&view, "skipped")), (1, 1));
 }

@@ -23,3 +23,12 @@ mod several;
 mod support;
 mod two;
 mod view;
+
+use bytegauge_report::View;
+use bytegauge_report::view::document::FindingKind;
+
+/// The sentences of the findings of a kind.
+fn said(view: &View, kind: FindingKind) -> String {
+    let of_kind = view.findings.iter().filter(|finding| finding.kind == kind);
+    of_kind.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join(" ")
+}

@@ -1,9 +1,10 @@
 //! What a first screen was misread for by people who had nothing but the screen.
 
+use crate::said;
 use crate::support::{Plan, levels, session};
 use bytegauge_model::unit::count_rate;
-use bytegauge_model::{CellKind, EndRole, Level, Outcome, SessionId, Stage};
-use bytegauge_report::view::document::{Standing, UseRow};
+use bytegauge_model::{CellKind, EndRole, Level, SessionId, Stage};
+use bytegauge_report::view::document::{FindingKind, OptionStatus, TestState};
 use bytegauge_report::{AcrossView, SessionData, Settings, View, render};
 
 fn style() -> render::TerminalStyle {
@@ -46,11 +47,7 @@ fn bounded(is_wanted: impl Fn(f64) -> bool) -> View {
 #[test]
 fn a_bound_that_excludes_nothing_is_no_answer() {
     let view = bounded(|bound| (1.5..8.0).contains(&bound));
-    let row: &UseRow = &view.answer.to_use.rows[0];
-    assert_eq!((row.standing, row.within), (Standing::Doubtful, None), "{row:?}");
-    // What may be the best as well is still said: it is all that is known.
-    assert_eq!(row.ties.len() + 1, view.groups[0].best_set.len(), "{row:?}");
-    assert!(row.note.is_none() && row.times.is_some_and(|times| times > 2.5), "{row:?}");
+    assert_eq!(view.tests[0].recommended, None);
     let text = screen(&view);
     assert!(
         flat(&text).contains("Result: No result yet: even ") && flat(&text).contains("× the time of the best"),
@@ -58,28 +55,31 @@ fn a_bound_that_excludes_nothing_is_no_answer() {
     );
     // Nothing is recommended, and nothing is copied into a program.
     assert!(!text.contains("In the program:") && !text.contains("<- use"), "{text}");
-    let sentence = &view.verdicts[0].recommendation.text;
-    assert!(sentence.contains("no answer yet") && sentence.contains(" × the time of whichever"), "{sentence}");
     let brief = render::brief::render(&view, 4, 200, "bytegauge").join("\n");
     assert!(brief.contains("no result yet"), "{brief}");
     // A bound that excludes as much is one.
     let view = bounded(|bound| (0.3..0.9).contains(&bound));
-    let row = &view.answer.to_use.rows[0];
-    assert!(row.standing == Standing::Open && row.within.is_some(), "{row:?}");
+    assert_eq!((view.tests[0].state, view.tests[0].recommended.is_some()), (TestState::Inconclusive, true));
 }
 
 #[test]
-fn nobody_is_told_to_take_less_than_the_choice() {
+fn large_buffers_state_their_memory() {
+    let mut told = 0;
     for step in 1..12 {
         let view = view(&session(&Plan { seed: step, ..reads(0.03 * step as f64) }));
-        let to_use = &view.answer.to_use;
-        let Some(said) = &to_use.memory else { continue };
-        assert!(!said.contains("take less"), "{said}");
-        let row = &to_use.rows[0];
-        let size = |choice: &std::collections::BTreeMap<String, serde_json::Value>| choice["read_size"].as_u64();
-        let is_smaller = row.ties.iter().any(|tie| size(tie) < size(&row.choice));
-        assert_eq!(said.contains("smaller ones may do as well: not told apart"), is_smaller, "{said}: {row:?}");
+        let Some(found) = view.findings.iter().find(|found| found.kind == FindingKind::Memory) else { continue };
+        let test = &view.tests[0];
+        let size = |option: &bytegauge_report::view::document::OptionResult| option.settings["read_size"].as_f64();
+        let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id)).expect("an option");
+        assert_eq!((found.numbers.get("bytes").copied(), found.option.as_ref()), (size(own), Some(&own.id)));
+        let is_tied = |status| matches!(status, OptionStatus::Best | OptionStatus::Tied);
+        let tied = test.options.iter().filter(|option| is_tied(option.status) && size(option) < size(own));
+        assert_eq!(found.numbers.get("smaller_bytes").copied(), tied.filter_map(size).reduce(f64::min), "{found:?}");
+        assert!(found.text.starts_with("1000 connections with a buffer of "), "{found:?}");
+        assert!(screen(&view).contains("Memory: "), "{}", screen(&view));
+        told += 1;
     }
+    assert!(told > 0);
 }
 
 #[test]
@@ -87,27 +87,6 @@ fn where_all_is_open_the_survey_names_no_winner() {
     let view = bounded(|bound| (0.3..0.9).contains(&bound));
     let brief = render::brief::render(&view, 4, 80, "bytegauge").join("\n");
     assert!(brief.contains("tied"), "{brief}");
-}
-
-#[test]
-fn a_twin_of_another_choice_is_told_by_its_name() {
-    let mut data = session(&Plan { twin_bias: 0.2, confirm_blocks: 40, ..reads(0.001) });
-    let twin = data.cells.iter().find_map(|row| row.cell.twin_of.clone()).expect("a twin");
-    let is_twin = |cell: &bytegauge_model::CellId| *cell == twin || cell.0 == format!("{twin}t");
-    data.trials.iter_mut().filter(|trial| is_twin(&trial.cell)).for_each(|trial| trial.bytes /= 3);
-    let lost = data.cells.iter().map(|row| row.cell.id.clone()).find(|cell| !is_twin(cell)).expect("another choice");
-    let of_lost = data.trials.iter_mut().filter(|trial| trial.cell == lost);
-    of_lost.for_each(|trial| trial.outcome = Outcome::Failed("it stalled".into()));
-    let view = view(&data);
-    assert_ne!(view.groups[0].recommendation.cell.as_ref(), Some(&twin));
-    let note = view.answer.to_use.rows[0].note.clone().expect("a note");
-    assert!(note.starts_with("read 1 MiB twice: "), "{note}");
-    // What is certain comes first: a screen cuts the last.
-    assert_eq!(view.answer.noise[0], "read 16 KiB failed: it stalled");
-    // One number, whichever of the two is the slower one.
-    let noise = view.answer.noise.join("; ");
-    let apart = note.strip_prefix("read 1 MiB twice: ").expect("how far");
-    assert!(noise.contains(&format!("read 1 MiB, measured twice in every block, was {apart}, so")), "{noise}");
 }
 
 #[test]
@@ -128,15 +107,15 @@ fn sessions_beside_each_other_say_which_congestion_control_they_had() {
 }
 
 #[test]
-fn who_works_is_the_one_of_the_profile() {
+fn the_profile_tells_which_end_works() {
     let mut data = session(&reads(0.01));
     // Levels alone may be those of another workload.
     for factors in data.groups.iter_mut().map(|row| &mut row.group.factors) {
         factors.set("profile", Level::Name("rpc".into()));
         factors.set("working_set", Level::Number(16 << 10));
     }
-    let holds = view(&data).answer.holds.join("; ");
-    assert!(holds.contains("the server adds up every request") && !holds.contains("the reader adds"), "{holds}");
+    let valid = said(&view(&data), FindingKind::ValidFor);
+    assert!(valid.contains("the server adds up every request") && !valid.contains("the reader adds"), "{valid}");
 }
 
 #[test]
@@ -185,18 +164,18 @@ fn two_controls(confirmed: usize, slow_with: usize) -> SessionData {
 fn what_was_confirmed_of_a_bad_congestion_control_is_said_and_no_more() {
     let of_congestion = |data: &SessionData| {
         let view = view(data);
-        let lines: Vec<_> = view.answer.avoid.iter().filter(|line| line.factor == "congestion").cloned().collect();
-        (lines, screen(&view))
+        let all = view.groups[0].avoid.iter().filter(|avoid| avoid.factor == "congestion");
+        (all.map(|avoid| (avoid.level.clone(), avoid.with.clone())).collect::<Vec<_>>(), screen(&view))
     };
     let (all, text) = of_congestion(&two_controls(2, 2));
-    assert_eq!(all.iter().map(|line| line.levels[0].level.as_str()).collect::<Vec<_>>(), ["bbr"], "{text}");
-    // One bound for one thing: what AVOID says is not said with another interval above.
+    assert_eq!(all, [("bbr".into(), Vec::new())], "{text}");
+    // The options have intervals in the table: no second one is printed.
     assert!(flat(&text).contains("Biggest effect: TCP congestion control: cubic reaches "), "{text}");
     // Whether the other size was only screened, or was as good.
     for confirmed in [1, 2] {
         let (some, text) = of_congestion(&two_controls(confirmed, 1));
-        let levels: Vec<_> = some.iter().map(|line| line.levels[0].level.as_str()).collect();
-        assert_eq!(levels, ["bbr with read 64K"], "{text}");
+        let [(level, with)] = &some[..] else { panic!("{some:?}: {text}") };
+        assert_eq!((level, with[0]["read_size"].as_u64(), with.len()), (&"bbr".into(), Some(64 << 10), 1), "{text}");
     }
 }
 
@@ -243,92 +222,6 @@ fn what_a_few_screening_trials_blame_is_not_to_be_avoided_while_it_may_be_the_be
 }
 
 #[test]
-fn one_for_all_with_the_higher_median_says_why_the_row_has_another() {
-    let few = |seed| Plan {
-        seed,
-        transports: vec!["unix"],
-        confirm_blocks: 3,
-        noise: 0.3,
-        read_sizes: vec![64 << 10, 256 << 10, 1 << 20],
-        write_sizes: vec![64 << 10],
-        ..Plan::default()
-    };
-    let mut explained = 0;
-    for seed in 1..30 {
-        let view = view(&session(&few(seed)));
-        let rows = &view.answer.to_use.rows;
-        let Some(one) = rows.iter().find(|row| row.one_for_all) else { continue };
-        let median = |row: &UseRow, choice: &UseRow| {
-            let group = &row.groups[0];
-            let mut cells = view.cells_of(group).filter(|cell| cell.kind == CellKind::Candidate);
-            let cell =
-                cells.find(|cell| choice.choice.iter().all(|(name, level)| cell.factors.get(name) == Some(level)));
-            cell.and_then(|cell| cell.estimate.median)
-        };
-        let own = rows.iter().filter(|row| !row.one_for_all);
-        let is_higher = own.clone().any(|row| median(row, one) > row.rate);
-        let note = one.note.clone().unwrap_or_default();
-        assert_eq!(note.contains("its median is higher"), is_higher, "seed {seed}: {note}: {rows:?}");
-        explained += usize::from(is_higher);
-    }
-    assert!(explained > 0, "no planted session has such a row");
-    // Of three questions one has too few blocks: nobody cut the session off.
-    let cut = |seed| {
-        let mut data = session(&Plan { confirm_blocks: 9, ..few(seed) });
-        let last = data.groups[2].group.id.clone();
-        let gone = data.blocks.iter().filter(|block| block.group == last && block.stage == Stage::Confirm).skip(4);
-        let gone: Vec<u64> = gone.map(|block| block.index).collect();
-        data.blocks.retain(|block| !gone.contains(&block.index));
-        data.trials.retain(|trial| !gone.contains(&trial.block));
-        let rows = view(&data).answer.to_use.rows;
-        let one = rows.iter().find(|row| row.one_for_all)?.note.clone().unwrap_or_default();
-        Some((rows, one))
-    };
-    let (rows, note) = (1..30).find_map(cut).expect("one for all");
-    assert!(rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("4 blocks alone"))), "{rows:?}");
-    assert!(
-        !note.contains("cut off") && (note.contains("as above") || note.contains("4 blocks alone")),
-        "{note}: {rows:?}"
-    );
-}
-
-#[test]
-fn what_the_system_chooses_lies_between_no_two_sizes() {
-    let mut data = session(&Plan { seed: 5, ..reads(0.4) });
-    for row in &mut data.cells {
-        let factors = &mut row.cell.factors;
-        let auto = factors.read_size() == Some(1 << 20);
-        factors.set("rcvbuf", if auto { Level::auto() } else { factors.get("read_size").clone() });
-        factors.set("read_size", Level::Number(64 << 10));
-    }
-    let view = view(&data);
-    let row = &view.answer.to_use.rows[0];
-    assert!(row.ties.iter().any(|tie| tie["rcvbuf"] == "auto") && row.ties.len() > 1, "{row:?}");
-    let tied = row.tied.clone().unwrap_or_default();
-    assert!(tied.ends_with(", auto"), "{tied}: {row:?}");
-}
-
-#[test]
-fn whoever_is_told_to_set_two_things_is_told_which_of_them_may_be_left_alone() {
-    let mut data = session(&Plan { seed: 5, ..reads(0.4) });
-    for row in &mut data.cells {
-        let factors = &mut row.cell.factors;
-        let auto = factors.read_size() == Some(1 << 20);
-        factors.set("rcvbuf", if auto { Level::auto() } else { Level::Number(64 << 10) });
-    }
-    let view = view(&data);
-    let row = &view.answer.to_use.rows[0];
-    assert!(row.choice["rcvbuf"] != "auto" && row.ties.len() > 1, "{row:?}");
-    assert_eq!(row.note.as_deref(), Some("SO_RCVBUF auto: not told apart"), "{row:?}");
-    // One choice alone lists its ties by name.
-    for row in &mut data.cells {
-        row.cell.factors.set("read_size", Level::Number(64 << 10));
-    }
-    let row = &View::of(&data, &Settings::default()).answer.to_use.rows[0];
-    assert_eq!(row.note, None, "{row:?}");
-}
-
-#[test]
 fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
     let mut data = session(&Plan { confirm_blocks: 3, ..reads(0.05) });
     data.record.plan = serde_json::json!({ "budget_ns": 60_000_000_000_u64, "asked": ["stream", "--time", "60s"] });
@@ -341,7 +234,7 @@ fn too_few_blocks_beside_other_programs_ask_for_more_time_as_well() {
 #[test]
 fn what_was_imported_is_not_said_to_have_crossed_no_network() {
     let mut data = session(&Plan { transports: vec!["tcp"], ..reads(0.05) });
-    let says = |data: &SessionData| view(data).answer.holds.join("; ").contains("over loopback, no network");
+    let says = |data: &SessionData| said(&view(data), FindingKind::ValidFor).contains("loopback, without a network");
     assert!(says(&data));
     data.record.status = bytegauge_model::SessionStatus::Imported;
     assert!(!says(&data));

@@ -1,8 +1,9 @@
 //! What is said of relays that are programs.
 
+use crate::said;
 use crate::support::{Plan, session};
 use bytegauge_model::{EndReport, EndRole, EngineReport, Level, RelayProgramReport};
-use bytegauge_report::view::document::CellView;
+use bytegauge_report::view::document::{CellView, FindingKind};
 use bytegauge_report::{Settings, View, render};
 
 /// A program that got no CPU within the windows, as on a busy machine, has no cost; its version stands all the same.
@@ -25,7 +26,7 @@ fn a_program_is_told_of_whatever_cpu_time_it_took() {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
-        let told = view.answer.relays.join(" ");
+        let told = said(&view, FindingKind::Relay);
         for part in
             ["haproxy: proxy version 4.5 (charged: its process tree)", "left 2 processes behind", "ignored SIGTERM"]
         {
@@ -52,7 +53,7 @@ fn sends_that_were_copied_after_all_are_told() {
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
-        let told = View::of(&data, &Settings::default()).answer.relays.join(" ");
+        let told = said(&View::of(&data, &Settings::default()), FindingKind::Relay);
         assert_eq!(told.contains("asked for no copy"), expected.is_some(), "{told}");
         assert!(told.contains(expected.unwrap_or_default()), "{told}");
     }
@@ -68,7 +69,7 @@ fn relays_that_move_less_at_a_time_by_their_own_default_say_so() {
             row.cell.factors.set("relay", Level::Name(relay.into()));
             row.cell.factors.set("relay_buffer", buffer.map_or(Level::auto(), Level::Number));
         }
-        View::of(&data, &Settings::default()).answer.relays.join(" ")
+        said(&View::of(&data, &Settings::default()), FindingKind::Relay)
     };
     assert!(told("tokio", None).contains("tokio moved 8 KiB at a time"), "{}", told("tokio", None));
     assert!(told("tokio", None).contains("--relay-buffer"));
@@ -82,7 +83,7 @@ fn relays_that_move_less_at_a_time_by_their_own_default_say_so() {
         row.cell.factors.set("relay", Level::Name(relay.into()));
         row.cell.factors.set("relay_buffer", Level::auto());
     }
-    let both = View::of(&data, &Settings::default()).answer.relays.join(" ");
+    let both = said(&View::of(&data, &Settings::default()), FindingKind::Relay);
     assert!(both.contains("tokio moved 8 KiB at a time") && both.contains("; others with a buffer 64 KiB"), "{both}");
 }
 
@@ -103,15 +104,12 @@ fn a_relay_without_back_pressure_is_told_with_its_caveat() {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
-        assert_eq!(view.answer.relays[0].contains("sockmap has no back-pressure"), warned, "{:?}", view.answer.relays);
-        assert_eq!(view.answer.relays.join(" ").contains("least CPU"), !warned, "{:?}", view.answer.relays);
+        let text = said(&view, FindingKind::Relay);
+        assert_eq!(text.contains("sockmap has no back-pressure"), warned, "{text}");
+        assert_eq!(text.contains("least CPU"), !warned, "{text}");
         let told = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
         assert_eq!(view.cells.iter().any(told), !warned);
-        let named: Vec<_> = view.answer.to_use.rows.iter().filter(|row| !row.choice.is_empty()).collect();
-        assert!(!named.is_empty());
-        for row in named {
-            assert_eq!(row.note.as_deref().unwrap_or_default().contains("no back-pressure: RELAYS"), warned, "{row:?}");
-        }
+        assert_eq!(said(&view, FindingKind::NoBackPressure).contains("no back-pressure"), warned);
         // They may wait for the kernel's workers.
         let waits = |cell: &CellView| cell.limit.sentence.contains("that others have");
         assert_eq!(view.cells.iter().any(waits), !warned);
@@ -180,11 +178,10 @@ fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
             }
         }
         let view = View::of(&data, &Settings::default());
-        view.levers.iter().map(|lever| lever.factor.clone()).zip(view.answer.lever).collect::<Vec<_>>()
+        said(&view, FindingKind::BiggestEffect)
     };
-    assert_eq!(planted(false), []);
-    let [(factor, told)] = &planted(true)[..] else { panic!("{:?}", planted(true)) };
-    assert!(factor == "relay" && told.starts_with("relay matters more than buffers here: splice"), "{told}");
+    assert_eq!(planted(false), "");
+    assert!(planted(true).starts_with("relay: splice reaches "), "{}", planted(true));
 }
 
 /// Threads that a method does not have to choose are no level of them: which method it is decides there.

@@ -87,7 +87,7 @@ fn a_key_that_is_not_described_is_an_error() {
         serde_json::from_str(&render::json::render(&View::of(&session(&small()), &Settings::default()))).expect("one");
     let validator = jsonschema::draft202012::new(&schema()).expect("the schema is a schema");
     assert!(validator.is_valid(&document));
-    for path in ["", "/cells/0", "/cells/0/factors", "/groups/0/cost_model", "/answer/use"] {
+    for path in ["", "/cells/0", "/cells/0/factors", "/groups/0/cost_model", "/tests/0"] {
         let object = document.pointer_mut(path).and_then(Value::as_object_mut).expect("an object");
         object.insert("nobody_described_this".into(), json!(1));
         assert!(!validator.is_valid(&document), "{path}");

@@ -1,11 +1,10 @@
 //! The view on planted sessions: what is proven, what is not, and what is said about it.
 //! Long because views have many sides, and each is tried on the same session.
 
-use std::collections::BTreeSet;
-
+use crate::said;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
-use bytegauge_report::view::document::{CellView, GroupView, Standing, VerdictView};
+use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
 
@@ -18,9 +17,8 @@ fn small() -> Plan {
     Plan { transports: vec!["unix"], noise: 0.01, ..Plan::default() }
 }
 
-fn only_verdict(view: &View) -> &VerdictView {
-    let [verdict] = view.verdicts.as_slice() else { panic!("{} verdicts", view.verdicts.len()) };
-    verdict
+fn states(view: &View) -> Vec<TestState> {
+    view.tests.iter().map(|test| test.state).collect()
 }
 
 fn group<'a>(view: &'a View, id: &str) -> &'a GroupView {
@@ -32,29 +30,23 @@ fn cells_of_kind(view: &View, kind: CellKind) -> Vec<&CellView> {
 }
 
 #[test]
-fn one_choice_is_proven_over_every_profile() {
+fn each_test_recommends_an_option_of_its_own() {
     let view = view(&session(&small()));
-    let verdict = only_verdict(&view);
-    assert_eq!(verdict.profiles, ["drain", "sum", "parser"]);
-    assert!(verdict.recommendation.proven, "{}", verdict.recommendation.text);
-    // The parser needs 1 MiB reads; among the choices confirmed in every profile the smallest good one is named.
-    assert_eq!(verdict.recommendation.choice.get("read_size"), Some(&json!(1 << 20)));
-    assert_eq!(verdict.recommendation.cells.len(), 3);
-    let text = &verdict.recommendation.text;
-    for part in [
-        "Unix sockets, ends on different CPUs: read with 1 MiB and write with ",
-        "within 5 % of the best confirmed, whether the reader drains, sums or parses (takes at most ",
-        " more time, shown at 95 %, these ",
-        " s, connections 4 to 44 ms after they opened)",
-        "Nothing smaller was shown as good.",
-        "(machine B of A to D, steal 0.3 %, measured twice: equal to within ",
-    ] {
-        assert!(text.contains(part), "{text}");
+    assert_eq!(states(&view), [TestState::Decided; 3]);
+    for test in &view.tests {
+        let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id)).expect("an option");
+        assert_eq!(own.status, OptionStatus::Best, "{own:?}");
+        assert!(own.slower_upper.is_some_and(|upper| upper <= view.plan.margin), "{own:?}");
     }
+    // The parser needs large reads.
+    let sizes = view.groups.iter().map(|group| group.recommendation.cell.as_ref().and_then(|id| view.cell(id)));
+    let sizes: Vec<_> = sizes.map(|cell| cell.and_then(|cell| cell.level("read_size").number())).collect();
+    assert!(sizes[2] > sizes[0], "{sizes:?}");
+    assert!(said(&view, FindingKind::ValidFor).contains("connections 4 to 44 ms after they opened"), "{view:?}");
 }
 
 #[test]
-fn where_profiles_disagree_the_boundary_is_said() {
+fn one_setting_is_not_named_where_tests_disagree() {
     let plan = Plan {
         profiles: vec!["sum", "parser"],
         read_sizes: vec![16 << 10, 1 << 20],
@@ -63,6 +55,8 @@ fn where_profiles_disagree_the_boundary_is_said() {
         ..small()
     };
     let mut data = session(&plan);
+    let agree = view(&data);
+    assert!(said(&agree, FindingKind::OneSetting).starts_with("read 1 MiB, "), "{:?}", agree.findings);
     // A world in which large reads hurt a reader that only sums.
     let hurt: Vec<_> = data
         .cells
@@ -72,11 +66,11 @@ fn where_profiles_disagree_the_boundary_is_said() {
         .collect();
     data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= 3);
     let view = view(&data);
-    let verdict = only_verdict(&view);
-    assert!(!verdict.recommendation.proven && view.groups.iter().all(|group| group.recommendation.proven));
-    let expected = "no one choice was shown for every reader: to read with 16 KiB is enough until the reader parses; \
-                    then read with 1 MiB.";
-    assert!(verdict.recommendation.text.contains(expected), "{}", verdict.recommendation.text);
+    assert_eq!(states(&view), [TestState::Decided; 2]);
+    assert_eq!(said(&view, FindingKind::OneSetting), "");
+    let named = |at: usize| view.tests[at].recommended.as_ref().and_then(|id| view.cell(id));
+    let sizes = [0, 1].map(|at| named(at).and_then(|cell| cell.level("read_size").number()));
+    assert_eq!(sizes, [Some(16 << 10), Some(1 << 20)]);
 }
 
 #[test]
@@ -142,8 +136,8 @@ fn a_cell_with_two_modes_is_told_with_their_shares() {
     let [low, high] = cell.modes.as_ref().unwrap().modes.as_slice() else { panic!("{:?}", cell.modes) };
     assert_eq!((&cell.id, low.share, high.share), (&planted, 0.5, 0.5));
     assert!((high.median / low.median - 3.0).abs() < 0.5, "{:?}", cell.modes);
-    let text = render::terminal::full(&view, &render::TerminalStyle::default());
-    assert!(text.contains(&format!("({planted}) has more than one speed: ")), "{text}");
+    let text = said(&view, FindingKind::SeveralSpeeds);
+    assert!(text.contains("ran at 2 different speeds: ") && text.contains(" in 50 % of the trials"), "{text}");
 }
 
 #[test]
@@ -157,22 +151,18 @@ fn a_twin_that_differs_silences_its_own_group() {
     let view = view(&data);
     let proven = |view: &View| view.groups.iter().map(|group| group.recommendation.proven).collect::<Vec<_>>();
     assert_eq!((proven(&calm), proven(&view)), (vec![true; 3], vec![true, false, true]));
-    // The bound stands and is said; over all readers nothing is proven.
-    assert!(view.groups.iter().all(|group| group.recommendation.bound.is_some()));
-    let recommendation = &only_verdict(&view).recommendation;
-    assert!(!recommendation.proven && recommendation.cells.len() == 3 && recommendation.bound.is_some());
-    for part in
-        ["not proven (twin alarm: the same cell measured twice in every block of g2 was 11.5 % apart", "takes at most "]
-    {
-        assert!(recommendation.text.contains(part), "{}", recommendation.text);
-    }
+    assert_eq!(states(&view), [TestState::Decided, TestState::Invalid, TestState::Decided]);
+    assert!(view.tests[1].options.iter().all(|option| option.slower_upper.is_none()));
+    let found = view.findings.iter().find(|finding| finding.kind == FindingKind::ControlDiffers).expect("a finding");
+    assert_eq!(found.test.as_ref(), Some(&view.groups[1].id));
+    assert!((found.numbers["difference"] - 0.111).abs() < 0.01, "{found:?}");
 }
 
 #[test]
 fn what_is_proven_of_one_twin_alone_is_told() {
     let plan = Plan { profiles: vec!["sum"], finalists: 2, ..small() };
     let mut data = session(&plan);
-    assert_eq!(only_verdict(&view(&data)).recommendation.survives_exchange, Some(true));
+    assert_eq!(view(&data).groups[0].recommendation.survives_exchange, Some(true));
     // The twin is as fast on average, but far less steady.
     let twin = data.cells.iter().find(|row| row.cell.kind == CellKind::Twin).expect("a twin").cell.id.clone();
     for (at, trial) in data.trials.iter_mut().filter(|trial| trial.cell == twin).enumerate() {
@@ -181,28 +171,25 @@ fn what_is_proven_of_one_twin_alone_is_told() {
         trial.bytes = trial.bytes * [60, 80, 125, 166][(coin >> 62) as usize] / 100;
     }
     let view = view(&data);
-    let recommendation = &only_verdict(&view).recommendation;
-    let alarm = view.groups[0].twin.as_ref().is_some_and(|twin| twin.alarm);
+    let group = &view.groups[0];
+    let alarm = group.twin.as_ref().is_some_and(|twin| twin.alarm);
     assert_eq!(
-        (recommendation.proven, alarm, recommendation.survives_exchange),
-        (true, false, Some(false)),
-        "{view:?}"
+        (group.recommendation.proven, alarm, group.recommendation.survives_exchange),
+        (true, false, Some(false))
     );
-    assert!(recommendation.text.contains("by the second measurement it is not shown"), "{}", recommendation.text);
-    assert!(
-        view.notes.iter().any(|note| note.contains("by the second measurement it is not shown (at most ")),
-        "{:?}",
-        view.notes
-    );
+    assert_eq!(states(&view), [TestState::Inconclusive]);
+    let text = said(&view, FindingKind::ControlContradicts);
+    assert!(text.contains("measured a second time, this option gives another result"), "{text}");
 }
 
 #[test]
 fn steal_is_described_and_forbids_nothing() {
     let (calm, stolen) = (view(&session(&small())), view(&session(&Plan { steal: 0.07, ..small() })));
     assert_eq!((calm.environment.grade, stolen.environment.grade), (Some('B'), Some('D')));
-    assert_eq!(only_verdict(&stolen).recommendation.cells, only_verdict(&calm).recommendation.cells);
-    assert!(only_verdict(&stolen).recommendation.proven);
-    assert!(only_verdict(&stolen).recommendation.text.contains("machine D of A to D, steal 7 %"));
+    assert_eq!(states(&stolen), states(&calm));
+    assert_eq!(states(&stolen), [TestState::Decided; 3]);
+    assert!(said(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
+    assert!(stolen.heading.ends_with("steal 7 %"), "{}", stolen.heading);
 }
 
 #[test]
@@ -235,12 +222,8 @@ fn steal_that_goes_with_a_cell_is_said() {
     let stolen = view.groups[0].stolen.as_ref().expect("steal was seen");
     assert_eq!((&stolen.most, stolen.most_share, stolen.trials), (&first, 1.0, 40));
     assert!(stolen.p <= 0.01 && stolen.least_share < 0.3, "{stolen:?}");
-    let said = format!("g1: steal hit {first} (read ");
-    assert!(
-        view.notes.iter().any(|note| note.starts_with(&said) && note.contains(" in 100 % of trials, ")),
-        "{:?}",
-        view.notes
-    );
+    let found = view.findings.iter().find(|finding| finding.kind == FindingKind::UnevenSteal).expect("a finding");
+    assert!(found.option.as_ref() == Some(&first) && found.text.contains("hit 100 % of its trials"), "{found:?}");
     assert_eq!(view.cell(&first).map(|cell| cell.stolen_trials), Some(40));
     assert!(view.cells.iter().filter(|cell| cell.stage == Some(Stage::Screen)).all(|cell| cell.stolen_trials == 0));
 }
@@ -315,11 +298,11 @@ fn a_completed_look_proves_and_what_follows_reads_so_far() {
                 "{blocks}"
             );
             assert!((look.level - 0.983_333).abs() < 1e-5);
-            assert_eq!(group.recommendation.proven, done > 0, "{}", group.recommendation.text);
+            assert_eq!(group.recommendation.proven, done > 0);
             assert!(done == 0 || group.blocks.used == judged);
         }
-        let said = view.notes.iter().any(|note| note.contains("so far: they prove nothing before the"));
-        assert_eq!(said, so_far > 0, "{:?}", view.notes);
+        let valid = said(&view, FindingKind::ValidFor);
+        assert_eq!(valid.contains("blocks measured since then count at the next"), so_far > 0 && done > 0, "{valid}");
     }
 }
 
@@ -336,7 +319,7 @@ fn a_copy_of_a_session_is_never_told_to_resume() {
         let said = |data: &SessionData| serde_json::to_string(&view(data)).unwrap();
         assert!(said(&data).contains("--resume"), "{status:?}");
         data.record.imported = true;
-        assert!(!said(&data).contains("--resume"), "{status:?}: {:?}", view(&data).answer);
+        assert!(!said(&data).contains("--resume"), "{status:?}: {:?}", view(&data).next);
     }
 }
 
@@ -372,25 +355,15 @@ fn broken_blocks_do_not_count() {
 }
 
 #[test]
-fn draining_alone_is_never_proven_for_the_machine() {
+fn a_reader_without_work_is_a_condition() {
     let view = view(&session(&Plan { profiles: vec!["drain"], ..small() }));
-    let verdict = only_verdict(&view);
-    assert!(!verdict.recommendation.proven);
-    assert!(verdict.recommendation.text.contains("is enough for a reader that discards the bytes"));
-    assert!(group(&view, "g1").recommendation.proven);
-    assert!(group(&view, "g1").recommendation.text.contains("discards the bytes"));
+    assert!(view.groups[0].throws_away && view.groups[0].recommendation.proven);
+    assert!(said(&view, FindingKind::ValidFor).contains("readers that discard the bytes"), "{:?}", view.findings);
 }
 
 #[test]
-fn another_placement_is_worth_a_remark() {
+fn another_placement_has_the_biggest_effect() {
     let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..small() }));
-    let [cross, same] = view.verdicts.as_slice() else { panic!("two verdicts") };
-    let check = |verdict: &VerdictView, part: &str| {
-        assert!(verdict.recommendation.text.contains(part), "{}", verdict.recommendation.text);
-    };
-    check(cross, "Ends on the same CPU would reach 10.");
-    check(cross, ": placement matters more than buffers here.");
-    check(same, "Ends on different CPUs would reach only 4.");
     let [lever] = view.levers.iter().filter(|lever| lever.group.0 == "g2").collect::<Vec<_>>()[..] else {
         panic!("{:?}", view.levers)
     };
@@ -398,10 +371,14 @@ fn another_placement_is_worth_a_remark() {
         (lever.factor.as_str(), &lever.from, &lever.to),
         ("placement", &json!("cross-core"), &json!("same-cpu"))
     );
-    // What was planted, less what the noise of 40 blocks leaves open.
+    // The planted effect, less what the noise of 40 blocks leaves open.
     assert!(lever.times_lower > 2.2 && lever.times_lower < 2.4 && lever.times_upper > Some(2.4), "{lever:?}");
-    let first = &view.answer.lever;
-    assert!(first.len() == 1 && first[0].starts_with("placement matters more than buffers here: "), "{first:?}");
+    let effects: Vec<_> = view.findings.iter().filter(|found| found.kind == FindingKind::BiggestEffect).collect();
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert_eq!(
+        (&effects[0].names["level"], &effects[0].names["other_level"]),
+        (&json!("same-cpu"), &json!("cross-core"))
+    );
 }
 
 #[test]
@@ -409,7 +386,7 @@ fn what_moves_no_more_than_the_choices_is_no_lever() {
     // Placement moves a factor of 2.4, and so do the sizes that are confirmed here.
     let sizes = Plan { read_sizes: vec![1 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..small() };
     let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..sizes }));
-    assert!(view.levers.is_empty() && view.answer.lever.is_empty(), "{:?}", view.levers);
+    assert!(view.levers.is_empty() && said(&view, FindingKind::BiggestEffect).is_empty(), "{:?}", view.levers);
 }
 
 #[test]
@@ -417,16 +394,13 @@ fn what_going_on_likely_brings() {
     let plan = Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() };
     let mut data = session(&plan);
     let once = view(&data);
-    let verdict = only_verdict(&once);
-    assert!(!verdict.recommendation.proven, "{}", verdict.recommendation.text);
-    let text = &verdict.recommendation.text;
-    assert!(text.contains("no judgement of this session is left") && !text.contains("--time"), "{text}");
-    assert_eq!(verdict.recommendation.more_blocks, None);
+    let own = &once.groups[0].recommendation;
+    assert_eq!((own.proven, own.more_blocks, own.likely_bound), (false, None, None));
     data.groups
         .iter_mut()
         .for_each(|row| row.facts.extend([("looks".into(), json!(3)), ("blocks_fixed".into(), json!(8))]));
     let view = view(&data);
-    let own = &only_verdict(&view).recommendation;
+    let own = &view.groups[0].recommendation;
     // Looks double: 24 more, and a quarter of the blocks behind twice the bound.
     assert_eq!((own.more_blocks, own.likely_bound), (Some(24), own.bound.map(|bound| bound / 2.0)));
 }
@@ -436,56 +410,29 @@ fn a_session_without_confirmation_recommends_nothing() {
     let mut data = session(&Plan { confirm_blocks: 0, ..small() });
     data.record.status = SessionStatus::Incomplete;
     let view = view(&data);
-    let text = &only_verdict(&view).recommendation.text;
-    assert!(text.contains("nothing was confirmed; the fastest of those screened was to read with "), "{text}");
-    assert!(text.contains("go on with --resume"), "{text}");
+    assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
+    for test in &view.tests {
+        assert_eq!(test.recommended, None);
+        assert!(test.result.contains("; fastest so far: ") && !test.result.contains("use "), "{}", test.result);
+    }
+    assert!(view.next[0].command.as_ref().is_some_and(|command| command.contains("--resume")), "{:?}", view.next);
 }
 
 #[test]
 fn what_was_cut_off_proves_nothing() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
-    assert!(only_verdict(&view(&data)).recommendation.proven);
-    // What is stored as running, and measured by nobody, was killed.
+    assert_eq!(states(&view(&data)), [TestState::Decided; 3]);
+    // A session that is stored as running, and that no process measures, was killed.
     for status in [SessionStatus::Incomplete, SessionStatus::Running] {
         data.record.status = status;
         let view = view(&data);
         assert_eq!(view.status, SessionStatus::Incomplete);
-        let verdict = only_verdict(&view);
-        let groups = view.groups.iter().map(|group| (group.recommendation.proven, &group.recommendation.text));
-        for (proven, text) in groups.chain([(verdict.recommendation.proven, &verdict.recommendation.text)]) {
-            assert!(!proven, "{text}");
-            assert!(text.contains("not proven (interrupted after 40 of 48 blocks"), "{text}");
-            assert!(text.contains("--resume") && !text.contains("shown at"), "{text}");
-        }
+        assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
+        assert!(view.groups.iter().all(|group| !group.recommendation.proven && group.recommendation.bound.is_none()));
+        assert!(view.tests.iter().all(|test| test.result.starts_with("no result: interrupted before the first")));
+        assert!(view.next[0].command.as_ref().is_some_and(|command| command.contains("--resume")), "{:?}", view.next);
     }
-}
-
-#[test]
-fn what_was_cut_off_tells_each_question_its_own_blocks() {
-    let mut data = session(&small());
-    for group in &mut data.groups {
-        group.facts.extend([("looks".into(), json!(3)), ("blocks_fixed".into(), json!(48))]);
-    }
-    data.record.status = SessionStatus::Incomplete;
-    // The last block of the second group broke off.
-    let short = data.groups[1].group.id.clone();
-    let of_short: Vec<_> =
-        data.cells.iter().filter(|row| row.cell.group == short).map(|row| row.cell.id.clone()).collect();
-    let confirmed = data.trials.iter().filter(|trial| trial.stage == Stage::Confirm && of_short.contains(&trial.cell));
-    let last = confirmed.map(|trial| trial.block).max().expect("blocks");
-    data.trials.retain(|trial| trial.block != last);
-    data.blocks.retain(|block| block.index != last);
-    let view = view(&data);
-    let mut told = BTreeSet::new();
-    for row in view.answer.to_use.rows.iter().filter(|row| row.groups.len() == 1) {
-        let group = view.groups.iter().find(|group| group.id == row.groups[0]).expect("its group");
-        let note = row.note.as_deref().and_then(|note| note.strip_prefix("cut off after ")).expect("why it is open");
-        let text = &group.recommendation.text;
-        assert!(text.contains(&format!("interrupted after {note}")), "{note}: {text}");
-        told.insert(note.to_owned());
-    }
-    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 #[test]
@@ -513,11 +460,8 @@ fn what_is_measured_just_now_reads_as_running() {
         data.record.status = SessionStatus::Running;
         let view = View::of(&data, &Settings { is_running: true, ..Settings::default() });
         assert_eq!(view.status, SessionStatus::Running);
-        let recommendation = &only_verdict(&view).recommendation;
-        let text = &recommendation.text;
-        assert!(!recommendation.proven && text.contains("not judged yet (40 of 48 blocks so far"), "{text}");
-        let row = &view.answer.to_use.rows[0];
-        assert!(row.note.as_ref().is_some_and(|note| note.starts_with("running: ")), "{:?}", row.note);
+        assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
+        assert!(view.tests.iter().all(|test| test.result.starts_with("no result yet: the first analysis")));
         assert_eq!(view.next[0].text, "the session is running; results follow at its first analysis");
         let document = render::json::render(&view);
         assert!(!document.contains("cut off after") && !document.contains("interrupted after"), "{document}");
@@ -529,9 +473,9 @@ fn one_cell_leaves_nothing_to_compare() {
     let plan =
         Plan { read_sizes: vec![65_536], write_sizes: vec![65_536], profiles: vec!["sum"], finalists: 1, ..small() };
     let view = view(&session(&plan));
-    let verdict = only_verdict(&view);
-    assert!(verdict.recommendation.text.contains("No other choice was confirmed, so there is nothing to compare."));
-    assert_eq!((verdict.recommendation.proven, &group(&view, "g1").recommendation.cell), (false, &None));
+    assert_eq!(states(&view), [TestState::Single]);
+    assert!(view.tests[0].result.ends_with(" only: nothing to compare it with"), "{}", view.tests[0].result);
+    assert_eq!(group(&view, "g1").recommendation.cell, None);
 }
 
 #[test]
@@ -542,7 +486,7 @@ fn an_offered_load_compares_cpu() {
     data.cells.iter_mut().for_each(|row| paced(&mut row.cell.factors));
     let view = view(&data);
     assert_eq!(view.groups[0].cost, "cpu_ns_per_byte");
-    assert!(only_verdict(&view).recommendation.text.contains("CPU s/GiB"));
+    assert!(view.tests[0].options.iter().all(|option| option.cpu_unit == Some("s/GiB")));
     assert!(view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).all(|c| c.limit.name == "offered load"));
 }
 
@@ -554,8 +498,7 @@ fn an_import_claims_no_machine() {
     data.blocks.clear();
     let view = view(&data);
     assert_eq!(view.environment.grade, None);
-    let text = &only_verdict(&view).recommendation.text;
-    assert!(text.contains("shown at 95 %, these trials alone"), "{text}");
+    assert!(said(&view, FindingKind::ValidFor).contains("these trials, "), "{:?}", view.findings);
 }
 
 #[test]
@@ -565,7 +508,7 @@ fn an_engine_that_moves_nothing_recommends_nothing() {
         row.cell.factors.set("engine", Level::Name("null".into()));
     }
     let view = view(&data);
-    assert!(only_verdict(&view).recommendation.text.contains("its engine moves nothing"));
+    assert_eq!((&view.tests[0].recommended, &view.groups[0].recommendation.cell), (&None, &None));
     assert!(view.cells[0].label.ends_with("(moves nothing)"));
 }
 
@@ -769,7 +712,7 @@ fn what_is_on_its_way_to_another_host_is_told_as_measured() {
                 flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = Some(trip_us));
             }
         }
-        view(&data).answer.why.join("; ")
+        said(&view(&data), FindingKind::Link)
     };
     let far = why("192.0.2.7:4711", 20_000);
     assert!(far.contains("delay × rate of the path, as measured, is ") && far.contains(" (20 ms × "), "{far}");
@@ -790,8 +733,10 @@ fn where_the_first_choice_failed_the_limit_is_that_of_the_one_that_is_left() {
             groups.push(row.cell.group.clone());
         }
     }
-    let why = view(&data).answer.why.join("; ");
-    assert!(!why.is_empty() && !why.contains("nothing was measured"), "{why}");
+    for test in view(&data).tests {
+        let limit = test.bottleneck.expect("a bottleneck").text;
+        assert!(!limit.contains("nothing was measured"), "{limit}");
+    }
 }
 
 #[test]
@@ -806,20 +751,13 @@ fn one_choice_that_is_left_is_compared_with_nothing() {
             kept.push(row.cell.group.clone());
         }
     }
-    let answer = view(&data).answer;
-    for row in answer.to_use.rows.iter().filter(|row| !row.one_for_all) {
-        assert_eq!(row.standing, Standing::Alone, "{row:?}");
-        let note = row.note.as_deref().unwrap_or_default();
-        assert!(note.contains("nothing to compare: what else was asked was skipped"), "{note}");
-    }
-    assert!(answer.noise[0].ends_with("skipped: io_uring is refused here"), "{:?}", answer.noise);
-    assert_eq!(answer.next[0], "bytegauge doctor");
-    for row in data.cells.iter_mut().filter(|row| row.outcome.is_some()) {
-        row.outcome = Some(Outcome::Failed("the relay broke off".into()));
-    }
-    let rows = view(&data).answer.to_use.rows;
-    let notes: Vec<&str> = rows.iter().filter(|row| !row.one_for_all).filter_map(|row| row.note.as_deref()).collect();
-    assert!(notes.iter().all(|note| note.contains("what else was asked failed")), "{notes:?}");
+    let one = view(&data);
+    assert_eq!(states(&one), [TestState::Single; 3]);
+    let options = one.tests.iter().flat_map(|test| &test.options);
+    let skipped: Vec<_> = options.filter(|option| option.status == OptionStatus::Skipped).collect();
+    assert!(!skipped.is_empty());
+    assert!(skipped.iter().all(|option| option.reason.as_deref() == Some("io_uring is refused here")));
+    assert_eq!(one.next[0].command.as_deref(), Some("bytegauge doctor"));
 }
 
 #[test]
@@ -872,7 +810,7 @@ fn connections_of_different_ages_are_not_told_as_of_one() {
             trial.warmup_ns *= older;
             trial.wall_ns *= older;
         }
-        view(&data).answer.holds.join("; ")
+        said(&view(&data), FindingKind::ValidFor)
     };
     assert!(holds(1).contains("connections 4 to 44 ms after they opened"), "{}", holds(1));
     let differ = holds(10);
@@ -885,8 +823,8 @@ fn an_import_of_one_trial_each_speaks_of_trials() {
     let mut data = session(&Plan { confirm_blocks: 1, ..small() });
     data.record.status = SessionStatus::Imported;
     let view = view(&data);
-    let notes: Vec<_> = view.answer.to_use.rows.iter().filter_map(|row| row.note.as_deref()).collect();
-    assert!(!notes.is_empty() && notes.iter().all(|note| note.starts_with("one trial of each: too few")), "{notes:?}");
+    assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
+    assert!(view.tests[0].result.starts_with("no result: too few trials for an interval"), "{}", view.tests[0].result);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use bytegauge_model::unit::significant;
 
 use super::{ScreenLayout, heading};
+use crate::outward::percent;
 use crate::phrase::rate_unit;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
-use crate::sentence::percent;
 use crate::view::document::{Because, Compares, OptionResult, OptionStatus, Test, TestState};
 use crate::view::results::summary::reason;
 

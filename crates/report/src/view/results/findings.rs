@@ -2,15 +2,17 @@
 
 use std::collections::HashSet;
 
-use bytegauge_model::{CellId, CellKind, SessionStatus, session};
+use bytegauge_model::{CellId, CellKind, SessionStatus, Stage, session};
+use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
 use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
 use super::super::harm::Least;
 use super::super::stolen::TOLD_P;
-use super::super::{first, lateness, link};
+use super::super::{lateness, link};
 use super::build::found;
-use super::{effects, harm, long_trials, text};
+use super::valid_for::{self, is_loopback};
+use super::{all_trials, effects, harm, long_trials, memory, text};
 
 /// Other programs below this many CPUs are not reported.
 const OTHERS_NOTICED: f64 = 0.05;
@@ -28,6 +30,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
     all.extend(effects::biggest(view));
     all.extend(effects::one_setting(view));
     all.extend(gains(view));
+    all.extend(memory::findings(view));
     for group in &view.groups {
         all.extend(of_test(view, group));
     }
@@ -51,7 +54,7 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     for cell in &cells {
         all.extend(of_option(group, cell, &least, lost_least));
     }
-    all.extend(recommended(view, group, &cells));
+    all.extend(recommended(view, group));
     let once = |ids: &[CellId], kind| -> Vec<Finding> {
         ids.iter().map(|id| found(kind, Severity::Warning).test(&group.id).option(id)).collect()
     };
@@ -144,14 +147,14 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
 }
 
 /// What limits the recommendation of a test.
-fn recommended(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
+fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
     let Some(cell) = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)) else { return Vec::new() };
     let about = |kind| found(kind, Severity::Warning).test(&group.id).option(&cell.id);
     let mut all = Vec::new();
-    if let Some((_, trend)) = first::drifted(view, group) {
+    if let Some(trend) = drift(group, cell) {
         all.push(about(FindingKind::Drift).number("first", Some(trend.first)).number("last", Some(trend.last)));
     }
-    if let Some(rival) = first::for_others(view, group, cell) {
+    if let Some(rival) = faster_over_all(view, group, cell) {
         all.push(
             about(FindingKind::SlowTrialsDisagree)
                 .other(Some(&rival.id))
@@ -160,12 +163,26 @@ fn recommended(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Findi
         );
     }
     let compares_congestion = group.varied.iter().any(|name| name == "congestion");
-    if compares_congestion && first::is_loopback(&cell.spec()) && view.status != SessionStatus::Imported {
+    if compares_congestion && is_loopback(&cell.spec()) && view.status != SessionStatus::Imported {
         all.push(found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id));
     }
-    // Searches for the knee say how often the objective holds there.
-    let _ = cells;
     all
+}
+
+/// The change of an option's rate during the session.
+fn drift(group: &GroupView, cell: &CellView) -> Option<Trend> {
+    let rates = group.course.as_ref()?.cells.iter().find(|course| course.cell == cell.id)?;
+    trend::drift(&rates.rate.iter().copied().flatten().collect::<Vec<f64>>())
+}
+
+/// The confirmed option that is faster over all trials, slow ones in full, by more than the margin.
+fn faster_over_all<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) -> Option<&'a CellView> {
+    let all = all_trials(cell).filter(|_| !group.cost.starts_with("cpu_"))?;
+    let others = view.cells_of(&group.id).filter(|other| {
+        other.kind == CellKind::Candidate && other.stage == Some(Stage::Confirm) && other.id != cell.id
+    });
+    let fastest = others.max_by(|a, b| a.total_rate.unwrap_or(0.0).total_cmp(&b.total_rate.unwrap_or(0.0)))?;
+    fastest.total_rate.is_some_and(|rate| rate > all * (1.0 + view.plan.margin)).then_some(fastest)
 }
 
 /// Levels that the screening showed to be slower, unless the recommended option has them.
@@ -266,7 +283,8 @@ fn notes(view: &View) -> Vec<Finding> {
         all.extend(of_group(FindingKind::Link, link::lines(group)));
     }
     all.extend(super::relays::held(view).map(|line| note(FindingKind::Relay, line)));
-    all.extend(first::valid_for(view).into_iter().map(|line| note(FindingKind::ValidFor, line)));
+    all.extend(link::of_path(view).map(|line| note(FindingKind::Link, line)));
+    all.extend(valid_for::lines(view).into_iter().map(|line| note(FindingKind::ValidFor, line)));
     let mut seen: HashSet<String> = HashSet::new();
     all.retain(|finding| finding.test.is_some() || seen.insert(finding.text.clone()));
     all

@@ -1,9 +1,8 @@
 //! What the long-trial check says of the recommendations.
 
-use bytegauge_model::CellId;
+use bytegauge_model::{CellId, CellKind};
 
 use super::super::document::{AuditRival, AuditView, CellView, Finding, FindingKind, GroupView, Severity, View};
-use super::super::first::audit_is_missing;
 use super::build::found;
 
 /// Whether long trials contradict an option: those of its test, or those of the session together.
@@ -32,7 +31,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             found(FindingKind::LongTrialsContradict, Severity::Error).number("tests", Some(tests as f64)).said(text),
         );
     }
-    let missing: Vec<&GroupView> = audit_is_missing(view);
+    let missing = missing(view);
     let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max();
     if let (Some(oldest), Some(first)) = (oldest, missing.first()) {
         let all = missing.len() == view.groups.len();
@@ -59,9 +58,38 @@ fn of_test(group: &GroupView, audit: &AuditView) -> Finding {
             .test(&group.id)
             .option(&audit.choice)
             .number("slower_upper", audit.bound),
-        _ => found(FindingKind::LongTrialsInconclusive, Severity::Note)
-            .test(&group.id)
-            .option(&audit.choice)
-            .number("slower_upper", audit.bound),
+        _ => {
+            let is_slower = |rival: &&AuditRival| rival.dearer_lower.is_some_and(|lower| lower > 0.0);
+            let rival = audit.rivals.iter().find(is_slower);
+            found(FindingKind::LongTrialsInconclusive, Severity::Note)
+                .test(&group.id)
+                .option(&audit.choice)
+                .other(rival.map(|rival| &rival.cell))
+                .number("slower_lower", rival.and_then(|rival| rival.dearer_lower))
+                .number("slower_upper", rival.map_or(audit.bound, |rival| rival.dearer_upper))
+        }
     }
+}
+
+/// Longer trials of confirmation need no check, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
+
+/// Whether a group has long trials, or has them planned where there is time.
+pub fn is_checked(group: &GroupView) -> bool {
+    group.audit.is_some() || is_short(group)
+}
+
+/// Whether its trials are so short that longer ones may have another result. A search for a rate lasts as long as it needs.
+fn is_short(group: &GroupView) -> bool {
+    group.spec().slo().is_none() && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+}
+
+/// Groups whose options were compared in short trials only.
+fn missing(view: &View) -> Vec<&GroupView> {
+    let measured = |group: &GroupView| {
+        let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(of_it).count()
+    };
+    let missing = |group: &&GroupView| group.audit.is_none() && is_short(group) && measured(group) > 1;
+    view.groups.iter().filter(missing).collect()
 }

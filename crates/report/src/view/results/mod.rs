@@ -7,26 +7,29 @@ mod build;
 mod effects;
 mod findings;
 mod harm;
+mod heading;
 mod long_trials;
+mod memory;
 mod next;
 pub mod summary;
 mod text;
 mod title;
+mod valid_for;
 
 use bytegauge_model::{CellKind, Level, ProgramRole, SessionStatus, Spec, Stage};
 use serde_json::Value;
 
 use super::document::{
-    Because, Bottleneck, CellView, Compares, GroupView, NextStep, OptionResult, OptionStatus, Test, TestState, View,
+    Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
 };
-use super::first;
 use super::harm::Least;
 use super::relays;
+use crate::outward::excludes_nothing;
 use crate::phrase;
-use crate::sentence::excludes_nothing;
 
 /// Fills in the tests, then the findings, which name them.
 pub fn settle(view: &mut View) {
+    view.heading = heading::heading(view);
     view.tests = tests(view);
     view.findings = findings::findings(view);
     let results: Vec<String> = view.tests.iter().map(|test| summary::of_test(view, test)).collect();
@@ -37,8 +40,6 @@ pub fn settle(view: &mut View) {
     }
     view.summary = summary::lines(view);
     view.next = next::next(view);
-    let lines = |step: &NextStep| [step.command.clone(), Some(step.text.clone())];
-    view.answer.next = view.next.iter().flat_map(lines).flatten().collect();
 }
 
 fn tests(view: &View) -> Vec<Test> {
@@ -128,13 +129,30 @@ fn has_intervals(view: &View, group: &GroupView) -> bool {
 /// The recommended option as it is written in the program of the user.
 fn code(group: &GroupView, cell: &CellView) -> Vec<String> {
     let spec = cell.spec();
-    // The size at the other end is that of the peer.
-    let role = first::levels(&group.factors).role();
-    let is_own = |name: &&String| {
-        let of_peer = [(ProgramRole::Reader, "write_size"), (ProgramRole::Writer, "read_size")];
-        !of_peer.iter().any(|(end, size)| role == Some(*end) && name.as_str() == *size)
-    };
+    let conditions = group.spec();
+    let is_own = |name: &&String| !is_peers_size(&conditions, name);
     group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
+}
+
+/// Whether a size is that of the other end, which is not the user's program.
+fn is_peers_size(conditions: &Spec, factor: &str) -> bool {
+    matches!(
+        (conditions.role(), factor),
+        (Some(ProgramRole::Reader), "write_size") | (Some(ProgramRole::Writer), "read_size")
+    )
+}
+
+/// Fewer trials give no rate over all trials.
+const TRIALS_MIN: usize = 6;
+
+/// A median this far above the rate of all trials misleads, as a share.
+const MEDIAN_MISLEADS: f64 = 0.1;
+
+/// The rate of all confirmed trials together, slow ones in full, where it is far below the median.
+fn all_trials(cell: &CellView) -> Option<f64> {
+    let enough = cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm);
+    let (all, median) = cell.total_rate.zip(cell.estimate.median).filter(|_| enough)?;
+    (median > all * (1.0 + MEDIAN_MISLEADS)).then_some(all)
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionResult {
@@ -155,7 +173,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         rate: cell.estimate.median,
         rate_lower: cell.estimate.lower,
         rate_upper: cell.estimate.upper,
-        rate_all: first::all_trials(cell),
+        rate_all: all_trials(cell),
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
         slower_upper: interval.map(|upper| upper.max(0.0)),

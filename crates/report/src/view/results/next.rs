@@ -5,9 +5,9 @@ use bytegauge_model::{CellKind, SessionStatus, session};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, LookView, NextStep, TestState, VersusView, View};
-use super::super::first::{audit_is_audited, crowd};
-use crate::outward::at_most;
-use crate::sentence::{FORECAST_MAX_S, budget, excludes_nothing, likely_bound};
+use super::heading::crowd;
+use super::long_trials;
+use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -232,7 +232,7 @@ fn blocks_ns(view: &View, until: impl Fn(&LookView) -> Option<usize>) -> Option<
     let of_group =
         |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) as u64 * group.blocks.mean_ns?);
     let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
-    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(audit_is_audited)).unwrap_or(0.0);
+    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(long_trials::is_checked)).unwrap_or(0.0);
     // Without the lengths of blocks there is still that of the session.
     let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
     if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }

@@ -9,12 +9,11 @@ use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{counted, significant, significant_up};
 
 use super::super::document::{
-    Because, Compares, Finding, FindingKind, OptionResult, OptionStatus, Severity, SummaryLine, Test, TestState,
-    VersusView, View,
+    Because, Compares, Factors, Finding, FindingKind, OptionResult, OptionStatus, Severity, SummaryLine, Test,
+    TestState, VersusView, View,
 };
-use crate::outward::{BOUND_MAX, at_least, at_most, share_range};
+use crate::outward::{BOUND_MAX, at_least, at_most, excludes_nothing, percent, share_range};
 use crate::phrase::{self, rate_unit};
-use crate::sentence::{excludes_nothing, percent};
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
@@ -56,11 +55,21 @@ fn unconfirmed(view: &View, test: &Test) -> String {
     let fastest = super::fastest(&test.options);
     let so_far = fastest.map_or_else(String::new, |option| format!("; fastest so far: {}", rated(test, option)));
     let why = match view.status {
+        _ if test.compares == Compares::Cpu && is_external(test) => {
+            "no result: a fixed rate compares CPU time, and that of an external server is not visible; leave out --rate and \
+             --think-time"
+        }
         SessionStatus::Running => "no result yet: the first analysis is not reached",
         SessionStatus::Incomplete => "no result: interrupted before the first analysis",
         _ => "no result: too few trials for an interval",
     };
     format!("{why}{so_far}")
+}
+
+/// Whether the other end is a server that bytegauge did not start.
+fn is_external(test: &Test) -> bool {
+    let has = |levels: &Factors| levels.get("connect").is_some_and(|level| !level.is_null());
+    has(&test.environment) || test.options.iter().any(|option| has(&option.settings))
 }
 
 /// A recommendation with its interval, then the options that are tied, then those that are slower.
@@ -195,6 +204,7 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
         all.extend(of_heading(view, heading));
     }
     all.extend(code(view));
+    all.extend(of_heading(view, Heading::Memory));
     all.extend(bottleneck(view));
     for heading in [Heading::Relay, Heading::Link, Heading::Caveat] {
         all.extend(of_heading(view, heading));
@@ -258,6 +268,7 @@ pub enum Heading {
     Advice,
     Effect,
     OneSetting,
+    Memory,
     Relay,
     Link,
     LongTrials,
@@ -275,6 +286,7 @@ impl Heading {
             (FindingKind::Advice, _) => Heading::Advice,
             (FindingKind::BiggestEffect, _) => Heading::Effect,
             (FindingKind::OneSetting, _) => Heading::OneSetting,
+            (FindingKind::Memory, _) => Heading::Memory,
             (FindingKind::Relay, _) => Heading::Relay,
             (FindingKind::Link, _) => Heading::Link,
             (_, Severity::Error | Severity::Warning) => Heading::Caveat,
@@ -293,6 +305,7 @@ impl Heading {
             Heading::Advice => "Advice",
             Heading::Effect => "Biggest effect",
             Heading::OneSetting => "One setting for all",
+            Heading::Memory => "Memory",
             Heading::Relay => "Relay",
             Heading::Link => "Link",
             Heading::LongTrials => "Long-trial check",

@@ -6,9 +6,8 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
-use crate::outward::{at_least, at_most, share_range};
+use crate::outward::{at_least, at_most, excludes_nothing, percent, share_range};
 use crate::phrase::{self, rate_unit};
-use crate::sentence::{excludes_nothing, percent};
 
 /// Levels that only the kernel of this machine gives a meaning.
 const CONGESTION: &str = "congestion";
@@ -201,7 +200,7 @@ impl Said<'_> {
             (false, times, None) => format!("{fast} is {} faster than {slow}", times.unwrap_or_default()),
         };
         let loopback =
-            self.name("factor") == CONGESTION && self.view.groups.iter().any(super::first::group_is_loopback);
+            self.name("factor") == CONGESTION && self.view.groups.iter().any(super::valid_for::is_group_over_loopback);
         let loopback = if loopback { " Measured over loopback; a network may differ." } else { "" };
         format!("{what}{place}: {how}.{loopback}")
     }
@@ -259,7 +258,14 @@ impl Said<'_> {
             FindingKind::LongTrialsConfirm => {
                 format!("trials of {window} confirm the recommendation: {}.", self.up_to_slower())
             }
-            FindingKind::LongTrialsInconclusive => format!("too few trials of {window} to check the recommendation."),
+            FindingKind::LongTrialsInconclusive => match self.known("slower_lower") {
+                Some(lower) => {
+                    let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
+                    let range = super::summary::interval(lower, upper);
+                    format!("in trials of {window} it is {range} slower than {}, which does not decide.", self.other())
+                }
+                None => format!("too few trials of {window} to check the recommendation."),
+            },
             _ => {
                 let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
                 format!("connections older than {age} may differ: no long-trial check was run (--long-trials).")
@@ -291,7 +297,7 @@ impl Said<'_> {
                 self.share("overflow_share")
             ),
             FindingKind::CopiedSends => {
-                let loopback = self.view.groups.iter().any(super::first::group_is_loopback);
+                let loopback = self.view.groups.iter().any(super::valid_for::is_group_over_loopback);
                 let loopback = if loopback { ", as always over loopback; a network card may differ" } else { "" };
                 format!("the kernel copied {} of the zero-copy sends{loopback}.", self.share("copied_share"))
             }

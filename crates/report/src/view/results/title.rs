@@ -1,9 +1,8 @@
 //! The titles of tests: what was measured, and the settings that it was measured under.
 
-use bytegauge_model::{Direction, Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
+use bytegauge_model::{Direction, FACTORS, Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
 
 use super::super::document::{GroupView, View};
-use super::super::first::{Questions, levels, who};
 use crate::phrase;
 
 /// A title in both lengths.
@@ -26,8 +25,8 @@ struct Parts {
 
 /// The titles of all tests, in the order of the groups.
 pub fn titles(view: &View) -> Vec<Title> {
-    let questions = Questions::of(view);
-    let parts: Vec<Parts> = view.groups.iter().map(|group| parts(view, group, &questions)).collect();
+    let (varying, workers_differ) = (varying(view), workers_differ(view));
+    let parts: Vec<Parts> = view.groups.iter().map(|group| parts(view, group, &varying, workers_differ)).collect();
     let title = |one: &Parts| {
         let alike: Vec<&Parts> = parts.iter().filter(|other| other.head == one.head).collect();
         let tells = |detail: &&String| alike.iter().any(|other| !other.details.contains(detail));
@@ -46,12 +45,50 @@ fn joined(head: &str, details: &[String]) -> String {
     if details.is_empty() { head.to_owned() } else { format!("{head} ({})", details.join(", ")) }
 }
 
-fn parts(view: &View, group: &GroupView, questions: &Questions) -> Parts {
-    let conditions = levels(&group.factors);
+/// The transport, and each condition with more than one level, in the order of the factor table.
+pub fn varying(view: &View) -> Vec<String> {
+    let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
+    // A condition that exists over TCP only does not distinguish tests over TCP from others.
+    let varies = |name: &str| {
+        let mut present = groups.iter().map(|spec| spec.get(name)).filter(|level| *level != Level::Absent);
+        present.next().is_some_and(|first| present.any(|other| other != first))
+    };
+    let mut names: Vec<&str> = FACTORS.iter().map(|factor| factor.name).collect();
+    // An import may have conditions that this version does not know.
+    names.extend(groups.iter().flat_map(|spec| spec.iter().map(|(name, _)| name)));
+    let mut varying: Vec<String> = Vec::new();
+    for name in names {
+        let is_of_profile = phrase::PROFILE_FACTORS.contains(&name);
+        let is_known = varying.iter().any(|known| known == name);
+        if !is_of_profile && !is_known && (matches!(name, "transport" | "mode") || varies(name)) {
+            varying.push(name.to_owned());
+        }
+    }
+    varying
+}
+
+/// Whether the work of the reader or the server distinguishes tests.
+pub fn workers_differ(view: &View) -> bool {
+    let mut workers = view.groups.iter().map(worker);
+    workers.next().is_some_and(|first| workers.any(|other| other != first))
+}
+
+/// The work of the reader or the server of a group in a word; empty where it does none.
+pub fn worker(group: &GroupView) -> String {
+    let conditions = group.spec();
+    // A reader that compares the bytes does not only discard them, whatever its profile.
+    match phrase::throws_away(&conditions) && !group.throws_away {
+        true => "compares".to_owned(),
+        false => phrase::profile_brief(&conditions),
+    }
+}
+
+fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: bool) -> Parts {
+    let conditions = group.spec();
     let mut details: Vec<String> = peer(&conditions).into_iter().chain(congestion(view, group)).collect();
     for (factor, level) in conditions.present() {
         let name = factor.name;
-        let varies = questions.varying.iter().any(|varying| varying == name);
+        let varies = varying.iter().any(|varying| varying == name);
         let always = conditions.workload() == Workload::Call && matches!(name, "flows" | "request");
         let shown = match name {
             "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" => None,
@@ -69,16 +106,15 @@ fn parts(view: &View, group: &GroupView, questions: &Questions) -> Parts {
     // An import may have conditions that this version does not know.
     let known = |name: &str| bytegauge_model::factor::find(name).is_some();
     details.extend(conditions.iter().filter(|(name, _)| !known(name)).map(|(name, level)| format!("{name} {level}")));
-    let worker = who(group);
-    if questions.workers_differ && !worker.is_empty() {
+    let worker = worker(group);
+    if workers_differ && !worker.is_empty() {
         details.push(format!("{} {worker}", conditions.workload().row().worker));
     }
     Parts { head: head(view, &conditions), details }
 }
 
 fn word(name: &str, level: &Level) -> Option<String> {
-    let text = phrase::brief_of_several(&[(name.to_owned(), vec![level.clone()])]);
-    (text != phrase::NO_CONDITION && text != "none").then_some(text)
+    phrase::word(name, level).filter(|text| text != "none")
 }
 
 fn connections(level: &Level) -> Option<String> {
@@ -150,7 +186,7 @@ fn medium(conditions: &Spec, one: bool) -> String {
 
 /// The congestion control of the end that sends over TCP, where it is known and the options do not vary it.
 pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
-    let conditions = levels(&group.factors);
+    let conditions = group.spec();
     let is_tcp = conditions.transport().is_some_and(Transport::is_tcp);
     let varies = group.varied.iter().any(|name| name == "congestion");
     // The sender may be another machine.

@@ -1,0 +1,81 @@
+//! The recommendation of a test, from the results of its comparison. The statistics are done already.
+
+use bytegauge_stats::group::Method;
+
+use super::audit::{Together, is_withdrawn};
+use super::compare::Judged;
+use super::document::{CellView, GroupRecommendation};
+use super::settled::{Blocks, Settled};
+use crate::outward::{excludes_nothing, likely_bound};
+use crate::phrase;
+
+/// What recommendations rest on, in addition to the comparison.
+pub struct Conditions<'a> {
+    /// The cells, as they will be printed; in the order of the settled ones.
+    pub cells: &'a [CellView],
+    /// The same cells with their trials.
+    pub settled: &'a [Settled<'a>],
+    /// The blocks they were measured in.
+    pub blocks: &'a Blocks<'a>,
+    /// It was measured here, and can continue here.
+    pub resumable: bool,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence of every interval and of every family of comparisons, as a share.
+    pub level: f64,
+    /// Seed of the session's statistics.
+    pub seed: u64,
+    /// When the session began, nanoseconds of Unix time.
+    pub started_unix_ns: u64,
+    /// The results of long trials for all groups together.
+    pub audit: Option<Together>,
+}
+
+impl Conditions<'_> {
+    /// Whether the reader of a group discards the bytes; a reader that compares them does not.
+    pub fn throw_away(&self, group: &Judged) -> bool {
+        let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
+        phrase::throws_away(&group.row.group.factors) && !group.candidates.iter().any(verifies)
+    }
+}
+
+/// The recommendation of a group. Empty without two compared options.
+pub fn recommendation(group: &Judged, conditions: &Conditions) -> GroupRecommendation {
+    let id = |choice: Option<usize>| group.cell(choice).map(|at| conditions.cells[at].id.clone());
+    let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
+    if group.verdict.present.len() < 2 {
+        return nothing;
+    }
+    let own = GroupRecommendation { cell: id(group.alone.cell), best: id(group.verdict.leader()), ..nothing };
+    // A session that stopped before its first analysis may have been stopped because of its results.
+    if !group.standing.proves || own.cell.is_none() {
+        return own;
+    }
+    let proven = group.alone.proven && !is_withdrawn(group, conditions);
+    let bound = group.alone.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite());
+    let left = if group.alone.proven { None } else { left(group, bound, conditions) };
+    GroupRecommendation {
+        proven,
+        bound,
+        survives_exchange: survives_exchange(group, conditions.margin).filter(|_| proven),
+        more_blocks: left.map(|(blocks, _)| blocks),
+        likely_bound: left.and_then(|(_, bound)| bound),
+        ..own
+    }
+}
+
+/// Whether the result holds with the A/A control in its cell's place; `None` without a result, or without a control.
+fn survives_exchange(group: &Judged, margin: f64) -> Option<bool> {
+    let cell = group.alone.cell.filter(|_| group.alone.proven)?;
+    group.verdict.survives_exchange(cell, &Method { margin, ..Method::default() })
+}
+
+/// The blocks of the remaining analyses, and the likely bound after them; `None` if they would not reduce the bound.
+fn left(group: &Judged, bound: Option<f64>, conditions: &Conditions) -> Option<(u64, Option<f64>)> {
+    group.alone.blocks_more_needed.filter(|_| conditions.resumable)?;
+    let look = group.standing.view.as_ref()?;
+    let last = look.left_until()?;
+    let bound = bound.filter(|bound| !excludes_nothing(*bound) && look.blocks > 0);
+    let likely = bound.map(|bound| likely_bound(bound, look.blocks as f64, last as f64));
+    Some(((last as u64).saturating_sub((look.blocks + look.so_far) as u64), likely))
+}

@@ -1,0 +1,47 @@
+//! The heading of a session: what was run, how long it took, and on which machine.
+
+use bytegauge_model::SessionStatus;
+use bytegauge_model::unit::{counted, significant};
+
+use super::super::document::View;
+use crate::outward::percent;
+
+/// Steal below this share is left out of the heading.
+const STEAL_NOTICED: f64 = 0.0005;
+
+/// From this share of all CPUs on, other programs decide which results are possible.
+const CROWDED: f64 = 0.25;
+
+/// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
+pub fn crowd(view: &View) -> Option<(f64, usize)> {
+    let cpus = view.environment.allowed_cpus()?;
+    let busy = view.environment.foreign_cpus?;
+    (busy >= CROWDED * cpus as f64).then_some((busy, cpus))
+}
+
+/// A duration in seconds, as the heading and the findings print it.
+pub fn seconds(ns: u64) -> String {
+    format!("{} s", significant(ns as f64 / 1e9, 2))
+}
+
+/// `bytegauge buffer-size · session 1 · 51 s · 2 CPUs, Linux 6.18`.
+pub fn heading(view: &View) -> String {
+    let took = view.elapsed_ns.filter(|ns| *ns >= 1_000_000_000).map(seconds);
+    let status = match view.status {
+        SessionStatus::Complete => None,
+        other => Some(other.name().to_owned()),
+    };
+    let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
+    let steal = steal.map(|share| format!("steal {}", percent(share)));
+    let crowd = crowd(view).map(|(busy, cpus)| format!("others used {} of {cpus} CPUs", significant(busy, 2)));
+    let program = view.check.as_ref().map(|check| check.program.clone());
+    // The number of CPUs is known already where others used them.
+    let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));
+    let kernel = view.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
+    let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
+    let machine = [cpus, kernel].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let machine = Some(machine).filter(|machine| !machine.is_empty());
+    let parts = [program, Some(format!("session {}", view.session)), took, status, crowd, machine, steal];
+    let rest: Vec<String> = parts.into_iter().flatten().collect();
+    format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
+}

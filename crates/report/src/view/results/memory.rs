@@ -1,0 +1,87 @@
+//! The memory of the recommended buffers with many connections.
+
+use bytegauge_model::unit::about_bytes;
+use bytegauge_model::{Level, Transport};
+use serde_json::Value;
+
+use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, TestState, View, spec};
+use super::super::footprint::{BUFFERS, Buffer};
+use super::build::found;
+use super::is_peers_size;
+use crate::phrase;
+
+/// A large number of connections of one server.
+const CONNECTIONS: u64 = 1000;
+
+/// Smaller buffers are not reported, bytes.
+const BUFFER_LARGE: u64 = 256 << 10;
+
+/// At most one finding for the buffers of the program, and one for each buffer of the kernel.
+pub fn findings(view: &View) -> Vec<Finding> {
+    let recommended: Vec<(&Test, &OptionResult)> = view.tests.iter().filter_map(recommended).collect();
+    let kernel = BUFFERS.iter().filter_map(|buffer| of_kernel(view, &recommended, buffer));
+    of_program(view, &recommended).into_iter().chain(kernel).collect()
+}
+
+fn recommended(test: &Test) -> Option<(&Test, &OptionResult)> {
+    let is_compared = matches!(test.state, TestState::Decided | TestState::Inconclusive);
+    let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))?;
+    is_compared.then_some((test, own))
+}
+
+/// The largest recommended read or write buffer of the program.
+fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Finding> {
+    if view.check.is_some() {
+        return None;
+    }
+    let sizes = recommended.iter().flat_map(|(test, own)| {
+        let factors = ["read_size", "write_size"].into_iter();
+        factors.filter_map(move |factor| Some((size(test, own, factor)?, factor, *test, *own)))
+    });
+    let (bytes, factor, test, own) =
+        sizes.max_by_key(|(bytes, ..)| *bytes).filter(|(bytes, ..)| *bytes >= BUFFER_LARGE)?;
+    let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
+    let tied = test.options.iter().filter(is_tied).filter_map(|option| size(test, option, factor));
+    let smaller = tied.min().filter(|smaller| *smaller < bytes);
+    let (each, all) = (phrase::level(factor, &Level::Number(bytes)), about_bytes(bytes * CONNECTIONS));
+    let tied = smaller.map_or_else(String::new, |smaller| {
+        format!(" {} is tied with it.", phrase::level(factor, &Level::Number(smaller)))
+    });
+    let finding = found(FindingKind::Memory, Severity::Result)
+        .test(&test.id)
+        .option(&own.id)
+        .number("bytes", Some(bytes as f64))
+        .number("connections", Some(CONNECTIONS as f64))
+        .number("smaller_bytes", smaller.map(|bytes| bytes as f64))
+        .name("factor", factor);
+    Some(finding.said(format!("{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")))
+}
+
+/// A size that the user's program sets in each connection.
+fn size(test: &Test, option: &OptionResult, factor: &str) -> Option<u64> {
+    let conditions = spec(&test.environment);
+    let own = spec(&option.settings);
+    let transport = conditions.transport().or(own.transport());
+    let connects = transport.is_some_and(Transport::two_ended) && !is_peers_size(&conditions, factor);
+    option.settings.get(factor).and_then(Value::as_u64).filter(|_| connects)
+}
+
+/// The size that a buffer of the kernel had at the end of a trial, where the recommended option leaves it at its default.
+fn of_kernel(view: &View, recommended: &[(&Test, &OptionResult)], buffer: &Buffer) -> Option<Finding> {
+    let seen = recommended.iter().filter_map(|(test, own)| {
+        own.settings.get(buffer.factor)?;
+        let cell = view.cell(&own.id)?;
+        let spec = cell.spec();
+        let option = cell.counters.options.get(buffer.factor).filter(|_| spec.get(buffer.factor).is_auto())?;
+        let bytes = if buffer.is_of_source(&spec) { &option.source } else { &option.sink }.as_u64()?;
+        Some((bytes, *test, *own))
+    });
+    let (bytes, test, own) = seen.max_by_key(|(bytes, ..)| *bytes).filter(|(bytes, ..)| *bytes >= BUFFER_LARGE)?;
+    let finding = found(FindingKind::Memory, Severity::Result)
+        .test(&test.id)
+        .option(&own.id)
+        .number("bytes", Some(bytes as f64))
+        .name("factor", buffer.factor);
+    let name = phrase::in_code(buffer.factor);
+    Some(finding.said(format!("{name} at its default grew to {} per connection.", about_bytes(bytes))))
+}
