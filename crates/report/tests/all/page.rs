@@ -19,32 +19,33 @@ fn small() -> Plan {
     Plan { transports: vec!["unix"], placements: vec!["same-cpu"], profiles: vec!["sum"], ..Plan::default() }
 }
 
-#[test]
-fn the_page_says_what_the_document_says() {
-    fn agrees(said: &Value, known: &Value, path: &str) {
-        match (said, known) {
-            (Value::Object(said), Value::Object(known)) => {
-                for (name, value) in said {
-                    agrees(value, known.get(name).unwrap_or(&Value::Null), &format!("{path}/{name}"));
-                }
-                let left_out = known.iter().filter(|(name, value)| !said.contains_key(*name) && !value.is_null());
-                let left_out: Vec<&String> = left_out.map(|(name, _)| name).collect();
-                assert!(left_out.iter().all(|name| *name == "residuals"), "{path}: {left_out:?}");
-            }
-            (Value::Array(said), Value::Array(known)) if path.ends_with("/residuals") => {
-                assert!(said.iter().all(|one| known.contains(one)), "{path}");
-            }
-            (Value::Array(said), Value::Array(known)) => {
-                assert_eq!(said.len(), known.len(), "{path}");
-                said.iter().zip(known).for_each(|(said, known)| agrees(said, known, path));
-            }
-            _ => assert_eq!(said, known, "{path}"),
+/// Whether a value of the page is that of the document: numbers have six digits there, and unknown values are absent.
+fn agrees(shown: &Value, known: &Value) -> bool {
+    match (shown, known) {
+        (Value::Object(shown), Value::Object(known)) => {
+            shown.iter().all(|(name, value)| agrees(value, known.get(name).unwrap_or(&Value::Null)))
+                && known.iter().all(|(name, value)| shown.contains_key(name) || value.is_null() || name == "residuals")
         }
+        (Value::Array(shown), Value::Array(known)) => {
+            shown.len() == known.len() && shown.iter().zip(known).all(|(shown, known)| agrees(shown, known))
+        }
+        (Value::Number(shown), Value::Number(known)) if known.is_f64() => {
+            let (shown, known) = (shown.as_f64().expect("a number"), known.as_f64().expect("a number"));
+            (shown - known).abs() <= 5e-6 * known.abs()
+        }
+        _ => shown == known,
     }
+}
+
+#[test]
+fn page_and_document_agree() {
     let view = view(&session(&Plan { confirm_blocks: 40, ..small() }));
-    let said: Value = serde_json::from_str(data_of(&page::render(std::slice::from_ref(&view), None))).expect("JSON");
+    let shown: Value = serde_json::from_str(data_of(&page::render(std::slice::from_ref(&view), None))).expect("JSON");
     let known: Value = serde_json::from_str(&json::render(&view)).expect("JSON");
-    agrees(&said[0], &known, "");
+    for (name, value) in shown[0].as_object().expect("an object") {
+        assert!(agrees(value, &known[name]), "{name}");
+    }
+    assert!(agrees(&shown[0], &known));
 }
 
 #[test]
