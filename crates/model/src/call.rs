@@ -197,6 +197,10 @@ pub struct EngineReport {
     /// Bytes of memory that data was sent from or received into, of all connections; 0 where the engine does not count
     /// it.
     pub buffer_bytes: u64,
+    /// Receives that brought the number of bytes still queued (`TCP_INQ`, `SO_INQ`).
+    pub queued_counts: u64,
+    /// Polling time of its epoll descriptor (`EPIOCGPARAMS`), nanoseconds, if one was set.
+    pub epoll_busy_poll_ns: Option<u64>,
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
     /// where it is unknown.
     pub kernel_threads_ns: Option<u64>,
@@ -220,6 +224,8 @@ impl EngineReport {
             zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
             copied_bytes: self.copied_bytes + other.copied_bytes,
             buffer_bytes: self.buffer_bytes + other.buffer_bytes,
+            queued_counts: self.queued_counts + other.queued_counts,
+            epoll_busy_poll_ns: self.epoll_busy_poll_ns.max(other.epoll_busy_poll_ns),
             kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {
                 (Some(ours), Some(theirs)) => Some(ours + theirs),
                 (ours, theirs) => ours.or(theirs),

@@ -84,6 +84,10 @@ pub enum ValueForm {
     Linger,
     /// A pipe's value, set by fcntl(2).
     Pipe,
+    /// A CPU, as an int: that of the thread which uses the socket, where a switch is on.
+    Cpu,
+    /// A value of the engine's epoll descriptor, set by ioctl(2), and not of a socket.
+    Epoll,
 }
 
 /// Another option of the kernel with the same meaning: its name, level, number and type.
@@ -130,8 +134,8 @@ pub struct OptionRow {
     pub always: bool,
     /// Whether the kernel changes the value while the connection is used.
     pub changes: bool,
-    /// Whether the kernel reports the value.
-    pub readable: bool,
+    /// Whether the kernel reports the value over a transport.
+    pub readable: fn(&Transport) -> bool,
     /// Whether it belongs to the listening socket of a server, and accepted connections do not inherit it.
     pub of_listener: bool,
     /// The reason why a request cannot have an effect on a path, where that is known before it is measured.
@@ -168,7 +172,7 @@ const USUAL: OptionRow = OptionRow {
     doubled: false,
     always: false,
     changes: false,
-    readable: true,
+    readable: |_| true,
     of_listener: false,
     no_effect: |_| None,
     why: "the kernel may change it",

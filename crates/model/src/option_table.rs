@@ -303,7 +303,7 @@ macro_rules! with_options {
             example: "4",
             fits: PORTS,
             sites: |_| (READERS, When::Early),
-            readable: false,
+            readable: |_| false,
             no_effect: |spec| over_loopback(spec, NO_QUEUE),
             ..USUAL
         },
@@ -354,6 +354,55 @@ macro_rules! with_options {
             details: "at the writer, with --engine blocking; the report has the share of sends that the kernel copied",
             example: "on",
             sites: |_| (&[Setter::Source], When::Early),
+            ..USUAL
+        },
+        /// `TCP_INQ`, or `SO_INQ` over Unix sockets.
+        inq: OrAuto<bool> = OptionRow {
+            name: "TCP_INQ",
+            layer: OptionLayer::Tcp,
+            number: 36,
+            variant: |_, transport| (*transport == Transport::Unix).then_some(("SO_INQ", OptionLayer::Socket, 84, ValueForm::Int)),
+            kind: SWITCH,
+            defaults: stream("auto"),
+            heading: "inq",
+            summary: "TCP_INQ: report queued bytes: on, off or auto (off)",
+            details: "at the reader, with --engine blocking: recvmsg(2) brings the count; SO_INQ over Unix sockets, Linux 6.17 and later",
+            example: "on",
+            fits: CONNECTIONS,
+            sites: |_| (&[Setter::Sink], When::Accepted),
+            // unix(7) sockets have no getsockopt(2) for it.
+            readable: Transport::is_tcp,
+            ..USUAL
+        },
+        /// Whether each listening socket has the CPU of its thread as `SO_INCOMING_CPU`.
+        incoming_cpu: OrAuto<bool> = OptionRow {
+            name: "SO_INCOMING_CPU",
+            number: 49,
+            form: ValueForm::Cpu,
+            defaults: call("auto"),
+            heading: "incoming cpu",
+            summary: "SO_INCOMING_CPU: socket of the packet's CPU, or auto (off)",
+            details: "at the server, with --reuseport: each listening socket has the CPU of its thread",
+            example: "on",
+            fits: PORTS,
+            sites: |_| (&[Setter::Server], When::Early),
+            of_listener: true,
+            ..USUAL
+        },
+        /// `EPIOCSPARAMS`, nanoseconds.
+        epoll_busy_poll: OrAuto<u64> = OptionRow {
+            name: "EPIOCSPARAMS",
+            form: ValueForm::Epoll,
+            suffix: "us",
+            unit: 1000,
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+            heading: "epoll busy poll",
+            summary: "EPIOCSPARAMS: polling time of epoll, or auto (off)",
+            details: "epoll_wait(2) of the reader or the server polls the device for this time; Linux 6.9 and later",
+            example: "50us",
+            sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+            no_effect: |spec| over_loopback(spec, NO_QUEUE),
+            why: "the kernel counts whole microseconds",
             ..USUAL
         },
         /// Capacity of the pipe, bytes.

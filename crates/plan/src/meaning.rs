@@ -94,6 +94,27 @@ const DEPENDENT: &[Dependent] = &[
         needs: Needs::Text("--engine blocking (for io_uring there is --engine uring:zc)"),
     },
     Dependent {
+        factor: "inq",
+        with: &["engine"],
+        when: |levels| levels.engine() == Some(Engine::Blocking),
+        needs: Needs::Text("--engine blocking"),
+    },
+    Dependent {
+        factor: "incoming_cpu",
+        with: &["reuseport"],
+        when: |levels| levels.reuseport() == Some(true),
+        needs: Needs::Text("--reuseport on"),
+    },
+    Dependent {
+        factor: "epoll_busy_poll",
+        with: &["engine", "server_engine"],
+        when: |levels| {
+            let engines = [levels.engine(), levels.server_engine()];
+            engines.into_iter().flatten().any(|engine| matches!(engine, Engine::Epoll(_)))
+        },
+        needs: Needs::Text("--engine epoll (in call: --server-engine epoll)"),
+    },
+    Dependent {
         factor: "outstanding",
         with: &["engine", "server_engine"],
         when: |levels| served_by(levels, keeps_receives),

@@ -46,6 +46,7 @@ pub mod option;
 pub mod owner;
 pub mod pipe;
 pub mod process;
+pub mod queued;
 pub mod run_delay;
 pub mod shared_port;
 pub mod snmp;

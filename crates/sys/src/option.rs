@@ -57,6 +57,8 @@ pub enum Form {
     Linger,
     /// A pipe's option, set by fcntl(2).
     Pipe,
+    /// The number of a CPU, as an int; read as whether there is one, since -1 means none.
+    Cpu,
 }
 
 const fn int(level: libc::c_int, number: libc::c_int, name: &'static str) -> KernelOption {
@@ -130,6 +132,12 @@ impl KernelOption {
             Layer::Tcp => libc::IPPROTO_TCP,
         };
         KernelOption { name, place: Name(level, number), form, suffix }
+    }
+
+    /// The form of its value.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// The option with a value.
@@ -231,7 +239,7 @@ pub fn set(fd: BorrowedFd<'_>, option: &SocketOption) -> Result<(), OptionError>
 fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
     let KernelOption { place, form, .. } = option.known;
     match (form, &option.value) {
-        (Form::Int, Value::Number(number)) => sockopt::write_int(fd, place, saturated(*number)),
+        (Form::Int | Form::Cpu, Value::Number(number)) => sockopt::write_int(fd, place, saturated(*number)),
         (Form::Long, Value::Number(number)) => sockopt::write_bytes(fd, place, &number.to_ne_bytes()),
         (Form::Flag, Value::Number(number)) => sockopt::write_int(fd, place, (*number != 0).into()),
         (Form::Flag, Value::Switch(on)) => sockopt::write_int(fd, place, (*on).into()),
@@ -268,6 +276,7 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
         Form::Int => sockopt::read_int(fd, known.place).map(whole),
         Form::Long => read_long(fd, known.place).map(Value::Number),
         Form::Flag => sockopt::read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
+        Form::Cpu => sockopt::read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
         Form::Text => read_text(fd, known.place).map(Value::Text),
         Form::Linger => read_linger(fd, known.place).map(|seconds| seconds.map_or(Value::Switch(false), whole)),
         Form::Pipe => pipe::pipe_size(fd).map(|bytes| Value::Number(bytes as u64)),

@@ -197,10 +197,15 @@ fn every_option_of_a_stream_is_read_back() {
                 setup.spec.engine = Some(Engine::Plain);
                 setup.spec.write_size = Some(1000);
             }
+            if row.form == option::ValueForm::Epoll {
+                setup.spec.engine = Some("epoll".parse().unwrap());
+            }
             setup.spec.set(row.factor, asked.clone());
             let measured = run(&setup);
             if let Outcome::Skipped(reason) = &measured.outcome {
-                let refused = ["CAP_NET_ADMIN", "lacks the option", "no IPv6"].iter().any(|why| reason.contains(why));
+                let refused = ["CAP_NET_ADMIN", "lacks the option", "no IPv6", "CONFIG_NET_RX_BUSY_POLL"]
+                    .iter()
+                    .any(|why| reason.contains(why));
                 assert!(refused, "{}: {reason}", row.name);
                 continue;
             }
@@ -208,10 +213,28 @@ fn every_option_of_a_stream_is_read_back() {
             let is_source = (row.sites)(&Spec::default()).0.contains(&option::Setter::Source);
             let end = measured.end(if is_source { EndRole::Source } else { EndRole::Sink }).unwrap();
             let found = end.flows[0].options.get(row.factor);
-            let is_as_asked = *found == row.expected(&asked) || row.changes || !row.readable;
+            let is_readable = (row.readable)(&joint);
+            let is_as_asked = *found == row.expected(&asked) || row.changes || !is_readable;
             assert!(is_as_asked, "{}: {found} over {transport}", row.factor);
-            assert_eq!(*found != Level::Absent, row.readable, "{} over {transport}", row.factor);
+            assert_eq!(*found != Level::Absent, is_readable, "{} over {transport}", row.factor);
         }
+    }
+}
+
+#[test]
+fn a_reader_gets_the_count_of_queued_bytes() {
+    for transport in ["tcp", "unix"] {
+        let mut setup = setup(transport);
+        (setup.spec.engine, setup.spec.read_size) = (Some(Engine::Blocking), Some(1024));
+        setup.spec.set("inq", Level::Switch(true));
+        let measured = run(&setup);
+        if let Outcome::Skipped(reason) = &measured.outcome {
+            // Unix sockets have it since Linux 6.17.
+            assert!(transport == "unix" && reason.contains("lacks the option"), "{reason}");
+            continue;
+        }
+        let engine = measured.end(EndRole::Sink).unwrap().engine.clone().unwrap();
+        assert!(engine.queued_counts > 0, "{transport}: {engine:?}");
     }
 }
 

@@ -60,14 +60,15 @@ pub(crate) fn read(mut messages: &[u8], len: usize, flags: libc::c_int) -> Arriv
 
 /// Level, type and value of the first message.
 #[inline]
-fn first(messages: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8])> {
+pub(crate) fn first(messages: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8])> {
     let len = usize::from_ne_bytes(*messages.first_chunk()?);
     let level = libc::c_int::from_ne_bytes(*messages.get(8..)?.first_chunk()?);
     let kind = libc::c_int::from_ne_bytes(*messages.get(12..)?.first_chunk()?);
     Some((level, kind, messages.get(HEADER..len)?))
 }
 
-fn word(value: &[u8]) -> Option<u32> {
+/// The value of a message that is an int.
+pub(crate) fn word(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|word| u32::from_ne_bytes(*word))
 }
 

@@ -8,8 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use bytegauge_model::Transport;
 use bytegauge_model::option::Setter;
+use bytegauge_model::{EndRole, Transport};
+use bytegauge_sys::affinity;
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -18,7 +19,7 @@ use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::ticket::Shown;
-use crate::transport::options::{Moment, set_all, try_set_all, wanted};
+use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
 use crate::transport::{bind_to, connect_in_time, protocol, unopened};
 use crate::unclaimed;
 
@@ -42,9 +43,9 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     can_open_fast(setup)?;
     let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
-    for _ in 0..count {
+    for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
-        set_all(&socket, &options)?;
+        set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
         unclaimed::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
             .map_err(|error| no_family(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
@@ -53,6 +54,15 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
         listeners.push(socket.into());
     }
     Ok((listeners, announced(&address)?))
+}
+
+/// The CPU that a thread of the server is pinned to, or else the one with its number among those that it may use.
+pub(crate) fn cpu_of_thread(setup: &Setup, thread: usize) -> usize {
+    let of_number = || {
+        let allowed = affinity::allowed_cpus().unwrap_or_default();
+        allowed.get(thread % allowed.len().max(1)).copied()
+    };
+    setup.cpu(EndRole::Server, thread).or_else(of_number).unwrap_or(0)
 }
 
 /// Whether servers may accept data with the SYN, if requested: listeners accept `TCP_FASTOPEN` anyway.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Side};
+use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
@@ -155,6 +155,11 @@ impl Part {
     pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> Part {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
+        if let Some(ns) = engine.and_then(|engine| engine.epoll_busy_poll_ns) {
+            for (_, row) in &mut rows {
+                Arc::make_mut(&mut row.options).levels.insert("epoll_busy_poll".into(), Level::Number(ns));
+            }
+        }
         if let Some((_, first)) = rows.first_mut() {
             let kept = std::mem::take(first);
             let FlowReport {

@@ -198,6 +198,7 @@ impl Hand for ServerHand {
             let station = Station {
                 listener: Some(listener.as_fd()),
                 buffer_size: engine::message_buffer(setup.server_engine(), setup.read_size()),
+                epoll_busy_poll_ns: setup.spec.epoll_busy_poll(),
                 abort,
                 stop_requested,
             };

@@ -340,10 +340,15 @@ impl StreamHand {
                 stop_requested,
                 rewind: matches!(setup.transport(), Transport::Source(_)),
             };
-            let zero_copy = side == Side::Source && engine == Engine::Blocking && setup.spec.zerocopy() == Some(true);
-            let stopped = match zero_copy {
-                true => engine::run_zero_copy(&mut carried.flow, &slot, &mut meter),
-                false => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
+            let blocking = engine == Engine::Blocking;
+            let stopped = match side {
+                Side::Source if blocking && setup.spec.zerocopy() == Some(true) => {
+                    engine::run_zero_copy(&mut carried.flow, &slot, &mut meter)
+                }
+                Side::Sink if blocking && setup.spec.inq() == Some(true) => {
+                    engine::run_with_queued_counts(&mut carried.flow, slot, &mut meter)
+                }
+                _ => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
             };
             meter.close_early();
             carried.bytes = meter.total_bytes();
@@ -358,7 +363,13 @@ impl StreamHand {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
             let mut meter = begin(post)?;
-            let station = Station { listener: None, buffer_size: setup.read_size(), abort, stop_requested };
+            let station = Station {
+                listener: None,
+                buffer_size: setup.read_size(),
+                epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
+                abort,
+                stop_requested,
+            };
             let driven = engine::drive(engine, &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())

@@ -51,6 +51,8 @@ pub struct Station<'a> {
     pub listener: Option<BorrowedFd<'a>>,
     /// Most bytes of one receive.
     pub buffer_size: usize,
+    /// Polling time of the epoll descriptor (`EPIOCSPARAMS`), nanoseconds, if the engine has one.
+    pub epoll_busy_poll_ns: Option<u64>,
     /// Set by the watchdog: leave at once. Checked after every interrupted or empty wait.
     pub abort: &'a AtomicBool,
     /// Set to stop an end that has no schedule of its own.
@@ -98,6 +100,20 @@ pub fn run_zero_copy<F: Flow>(
 ) -> Result<(Stop, Option<EngineReport>), Fault> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     blocking::zero_copy::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
+}
+
+/// Runs one flow that reads from a socket with `TCP_INQ` or `SO_INQ` until its time is up: the blocking engine's receives with
+/// the number of queued bytes.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_queued_counts<F: Flow>(
+    flow: &mut F,
+    slot: Slot<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), Fault> {
+    let fd = slot.fd.ok_or_else(unconnected)?;
+    blocking::run_with_queued_counts(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
 }
 
 /// Drives one thread's share of an end until the time is up, the end is stopped, or every flow is done.

@@ -28,7 +28,13 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let mut party = PairParty { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
-    let station = Station { listener: Some(shared.listener()), buffer_size, abort: cues.abort, stop_requested };
+    let station = Station {
+        listener: Some(shared.listener()),
+        buffer_size,
+        epoll_busy_poll_ns: None,
+        abort: cues.abort,
+        stop_requested,
+    };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
 }

@@ -164,6 +164,7 @@ fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: 
     let station = Station {
         listener: Some(listener.as_fd()),
         buffer_size,
+        epoll_busy_poll_ns: None,
         abort: &flags.abort,
         stop_requested: &flags.stop_requested,
     };

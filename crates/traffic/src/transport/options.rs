@@ -34,8 +34,24 @@ pub(crate) fn wanted(spec: &Spec, (setter, moment): (Setter, Moment), transport:
                 (Moment::Accepted, When::Early) => !transport.is_tcp(),
             }
     };
-    let rows = OPTIONS.iter().filter(|row| (row.fits)(transport) && is_wanted(row));
+    let rows = OPTIONS.iter().filter(|row| is_of_socket(row) && (row.fits)(transport) && is_wanted(row));
     rows.filter_map(|row| Some(known(row, setter, transport).to(asked(row, spec)?))).collect()
+}
+
+/// Whether a row is an option of sockets or pipes, and not of an engine's descriptor.
+fn is_of_socket(row: &OptionRow) -> bool {
+    row.form != ValueForm::Epoll
+}
+
+/// The options of one of several listening sockets: where an option is the CPU of the socket's thread, it gets that CPU.
+pub(crate) fn for_cpu(options: &[SocketOption], cpu: usize) -> Vec<SocketOption> {
+    let with_cpu = |option: &SocketOption| match (option.known.form(), &option.value) {
+        (Form::Cpu, Value::Switch(true)) => Some(option.known.to(cpu as u64)),
+        // Sockets have none before one is set.
+        (Form::Cpu, _) => None,
+        _ => Some(option.clone()),
+    };
+    options.iter().filter_map(with_cpu).collect()
 }
 
 /// Sets them all.
@@ -74,7 +90,7 @@ fn read<'a>(
     rows: impl Iterator<Item = &'a OptionRow>,
 ) -> EffectiveOptions {
     let mut effective = EffectiveOptions::default();
-    for row in rows.filter(|row| row.readable && (row.fits)(transport)) {
+    for row in rows.filter(|row| is_of_socket(row) && (row.readable)(transport) && (row.fits)(transport)) {
         if let Ok(value) = option::read(fd, known(row, setter, transport)) {
             effective.levels.insert(row.factor.to_owned(), level(row, value, spec));
         }
@@ -100,6 +116,9 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
         ValueForm::Text => Form::Text,
         ValueForm::Linger => Form::Linger,
         ValueForm::Pipe => Form::Pipe,
+        ValueForm::Cpu => Form::Cpu,
+        // The engine sets it; no socket has it.
+        ValueForm::Epoll => Form::Int,
     };
     KernelOption::new(name, layer, number, form, row.suffix)
 }
@@ -172,6 +191,9 @@ mod tests {
         check("fastopen", "256", "tcp", "TCP_FASTOPEN_CONNECT=256");
         check("notsent_lowat", "16K", "tcp", "TCP_NOTSENT_LOWAT=16384");
         check("rcvbuf", "64K", "unix", "SO_RCVBUF=65536");
+        check("inq", "on", "mptcp", "TCP_INQ=true");
+        check("inq", "on", "unix", "SO_INQ=true");
+        check("epoll_busy_poll", "50us", "tcp", "");
         check("linger", "1", "tcp", "SO_LINGER=1s");
         check("pipe_size", "64K", "pipe", "F_SETPIPE_SZ=65536");
     }

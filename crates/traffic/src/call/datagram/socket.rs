@@ -7,12 +7,12 @@ use bytegauge_model::option::Setter;
 use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::address::Address;
-use crate::call::socket::{announced, open, unbound};
+use crate::call::socket::{announced, cpu_of_thread, open, unbound};
 use crate::fault::Fault;
 use crate::place::unbindable;
 use crate::setup::Setup;
 use crate::transport::datagram::enlarge;
-use crate::transport::options::{Moment, set_all, wanted};
+use crate::transport::options::{Moment, for_cpu, set_all, wanted};
 
 /// Binds the server's sockets: one that its threads share, or one per thread with `SO_REUSEPORT`.
 ///
@@ -23,9 +23,9 @@ pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     let options = wanted(&setup.spec, (Setter::Server, Moment::Own), setup.transport());
     let mut address = unbound(setup)?;
     let mut sockets = Vec::with_capacity(count);
-    for _ in 0..count {
+    for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
-        set_all(&socket, &options)?;
+        set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
         // The value in force is read back and reported.
         let _ = enlarge(socket.as_fd(), setup);
         match setup.shares_port() {

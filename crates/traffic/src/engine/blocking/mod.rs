@@ -9,11 +9,13 @@ pub(super) mod zero_copy;
 
 pub(super) use party::drive;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use bytegauge_sys::{file, io as sys_io, socket};
+use bytegauge_model::EngineReport;
+use bytegauge_sys::{file, io as sys_io, queued, socket};
 
 use crate::engine::memory::Room;
 use crate::engine::plain::Calls;
@@ -46,6 +48,26 @@ pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, met
             Meter::count,
         ),
     }
+}
+
+/// Reads a socket with `TCP_INQ` or `SO_INQ` by recvmsg(2), and counts the receives that brought the number of queued bytes.
+pub(super) fn run_with_queued_counts<F: Flow>(
+    flow: &mut F,
+    fd: BorrowedFd<'_>,
+    slot: Slot<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
+    let read = |buffer: &mut [u8]| {
+        calls.set(calls.get() + 1);
+        let (received, queued) = queued::receive(fd, buffer)?;
+        queued_counts.set(queued_counts.get() + u64::from(queued.is_some()));
+        Ok(received)
+    };
+    let stop = run_on((read, |bytes: &[u8]| socket::send(fd, bytes)), flow, slot, meter, Meter::count)?;
+    let report =
+        EngineReport { system_calls: calls.get(), queued_counts: queued_counts.get(), ..EngineReport::default() };
+    Ok((stop, report))
 }
 
 /// Reads a file again and again. A device never ends, so it never seeks.

@@ -44,20 +44,35 @@ pub(super) fn drive<P: Party>(
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
+    let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
+    let epoll_busy_poll_ns = station.epoll_busy_poll_ns.map(|ns| poll_devices(&epoll, ns)).transpose()?;
     let port = Readiness {
         mode,
-        epoll: Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?,
+        epoll,
         events: Events::with_room(EVENTS_MAX),
         buffer: AlignedBuffer::new(station.buffer_size.max(1)),
         fresh: 0..0,
         fresh_of: LISTENER,
     };
     let mut driver = Driver::new(port, party, station, meter)?;
+    driver.report.epoll_busy_poll_ns = epoll_busy_poll_ns;
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
     let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
     driver.report.buffer_bytes = (driver.port.buffer.len() + apart) as u64;
     stopped.map(|stop| (stop, driver.report))
+}
+
+/// Has waits poll the devices for a time, and returns the time that the kernel keeps.
+fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, Fault> {
+    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
+    let in_force = epoll.set_busy_poll(micros).and_then(|()| epoll.busy_poll());
+    in_force.map(|micros| u64::from(micros) * 1000).map_err(|error| {
+        Fault::Missing(format!(
+            "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
+             --epoll-busy-poll"
+        ))
+    })
 }
 
 impl Port for Readiness {
