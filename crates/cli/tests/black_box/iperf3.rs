@@ -71,6 +71,8 @@ fn iperf3_server_reads() {
     for cell in ran.json()["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate") {
         assert_eq!(cell["outcome"], "measured", "{cell}");
     }
+    let notes = ran.json()["notes"].to_string();
+    assert!(notes.contains("the iperf3 server counted"), "{notes}");
     for (end, report) in reports(&bench, "source") {
         let (written, read) = (end["total_bytes"].as_u64().unwrap(), report["bytes"].as_u64().unwrap());
         assert!(0 < read && read <= written, "{read} of {written}");

@@ -10,14 +10,15 @@ use bytegauge_stats::quantile::{quantile, sorted};
 
 use super::counters::{ratio, windows_agree};
 use super::document::{Estimate, Outliers};
+use super::iperf3;
 use super::latency;
 use super::settled::{Blocks, Settled};
 
 /// A number that a trial yields.
-struct Metric {
-    name: &'static str,
-    unit: &'static str,
-    of: fn(&Trial) -> Option<f64>,
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) of: fn(&Trial) -> Option<f64>,
 }
 
 const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
@@ -260,7 +261,9 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Stream => &OF_RELAYS[..5],
         _ => &OF_RELAYS[3..],
     };
-    let all = metrics.iter().chain(of_relay).map(|metric| (metric.name, estimate(metric, settled, level)));
+    let of_peer = if settled.workload() == Workload::Stream { iperf3::METRICS } else { &[] };
+    let all =
+        metrics.iter().chain(of_relay).chain(of_peer).map(|metric| (metric.name, estimate(metric, settled, level)));
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
     let told = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
     let known = all.filter(|(name, estimate)| estimate.median.is_some() && told(name));

@@ -29,6 +29,7 @@ mod group_blocks;
 mod groups;
 mod harm;
 pub mod history;
+mod iperf3;
 pub(crate) mod knee;
 mod latency;
 mod lateness;

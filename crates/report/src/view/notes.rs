@@ -8,6 +8,7 @@ use super::calls;
 use super::copied;
 use super::document::{CellView, GroupView};
 use super::fd_table;
+use super::iperf3;
 use super::options;
 use super::rings;
 use crate::SessionData;
@@ -83,6 +84,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
     notes.extend(copied::note(cells));
+    notes.extend(iperf3::notes(cells));
     // Of a plan's choices: the harness adds nothing else to them.
     let ended =
         |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();

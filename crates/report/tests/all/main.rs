@@ -11,6 +11,7 @@ mod checks;
 mod datagrams;
 mod formats;
 mod hostile;
+mod iperf3;
 mod newcomer;
 mod open;
 mod page;

@@ -1,0 +1,43 @@
+//! The numbers of an iperf3 server on the screen.
+
+use bytegauge_model::{EndRole, Iperf3Report};
+use bytegauge_report::{Settings, View};
+
+use crate::support::{Plan, session};
+
+/// The notes on trials whose writer had this report of the server.
+fn notes(report: &Iperf3Report) -> String {
+    let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
+    let mut data = session(&plan);
+    for trial in &mut data.trials {
+        if let Some(end) = trial.ends.0.get_mut(&EndRole::Source) {
+            end.iperf3 = Some(Box::new(report.clone()));
+        }
+    }
+    View::of(&data, &Settings::default()).notes.join("\n")
+}
+
+#[test]
+fn results_of_the_server_are_shown() {
+    let report = Iperf3Report { bytes: 3 << 30, duration_ns: 3_000_000_000, cpu_percent: 25.0, ..Default::default() };
+    let shown = notes(&report);
+    assert!(shown.contains("the iperf3 server counted 1 GiB/s over whole tests: 25 % of a CPU"), "{shown}");
+    assert!(!shown.contains("estimates"), "{shown}");
+    let writer = Iperf3Report { retransmits: Some(12), ..report };
+    assert!(notes(&writer).contains("12 segments sent again per test"));
+}
+
+#[test]
+fn rates_over_udp_are_called_estimates() {
+    let report = Iperf3Report {
+        bytes: 1 << 20,
+        duration_ns: 1_000_000_000,
+        datagrams: Some(1000),
+        lost: Some(20),
+        jitter_ns: Some(4_200),
+        ..Default::default()
+    };
+    let shown = notes(&report);
+    assert!(shown.contains("2 % of datagrams lost, jitter of 4.2 µs"), "{shown}");
+    assert!(shown.contains("rates of datagrams to an iperf3 server are estimates"), "{shown}");
+}
