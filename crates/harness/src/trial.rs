@@ -5,6 +5,7 @@
 
 mod call;
 mod datagram;
+mod fast_open;
 mod link;
 mod relay;
 mod ring;
@@ -122,6 +123,9 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
 /// The outcome of a trial without trouble at an end.
 fn judge(setup: &Setup, answers: &Answers) -> Outcome {
     if let Some(reason) = fell_back(answers) {
+        return Outcome::Failed(reason);
+    }
+    if let Some(reason) = fast_open::unused(setup, answers) {
         return Outcome::Failed(reason);
     }
     match setup.workload() {

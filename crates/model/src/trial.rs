@@ -484,6 +484,9 @@ pub struct TcpReport {
     /// Whether a connection of MPTCP used it, and not TCP as a fallback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<bool>,
+    /// Whether data that went with the SYN was accepted; only where Fast Open was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syn_data: Option<bool>,
 }
 
 /// Options as `getsockopt(2)` and `fcntl(2)` report them, not as requested.

@@ -24,6 +24,8 @@ use crate::sockopt::{self, Name};
 pub struct TcpInfo {
     /// The state, as `TCP_ESTABLISHED` (include/net/tcp_states.h).
     pub state: Option<u8>,
+    /// Whether data that went with the SYN was accepted (TCP Fast Open, RFC 7413).
+    pub syn_data: Option<bool>,
     /// Shift of the windows that the peer announces.
     pub snd_wscale: Option<u8>,
     /// Shift of the windows that we announce.
@@ -77,9 +79,13 @@ impl TcpInfo {
 /// `TCP_CLOSE` (include/net/tcp_states.h).
 const TCP_CLOSE: u8 = 7;
 
+/// `TCPI_OPT_SYN_DATA` (linux/tcp.h).
+const SYN_DATA: u8 = 32;
+
 /// Byte offsets in struct tcp_info, in its order.
 mod offset {
     pub(super) const STATE: usize = 0;
+    pub(super) const OPTIONS: usize = 5;
     pub(super) const WSCALES: usize = 6;
     pub(super) const LAST_ACK: usize = 56;
     pub(super) const TOTAL_RETRANS: usize = 100;
@@ -102,6 +108,7 @@ fn parse(bytes: &[u8]) -> TcpInfo {
     let wscales = byte(offset::WSCALES).map(nibbles);
     TcpInfo {
         state: byte(offset::STATE),
+        syn_data: byte(offset::OPTIONS).map(|options| options & SYN_DATA != 0),
         snd_wscale: wscales.map(|(first, _)| first),
         rcv_wscale: wscales.map(|(_, second)| second),
         last_ack_ms: u32_at(offset::LAST_ACK),

@@ -14,7 +14,13 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let tcp = if transport.is_tcp() { tcp_info::tcp_info(fd).ok() } else { None };
     let memory = if transport.is_socket() { socket_memory::socket_memory(fd).ok() } else { None };
     FlowReport {
-        tcp: tcp.as_ref().map(|info| Box::new(TcpReport { mptcp: uses_mptcp(fd, transport), ..tcp_report(info) })),
+        tcp: tcp.as_ref().map(|info| {
+            Box::new(TcpReport {
+                mptcp: uses_mptcp(fd, transport),
+                syn_data: info.syn_data.filter(|_| setup.spec.fastopen().is_some()),
+                ..tcp_report(info)
+            })
+        }),
         options: options::in_force(fd, transport, &setup.spec).into(),
         socket_memory: memory.as_ref().map(held_bytes),
         ..FlowReport::default()
@@ -56,6 +62,7 @@ fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
         bytes_acked: info.bytes_acked,
         bytes_received: info.bytes_received,
         mptcp: None,
+        syn_data: None,
     }
 }
 

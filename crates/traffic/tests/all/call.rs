@@ -211,6 +211,21 @@ fn every_option_of_a_call_is_read_back() {
 }
 
 #[test]
+fn data_with_the_syn_is_reported() {
+    let mut setup = setup("tcp", "epoll".parse().unwrap());
+    setup.spec.connect_per_call = Some(true);
+    setup.spec.set("fastopen", Level::Number(256));
+    let with_data = |ended: &Ended| {
+        ended.server().flows.iter().any(|flow| flow.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true)))
+    };
+    match calls::until(&setup, try_run, |ended| ended.as_ref().map_or(true, with_data)) {
+        Ok(ended) => assert!(with_data(&ended), "{:?}", ended.server().flows),
+        Err(Reply::Skipped(reason)) => assert!(reason.contains("net.ipv4.tcp_fastopen"), "{reason}"),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn the_client_alone_measures_the_harness() {
     for (response, connect_per_call) in [(512, false), (100_000, false), (3, true)] {
         let mut setup = Setup { series: true, ..setup("tcp", Engine::Null) };

@@ -80,6 +80,7 @@ pub fn plain_trial(n: u64) -> Trial {
         bytes_acked: Some(200_000_001 + n),
         bytes_received: Some(0),
         mptcp: None,
+        syn_data: None,
     };
     let mut options = EffectiveOptions::default();
     for (factor, level) in [
@@ -178,6 +179,7 @@ fn tcp() -> impl Strategy<Value = TcpReport> {
             bytes_acked: b.3,
             bytes_received: b.4,
             mptcp: a.0.map(|n| n % 2 == 0),
+            syn_data: a.1.map(|n| n % 2 == 0),
         })
 }
 
