@@ -104,6 +104,10 @@ pub enum Transport {
     Tcp6,
     /// Multipath TCP over loopback, IPv4.
     Mptcp,
+    /// A Unix socket of sequenced packets: a connection that keeps the bounds of messages.
+    UnixSeqpacket,
+    /// A stream socket of virtual machines, over the loopback of this machine.
+    Vsock,
     /// A pipe.
     Pipe,
     /// UDP over loopback, IPv4.
@@ -122,6 +126,12 @@ pub const TRANSPORTS: &[Row<Transport>] = &[
     Row { value: Transport::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
     Row { value: Transport::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
     Row { value: Transport::Mptcp, name: "mptcp", summary: "Multipath TCP over loopback, IPv4" },
+    Row {
+        value: Transport::UnixSeqpacket,
+        name: "unix-seqpacket",
+        summary: "Unix socket of packets: a read takes one write",
+    },
+    Row { value: Transport::Vsock, name: "vsock", summary: "vsock(7) over its loopback" },
     Row { value: Transport::Pipe, name: "pipe", summary: "pipe, writer and reader" },
     Row {
         value: Transport::Udp,
@@ -148,7 +158,9 @@ impl Transport {
 
     /// Whether the ends are sockets (have `SO_*` options).
     pub fn is_socket(&self) -> bool {
-        self.is_tcp() || *self == Transport::Unix || self.is_datagram()
+        self.is_tcp()
+            || self.is_datagram()
+            || matches!(self, Transport::Unix | Transport::UnixSeqpacket | Transport::Vsock)
     }
 
     /// Whether the ends are sockets that carry datagrams: each has its bounds, and none is retransmitted.
@@ -180,6 +192,11 @@ impl Transport {
     /// Whether the ends use TCP, over one path or several.
     pub fn is_tcp(&self) -> bool {
         matches!(self, Transport::Tcp | Transport::Tcp6 | Transport::Mptcp)
+    }
+
+    /// Whether each read takes one write, and loses bytes for which it has no room.
+    pub fn keeps_bounds(&self) -> bool {
+        *self == Transport::UnixSeqpacket
     }
 
     /// Whether the ends are the two ends of a pipe.

@@ -114,6 +114,10 @@ pub struct Abilities {
     pub tcp: &'static [EngineEnd],
     /// Over Unix stream sockets.
     pub unix: &'static [EngineEnd],
+    /// Over Unix sockets of packets.
+    pub packets: &'static [EngineEnd],
+    /// Over vsock.
+    pub vsock: &'static [EngineEnd],
     /// Over pipes.
     pub pipes: &'static [EngineEnd],
     /// On devices and files.
@@ -150,6 +154,8 @@ const ALL: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Client, EngineEnd::Ser
 const NOTHING: Abilities = Abilities {
     tcp: &[],
     unix: &[],
+    packets: &[],
+    vsock: &[],
     pipes: &[],
     sources: &[],
     udp: &[],
@@ -163,7 +169,7 @@ const NOTHING: Abilities = Abilities {
 const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
 
 /// Descriptors with readiness: files and devices are always ready, and epoll_ctl(2) refuses them.
-const READINESS: Abilities = Abilities { pipes: STREAM, ..CONNECTIONS };
+const READINESS: Abilities = Abilities { pipes: STREAM, packets: ALL, vsock: ALL, ..CONNECTIONS };
 
 /// Unix sockets take no zero-copy sends.
 const ZERO_COPY: Abilities = Abilities { unix: &[], ..CONNECTIONS };
@@ -179,7 +185,16 @@ pub const ENGINES: &[EngineRow] = &[
         value: Engine::Blocking,
         name: "blocking",
         summary: "a thread per flow, recv(2) and send(2)",
-        can: Abilities { tcp: ALL, unix: ALL, pipes: STREAM, sources: STREAM, threads: Threads::PerFlow, ..NOTHING },
+        can: Abilities {
+            tcp: ALL,
+            unix: ALL,
+            packets: ALL,
+            vsock: ALL,
+            pipes: STREAM,
+            sources: STREAM,
+            threads: Threads::PerFlow,
+            ..NOTHING
+        },
     },
     // The null engine can be a client of calls; as a server it would never answer.
     EngineRow {
@@ -189,6 +204,8 @@ pub const ENGINES: &[EngineRow] = &[
         can: Abilities {
             tcp: STREAM,
             unix: STREAM,
+            packets: STREAM,
+            vsock: STREAM,
             pipes: STREAM,
             sources: STREAM,
             udp: STREAM,
@@ -321,6 +338,10 @@ impl Engine {
             Transport::Mptcp if self.needs_plain_tcp() => &[],
             Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => can.tcp,
             Transport::Unix => can.unix,
+            // An event of an edge announces several packets, and a read takes one.
+            Transport::UnixSeqpacket if matches!(self, Engine::Epoll(EpollMode { edge: true, .. })) => &[],
+            Transport::UnixSeqpacket => can.packets,
+            Transport::Vsock => can.vsock,
             Transport::Pipe => can.pipes,
             Transport::Source(_) => can.sources,
             Transport::Udp | Transport::Udp6 => can.udp,

@@ -205,7 +205,7 @@ const BEFORE_OPTIONS: &[Factor] = &[
         defaults: each("unix,tcp", "tcp,unix"),
         heading: "transport",
         summary: "Path between the ends, or a device or file to read",
-        details: "unix, tcp, tcp6, mptcp, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
+        details: "unix, unix-seqpacket, tcp, tcp6, mptcp, vsock, pipe; udp, udp6, unix-dgram carry datagrams; a device such as /dev/zero or any file has one end",
         fits: EVERYWHERE,
     },
     // Before all factors that it may turn into conditions: those that the peer of a program sets.

@@ -368,7 +368,8 @@ macro_rules! with_options {
             summary: "TCP_INQ: report queued bytes: on, off or auto (off)",
             details: "at the reader, with --engine blocking: recvmsg(2) brings the count; SO_INQ over Unix sockets, Linux 6.17 and later",
             example: "on",
-            fits: CONNECTIONS,
+            // Unix sockets of packets have no such option.
+            fits: |transport| transport.is_tcp() || *transport == Transport::Unix,
             sites: |_| (&[Setter::Sink], When::Accepted),
             // unix(7) sockets have no getsockopt(2) for it.
             readable: Transport::is_tcp,

@@ -76,6 +76,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("recvmmsg", &["mmsg"]),
     ("same-core", &["same-cpu"]),
     ("select", &["epoll"]),
+    ("seqpacket", &["unix-seqpacket"]),
     ("sender", &["writer"]),
     ("sendmmsg", &["mmsg"]),
     ("system", &["auto"]),

@@ -414,7 +414,7 @@ mod tests {
     fn contradictions_are_wrong_usage() {
         check_error(
             "transport = \"/dev/zero\"\nwrite-size = 4096",
-            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, mptcp, pipe, udp, udp6, unix-dgram",
+            "--write-size fits none of the chosen transports (/dev/zero): it applies to unix, tcp, tcp6, mptcp, unix-seqpacket, vsock, pipe, udp, udp6, unix-dgram",
         );
         check_error(
             "profile = \"sum\"\nwork = \"copy\"",

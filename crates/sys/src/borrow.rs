@@ -46,6 +46,7 @@ impl SocketKind {
             (libc::AF_INET6, libc::SOCK_DGRAM) => "udp6",
             (libc::AF_UNIX, libc::SOCK_STREAM) => "unix",
             (libc::AF_UNIX, libc::SOCK_DGRAM) => "unix-dgram",
+            (libc::AF_UNIX, libc::SOCK_SEQPACKET) => "unix-seqpacket",
             _ => return None,
         })
     }

@@ -20,6 +20,13 @@ pub enum Address {
     Ip(SocketAddr),
     /// The path of a Unix socket.
     Path(PathBuf),
+    /// The address of a machine and the port of a vsock(7) socket.
+    Vsock {
+        /// The context identifier of the machine.
+        cid: u32,
+        /// The port.
+        port: u32,
+    },
     /// IP addresses and ports of datagram sockets, one per flow.
     Ports(Vec<SocketAddr>),
     /// Named pipes, one per flow.

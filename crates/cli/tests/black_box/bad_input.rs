@@ -68,7 +68,7 @@ fn unknown_names_are_guessed_at() {
     check("strem", &["stream"]);
     check("stream --red-size 4K", &["--read-size"]);
     check("stream --transport tpc", &["--transport", "did you mean `tcp`?", "a path such as /dev/zero"]);
-    check("stream --transport carrier-pigeon", &["known are unix, tcp, tcp6, mptcp, pipe"]);
+    check("stream --transport carrier-pigeon", &["known are unix, tcp, tcp6, mptcp, unix-seqpacket"]);
     check("stream --engine blokcing", &["--engine", "did you mean `blocking`?"]);
     check("stream --placement same_cpu", &["--placement", "did you mean `same-cpu`?"]);
     check("stream --profile summ", &["did you mean `sum`?"]);
@@ -95,7 +95,7 @@ fn a_factor_that_fits_no_transport() {
     );
     check(
         "stream --transport /dev/zero --write-size 4K",
-        &["--write-size fits none", "applies to unix, tcp, tcp6, mptcp, pipe"],
+        &["--write-size fits none", "applies to unix, tcp, tcp6, mptcp, unix-seqpacket"],
     );
     check("stream --connection-age fresh --transport unix --congestion cubic", &["--congestion fits none"]);
     // For some only: said, and collapsed there.

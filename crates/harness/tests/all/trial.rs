@@ -125,10 +125,27 @@ fn every_transport_conserves_bytes() {
             for verify in [false, true] {
                 let mut setup = Setup { verify, ..setup(row.name) };
                 setup.spec.flows = Some(flows);
+                if setup.transport().keeps_bounds() {
+                    setup.spec.read_size = setup.spec.write_size;
+                }
                 check_measured(&setup);
             }
         }
     }
+}
+
+#[test]
+fn packets_that_would_be_cut_are_skipped() {
+    let skipped = |read: u64, write: u64| {
+        let mut setup = setup("unix-seqpacket");
+        (setup.spec.read_size, setup.spec.write_size) = (Some(read), Some(write));
+        let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("{write} B do not fit") };
+        reason
+    };
+    let reason = skipped(1000, 1001);
+    assert!(reason.contains("a read of 1000 B loses the rest of a write of 1001 B: use a --read-size"), "{reason}");
+    let reason = skipped(1 << 30, 1 << 30);
+    assert!(reason.contains("exceeds") && reason.contains("larger --sndbuf"), "{reason}");
 }
 
 #[test]

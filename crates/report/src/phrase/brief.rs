@@ -87,6 +87,8 @@ fn transport(value: &Level) -> String {
     match name.parse() {
         Ok(Transport::Unix) => "Unix".into(),
         Ok(Transport::UnixDatagram) => "Unix datagrams".into(),
+        Ok(Transport::UnixSeqpacket) => "Unix packets".into(),
+        Ok(Transport::Vsock) => "vsock".into(),
         Ok(Transport::Tcp) => "TCP".into(),
         Ok(Transport::Tcp6) => "TCP (IPv6)".into(),
         Ok(Transport::Mptcp) => "MPTCP".into(),

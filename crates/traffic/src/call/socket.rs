@@ -13,14 +13,14 @@ use bytegauge_model::{EndRole, Transport};
 use bytegauge_sys::affinity;
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
-use crate::transport::{bind_to, connect_in_time, protocol, unopened};
+use crate::transport::{bind_to, connect_in_time, kind_of, packets, protocol, unopened, vsock};
 use crate::unclaimed;
 
 /// Most connections that share one source address: a port is used once towards one peer.
@@ -41,11 +41,13 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
+    packets::fit_messages(setup)?;
     let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
     for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
+        packets::fit_socket(&socket, setup, packets::longest_message(setup))?;
         unclaimed::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
             .map_err(|error| no_family(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
@@ -94,11 +96,6 @@ pub struct Connector {
     addresses: u32,
     turn: AtomicU32,
     shown: Option<Shown>,
-}
-
-/// Whether a socket of a transport carries bytes or datagrams.
-fn kind_of(transport: &Transport) -> Type {
-    if transport.is_datagram() { Type::DGRAM } else { Type::STREAM }
 }
 
 impl Connector {
@@ -202,6 +199,7 @@ pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
     match address {
         Address::Ip(ip) => Ok(SockAddr::from(*ip)),
         Address::Abstract(name) => abstract_name(name),
+        Address::Vsock { cid, port } => Ok(SockAddr::vsock(*cid, *port)),
         Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket")),
         other => Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
     }
@@ -213,7 +211,8 @@ pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
         Transport::Tcp | Transport::Mptcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
             Ok(setup.host.any_port(setup.transport()).into())
         }
-        Transport::Unix | Transport::UnixDatagram => abstract_name(&next_name("call")),
+        Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => abstract_name(&next_name("call")),
+        Transport::Vsock => Ok(vsock::any_port()),
         ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),
     }
 }
@@ -230,6 +229,9 @@ pub(crate) fn announced(address: &SockAddr) -> Result<Address, Fault> {
     if let Some(ip) = address.as_socket() {
         return Ok(Address::Ip(ip));
     }
+    if let Some(vsock) = vsock::announced(address) {
+        return Ok(vsock);
+    }
     let name = address.as_abstract_namespace().and_then(|name| std::str::from_utf8(name).ok());
     name.map(|name| Address::Abstract(name.into())).ok_or_else(|| Fault::Impossible("a socket without a name".into()))
 }
@@ -245,9 +247,10 @@ pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, 
         .map_err(|error| unopened(transport, error, |error| no_family(transport, error)))
 }
 
-/// A machine without IPv6 skips those cells; any other error is reported.
+/// A machine without IPv6, or without vsock's loopback, skips those cells; any other error is reported.
 fn no_family(transport: &Transport, error: io::Error) -> Fault {
     match error.kind() {
+        io::ErrorKind::AddrNotAvailable if *transport == Transport::Vsock => vsock::missing_fault(&error),
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
             if matches!(transport, Transport::Tcp6 | Transport::Udp6) =>
         {

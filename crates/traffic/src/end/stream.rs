@@ -274,7 +274,7 @@ impl StreamHand {
         let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
         if in_time && setup.has_two_ends() {
             post.closed();
-            fault = fault.or_else(|| drain(&mut left, &flags).err());
+            fault = fault.or_else(|| drain(&mut left, DRAIN_SIZE.max(setup.read_size()), &flags).err());
         }
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
@@ -395,14 +395,14 @@ type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
 
 /// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
 /// writer may have to send the rest of one flow before it ends another.
-fn drain<E: Effort>(left: &mut [Read<E>], flags: &Flags) -> Result<(), Fault> {
+fn drain<E: Effort>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), Fault> {
     let failed = |source| Fault::Io { doing: "draining bytes in flight".into(), source };
     let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()
         .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
         .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
         .collect();
-    let mut scratch = vec![0; DRAIN_SIZE];
+    let mut scratch = vec![0; size];
     // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
     let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
     for (token, (_, fd)) in drained.iter().enumerate() {
@@ -539,7 +539,7 @@ mod tests {
             let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
             abort.store(!is_over, Ordering::Relaxed);
         });
-        drain(&mut left, &flags).unwrap();
+        drain(&mut left, DRAIN_SIZE, &flags).unwrap();
         let _ = done.send(());
         watches.join().unwrap();
         assert_eq!(left.iter().map(|(carried, _)| carried.bytes).collect::<Vec<_>>(), [10, 0, MORE as u64]);
@@ -555,7 +555,7 @@ mod tests {
             let limit = Arc::new(TransferLimit::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
             let (mut left, flags) = (flows(ours), Flags { limit: Some(limit), ..Flags::default() });
             // The peers stay open, and it ends.
-            drain(&mut left, &flags).unwrap();
+            drain(&mut left, DRAIN_SIZE, &flags).unwrap();
             assert!(flags.limit.unwrap().is_used_up());
             drop(theirs);
         }

@@ -7,10 +7,12 @@ mod door;
 mod handoff;
 pub(crate) mod kernel;
 pub(crate) mod options;
+pub(crate) mod packets;
 mod pipe;
 pub mod source;
 mod tcp;
 mod unix;
+pub(crate) mod vsock;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,7 +63,8 @@ pub trait Joint: Sync {
 /// The joint of a transport.
 pub fn joint(transport: &Transport) -> &'static dyn Joint {
     match transport {
-        Transport::Unix => &unix::UnixJoint,
+        Transport::Unix | Transport::UnixSeqpacket => &unix::UnixJoint,
+        Transport::Vsock => &vsock::VsockJoint,
         Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &tcp::TcpJoint,
         Transport::Pipe => &pipe::Pipe,
         Transport::Udp | Transport::Udp6 => &datagram::Udp,
@@ -84,7 +87,17 @@ pub fn missing(transport: &Transport) -> Option<String> {
         Transport::Mptcp => {
             Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(|error| lacks_mptcp(&error))
         }
+        Transport::Vsock => vsock::missing(),
         _ => None,
+    }
+}
+
+/// The type of a transport's sockets.
+pub(crate) fn kind_of(transport: &Transport) -> Type {
+    match transport {
+        Transport::UnixSeqpacket => Type::SEQPACKET,
+        other if other.is_datagram() => Type::DGRAM,
+        _ => Type::STREAM,
     }
 }
 
@@ -92,6 +105,7 @@ pub fn missing(transport: &Transport) -> Option<String> {
 pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> Fault) -> Fault {
     match transport {
         Transport::Mptcp => Fault::Missing(lacks_mptcp(&error)),
+        Transport::Vsock => vsock::missing_fault(&error),
         _ => other(error),
     }
 }

@@ -1,18 +1,18 @@
-//! Unix stream sockets under an abstract name, so that no file is left behind and two processes can meet.
+//! Unix sockets of streams or packets under an abstract name, so that no file is left behind and two processes can meet.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
-use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, set_options, uninterrupted};
+use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, packets, set_options, uninterrupted};
 use bytegauge_model::Side;
 
-/// The joint of `unix`.
+/// The joint of `unix` and `unix-seqpacket`.
 pub struct UnixJoint;
 
 struct UnixListening {
@@ -24,8 +24,9 @@ impl Joint for UnixJoint {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let socket = stream()?;
+        let socket = opened(setup)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
+        packets::fit_reads(setup)?;
         socket.bind(&abstract_address(&name)?).map_err(Fault::io("binding a Unix socket"))?;
         socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a Unix socket"))?;
         Ok(Box::new(UnixListening { socket, name }))
@@ -39,8 +40,9 @@ impl Joint for UnixJoint {
         };
         (0..setup.joined())
             .map(|_| {
-                let socket = stream()?;
+                let socket = opened(setup)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
+                packets::fit_socket(&socket, setup, setup.write_size().unwrap_or_default())?;
                 connect_in_time(&socket, &address, setup.is_external())
                     .map_err(Fault::io("connecting a Unix socket"))?;
                 Ok(socket.into())
@@ -59,8 +61,8 @@ impl Listening for UnixListening {
     }
 }
 
-fn stream() -> Result<Socket, Fault> {
-    Socket::new(Domain::UNIX, Type::STREAM, None).map_err(Fault::io("making a Unix socket"))
+fn opened(setup: &Setup) -> Result<Socket, Fault> {
+    Socket::new(Domain::UNIX, kind_of(setup.transport()), None).map_err(Fault::io("making a Unix socket"))
 }
 
 /// An abstract name starts with a zero byte (unix(7)).

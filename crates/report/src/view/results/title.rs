@@ -160,6 +160,8 @@ fn medium(conditions: &Spec, one: bool) -> String {
         Some(Transport::Unix) if one => "a Unix socket".into(),
         Some(Transport::Unix) => "Unix sockets".into(),
         Some(Transport::UnixDatagram) => "Unix datagram sockets".into(),
+        Some(Transport::UnixSeqpacket) => "Unix sockets of packets".into(),
+        Some(Transport::Vsock) => "vsock".into(),
         Some(Transport::Tcp) => "TCP".into(),
         Some(Transport::Tcp6) => "TCP (IPv6)".into(),
         Some(Transport::Mptcp) => "MPTCP".into(),
