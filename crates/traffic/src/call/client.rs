@@ -3,7 +3,6 @@
 //! Every error costs the outstanding calls, is classified and counted, and is followed by a new connection: errors are results.
 //! Only a server that refuses again and again ends the flow early.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,6 +11,7 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 use crate::call::arrival::Arrival;
 use crate::call::classify::{class_of, class_of_connect};
 use crate::call::overwritten::Overwritten;
+use crate::call::pending::{PendingCall, PendingCalls};
 use crate::call::record::{Counts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
@@ -83,7 +83,7 @@ pub struct ClientFlow {
     /// Sent bytes of the last request.
     sent: usize,
     /// Calls begun and not answered, oldest first; the last one may not have been sent whole.
-    calls: VecDeque<PendingCall>,
+    calls: PendingCalls,
     /// Received bytes of the oldest call's reply.
     got: usize,
     connect_ns: Option<u64>,
@@ -109,18 +109,6 @@ enum ClientState {
     Over,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct PendingCall {
-    number: u64,
-    /// Its intended time.
-    began_ns: u64,
-    /// The time at which it began.
-    write_began_ns: u64,
-    write_ns: u64,
-    first_byte_ns: u64,
-    late_ns: u64,
-}
-
 impl ClientFlow {
     /// Flow number `flow`; `joined` if its connection is open already.
     pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival, joined: bool) -> ClientFlow {
@@ -133,7 +121,7 @@ impl ClientFlow {
             to_show: 0,
             overwritten: Overwritten::default(),
             sent: client.terms.request,
-            calls: VecDeque::with_capacity(client.depth),
+            calls: PendingCalls::with_depth(client.depth),
             got: 0,
             connect_ns: None,
             free_ns: 0,
@@ -166,7 +154,7 @@ impl ClientFlow {
         let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
         let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns));
         self.arrival.begun();
-        self.calls.push_back(PendingCall {
+        self.calls.begin(PendingCall {
             number,
             began_ns,
             write_began_ns: now_ns,
@@ -215,7 +203,6 @@ impl ClientFlow {
         match (self.is_sending(), self.calls.len()) {
             // A reply may arrive while the next request is sent: receiving it keeps both ends from waiting for each
             // other.
-            // for each other.
             (true, 2..) => Want::Both,
             (true, _) => Want::Send,
             (false, _) => Want::ReceiveUntil(wake_ns),
@@ -226,7 +213,7 @@ impl ClientFlow {
     /// engine's timers seldom change.
     fn times_out(&mut self, now_ns: u64) -> bool {
         self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
-        let late = self.calls.front().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
+        let late = self.calls.oldest().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
         if late {
             self.fail(ErrorClass::TimedOut, self.phase(), now_ns);
             self.state = ClientState::Leaving { until_ns: now_ns };
@@ -289,14 +276,14 @@ impl ClientFlow {
 
     /// Takes a part of the oldest call's reply. Returns the remaining bytes, or the error in them.
     fn take<'a>(&mut self, bytes: &'a [u8], now_ns: u64) -> Result<&'a [u8], ErrorClass> {
-        let Some(call) = self.calls.front_mut() else { return Err(ErrorClass::LongReply) };
+        let Some(call) = self.calls.oldest_mut() else { return Err(ErrorClass::LongReply) };
         let number = call.number;
         // No reply is due before its request is over.
         if self.calls.len() == 1 && self.sent < self.client.terms.request {
             return Err(ErrorClass::LongReply);
         }
         if self.got == 0
-            && let Some(call) = self.calls.front_mut()
+            && let Some(call) = self.calls.oldest_mut()
         {
             call.first_byte_ns = now_ns - call.began_ns.min(now_ns);
         }
@@ -311,7 +298,7 @@ impl ClientFlow {
 
     fn complete(&mut self, now_ns: u64) {
         let was_full = self.calls.len() >= self.client.depth;
-        let Some(call) = self.calls.pop_front() else { return };
+        let Some(call) = self.calls.finish() else { return };
         if was_full {
             self.free_ns = now_ns;
         }
@@ -373,7 +360,7 @@ impl Flow for ClientFlow {
         if self.overwritten.take(request) || is_new {
             request.fill(0x5a);
         }
-        if let Some(call) = self.calls.back() {
+        if let Some(call) = self.calls.newest() {
             self.client.terms.write_request(call.number, request);
         }
         request.len()
@@ -390,7 +377,7 @@ impl Flow for ClientFlow {
         }
         self.sent += n;
         if !self.is_sending()
-            && let Some(call) = self.calls.back_mut()
+            && let Some(call) = self.calls.newest_mut()
         {
             // The next request cannot begin before this one is sent.
             self.free_ns = now_ns;
@@ -421,7 +408,7 @@ impl Flow for ClientFlow {
             self.connect_ns = self.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
             self.free_ns = now_ns;
             // A request begins when it can be sent.
-            if let Some(call) = self.calls.back_mut() {
+            if let Some(call) = self.calls.newest_mut() {
                 call.write_began_ns = now_ns;
             }
             self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);

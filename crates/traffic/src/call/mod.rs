@@ -9,6 +9,7 @@ pub(crate) mod datagram;
 mod floor;
 mod overwritten;
 mod party;
+mod pending;
 mod record;
 mod recorded;
 mod recorder;
