@@ -40,7 +40,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "competing_flows",
         ],
     ),
-    ("Work of the program", &["work", "working_set", "writer_work"]),
+    ("Work of the program", &["work", "working_set", "writer_work", "call_work"]),
     ("Engines and threads", &["engine", "server_engine", "server_threads", "client_engine", "client_threads"]),
     ("Sizes", &["read_size", "write_size", "batch", "outstanding"]),
     (SOCKET_OPTIONS, &["rcvbuf_on", "backlog"]),

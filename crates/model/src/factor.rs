@@ -174,6 +174,7 @@ const ROUTED: fn(&Transport) -> bool =
     |transport| matches!(transport, Transport::Tcp | Transport::Mptcp | Transport::Udp);
 const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
 const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
+const BYTE_STREAMS: fn(&Transport) -> bool = |transport| !transport.is_datagram();
 const NO_PATH: fn(&Transport) -> bool = |_| false;
 const BUFFER: Kind = Kind::Size { min: 1, max: SIZE_MAX, auto: false };
 pub(crate) const SOCKET_BUFFER: Kind = Kind::Size { min: 1, max: 1 << 30, auto: true };
@@ -276,10 +277,10 @@ const BEFORE_OPTIONS: &[Factor] = &[
         flag: None,
         role: Role::Condition,
         kind: Kind::Name(|s| Ok(s.to_owned())),
-        defaults: each("drain,sum,parser", "rpc,many-idle"),
+        defaults: each("drain,program,parser", "rpc,many-idle"),
         heading: "profile",
-        summary: "Named set of conditions: drain, sum, parser, rpc, …",
-        details: "drain, sum, parser of streams; echo, rpc, many-idle of calls; or one that the plan defines",
+        summary: "Named set of conditions: program, drain, parser, rpc, …",
+        details: "drain, sum, program, parser of streams; echo, rpc, many-idle of calls; or one that the plan defines",
         fits: EVERYWHERE,
     },
     Factor {
@@ -414,6 +415,18 @@ const BEFORE_OPTIONS: &[Factor] = &[
         summary: "Work per write: none, touch, 0.5ns",
         details: "touch: write every byte; 0.5ns: nanoseconds per byte",
         fits: TWO_ENDED,
+    },
+    Factor {
+        name: "call_work",
+        lens: lens!(call_work),
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
+        defaults: stream("0ns"),
+        heading: "call work",
+        summary: "CPU time of the program itself per read or write (1us)",
+        details: "at both ends: programs also wait in poll, keep accounts and allocate between two calls",
+        fits: BYTE_STREAMS,
     },
     Factor {
         name: "rate",

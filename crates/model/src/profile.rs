@@ -43,6 +43,13 @@ pub const PROFILES: &[Profile] = &[
         sets: &[("work", "sum"), ("working_set", "0")],
     },
     Profile {
+        name: "program",
+        workload: Workload::Stream,
+        summary: "both ends touch every byte and spend 1 us of CPU time per call, as programs do",
+        phrase: "works as programs do",
+        sets: &[("work", "sum"), ("working_set", "0"), ("writer_work", "touch"), ("call_work", "1us")],
+    },
+    Profile {
         name: "parser",
         workload: Workload::Stream,
         summary: "the receiver reads every byte and touches 512 KiB of private state per call",

@@ -169,6 +169,8 @@ with_options! { spec {
     working_set: u64,
     /// The writer's work per write.
     writer_work: Fill,
+    /// CPU time that each end of a stream spends on its own per read or write, nanoseconds.
+    call_work: u64,
     /// Offered load of all flows of a stream, bytes per second.
     rate: OrMax<u64>,
     /// The latency objective of a search for the knee.
@@ -525,6 +527,7 @@ mod tests {
         "1024",
         "64K",
         "15ms",
+        "15us",
     ];
 
     /// Any level that the factor accepts.

@@ -13,7 +13,7 @@ use crate::spec::{Part, PlanError, PlanSpec};
 /// its levels.
 const USUAL: &[(&str, &[&str])] = &[
     ("transport", &["tcp"]),
-    ("profile", &["sum", "rpc"]),
+    ("profile", &["program", "rpc"]),
     ("read_size", &["64K"]),
     ("write_size", &["64K", "1000"]),
     ("server_engine", &["epoll", "plain"]),
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn plan_lists_factors_with_one_level() {
         let notes = plan("stream --rcvbuf 64K,1M", "").notes.join("\n");
-        let expected = "--transport tcp, --profile sum, --read-size 64K, --write-size 64K; --also NAME";
+        let expected = "--transport tcp, --profile program, --read-size 64K, --write-size 64K; --also NAME";
         assert!(notes.contains(expected), "{notes}");
     }
 

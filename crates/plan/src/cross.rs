@@ -116,7 +116,9 @@ fn axes(
 fn means_something(profile: &Level, transport: &Transport) -> bool {
     let row = PROFILES.iter().find(|row| Some(row.name) == profile.name());
     let fits = |name: &str| factor::find(name).is_none_or(|factor| (factor.fits)(transport));
-    !transport.is_datagram() || row.is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || fits(name)))
+    !transport.is_datagram()
+        || row
+            .is_none_or(|row| row.sets.iter().all(|(name, level)| *level == "0" || *name == "call_work" || fits(name)))
 }
 
 /// Whether the part sets a factor that profiles set, so that no profile applies.
@@ -128,8 +130,13 @@ fn sets_by_hand(part: &Part) -> bool {
 pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) -> Result<Spec, PlanError> {
     let Some(name) = conditions.profile().map(str::to_owned) else { return Ok(conditions) };
     for (factor, level) in spec.profile(&name)? {
-        if part.levels.contains_key(factor) {
-            return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
+        match part.levels.contains_key(factor) {
+            true if SET_BY_PROFILES.contains(&factor) => {
+                return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
+            }
+            // Named with the profile or without: the user's level holds.
+            true => continue,
+            false => {}
         }
         // Levels that do not apply here stay absent (a device has no writer to fill).
         if conditions.get(factor) != Level::Absent {
@@ -150,7 +157,7 @@ mod tests {
     use crate::catalog::Catalog;
     use crate::file::parse;
     use crate::ready;
-    use crate::resolve::resolve;
+    use crate::resolve::{plan_of_flags, resolve};
 
     /// A part that names factors by index, each with as many of its default levels over a transport, so that those
     /// on which others depend are among them.
@@ -219,5 +226,22 @@ mod tests {
         let far = ready::find("remote-tcp").unwrap();
         let error = resolve(&far, &Catalog::default(), 1).unwrap_err().to_string();
         assert!(error.starts_with("the plan remote-tcp needs --host: "), "{error}");
+    }
+
+    #[test]
+    fn named_work_replaces_that_of_a_profile() {
+        let check = |flags: &[(&str, &str)], expected: [Option<&str>; 4]| {
+            let plan = plan_of_flags(Workload::Stream, flags).unwrap();
+            let found = ["work", "writer_work", "call_work", "profile"].map(|name| plan.groups[0].factors.get(name));
+            let expected = expected.map(|text| text.map_or(Level::Absent, |text| Level::Name(text.into())));
+            assert_eq!(found.map(|level| level.to_string()), expected.map(|level| level.to_string()), "{flags:?}");
+        };
+        let sizes = [("transport", "tcp"), ("read_size", "4K,64K")];
+        let with = |more: &[(&'static str, &'static str)]| [&sizes[..], more].concat();
+        check(&with(&[]), [Some("sum"), Some("touch"), Some("1000"), Some("program")]);
+        check(&with(&[("call_work", "3us")]), [Some("sum"), Some("touch"), Some("3000"), Some("program")]);
+        check(&with(&[("writer_work", "none")]), [Some("sum"), Some("none"), Some("1000"), Some("program")]);
+        check(&with(&[("work", "copy")]), [Some("copy"), Some("none"), Some("0"), None]);
+        check(&[("transport", "udp"), ("batch", "1,8")], [Some("sum"), Some("touch"), None, Some("program")]);
     }
 }

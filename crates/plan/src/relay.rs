@@ -302,7 +302,7 @@ mod tests {
         assert!(!relays.groups.is_empty());
         for levels in relays.groups.iter().map(|group| &group.factors) {
             // Levels in which all parts of the plan agree hold, and the peers' sizes are conditions.
-            assert_eq!((levels.role(), levels.profile()), (Some(ProgramRole::Relay), Some("sum")));
+            assert_eq!((levels.role(), levels.profile()), (Some(ProgramRole::Relay), Some("program")));
             assert_eq!(levels.placement(), Some(Placement::CrossCore));
             assert_eq!(levels.read_size(), Some(64 << 10));
         }

@@ -30,7 +30,7 @@ const CELLS_MAX: u64 = 100_000;
 
 /// Conditions that vary within a family: one recommendation may serve all of them.
 const WITHIN_FAMILY: &[&str] =
-    &["placement", "profile", "work", "working_set", "writer_work", "idle_flows", "competing_flows"];
+    &["placement", "profile", "work", "working_set", "writer_work", "call_work", "idle_flows", "competing_flows"];
 
 /// Resolves a spec on the machine that the catalog describes.
 ///
@@ -299,7 +299,7 @@ fn is_screened(workload: Workload, part: &Part, conditions: &Spec) -> bool {
         let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
         let levels = part.levels(workload, factor, Some(transport));
-        let by_profiles = SET_BY_PROFILES.contains(name) || *name == "writer_work";
+        let by_profiles = SET_BY_PROFILES.contains(name) || matches!(*name, "writer_work" | "call_work");
         let set_by_profile = conditions.profile().is_some() && by_profiles;
         set_by_profile || levels.first() == Some(&level) || (*name != "placement" && levels.last() == Some(&level))
     })

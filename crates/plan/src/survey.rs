@@ -34,7 +34,7 @@ pub const STEPS: &[SurveyStep] = &[
         plan: "socket-buffers",
         asks: "whether to set SO_RCVBUF and SO_SNDBUF",
         part: 16,
-        levels: &[("profile", "sum")],
+        levels: &[("profile", "program")],
     },
     SurveyStep {
         plan: "udp-echo",

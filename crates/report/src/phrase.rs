@@ -13,7 +13,7 @@ use crate::view::document::{LimitDoubt, LimitView};
 pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_unit, who, word};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
-pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "idle_flows"];
+pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
 
 /// A limit as people read it; what else there is explains itself.
 pub fn limit(name: &'static str) -> &'static str {

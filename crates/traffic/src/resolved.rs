@@ -169,6 +169,11 @@ impl Setup {
         self.spec.writer_work().unwrap_or_default()
     }
 
+    /// CPU time that an end of a stream spends on its own per read or write, nanoseconds.
+    pub fn call_work_ns(&self) -> u64 {
+        self.spec.call_work().unwrap_or(0)
+    }
+
     /// Whether bytes go in both directions at once: each end writes and reads every connection, or has as many flows of datagrams
     /// once more for the other direction.
     pub fn goes_both_ways(&self) -> bool {

@@ -133,7 +133,9 @@ impl Setup {
 
     /// Whether an end spins as simulated work, whose step is to be measured first.
     pub(crate) fn spins(&self) -> bool {
-        matches!(self.spec.writer_work(), Some(Fill::NsPerByte(_))) || matches!(self.work(), Work::NsPerByte(_))
+        matches!(self.spec.writer_work(), Some(Fill::NsPerByte(_)))
+            || matches!(self.work(), Work::NsPerByte(_))
+            || self.call_work_ns() > 0
     }
 
     /// The CPU that a flow is pinned to at one of its ends.

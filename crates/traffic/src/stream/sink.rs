@@ -7,7 +7,7 @@ use crate::flow::{Flow, Want};
 use crate::pattern::{Mismatch, Pattern};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::spin::spin_by_clock_ns;
+use crate::spin::{spin_by_clock_ns, spin_ns};
 use crate::stream::work::{Effort, Walk};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
@@ -20,6 +20,7 @@ pub struct SinkFlow<E> {
     seed: u64,
     effort: E,
     walk: Option<Walk>,
+    call_work_ns: u64,
     verify: Option<Pattern>,
     plant: Option<Plant>,
     offset: u64,
@@ -38,6 +39,7 @@ impl<E: Effort> SinkFlow<E> {
             seed: setup.seed,
             effort,
             walk: (walk > 0).then(|| Walk::new(walk)),
+            call_work_ns: setup.call_work_ns(),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             plant: setup.planted().filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
             offset: 0,
@@ -110,11 +112,45 @@ impl<E: Effort> Flow for SinkFlow<E> {
         if let Some(walk) = &mut self.walk {
             walk.walk();
         }
+        if self.call_work_ns > 0 {
+            spin_ns(self.call_work_ns as f64);
+        }
         if let Some(plant) = Plant::enabled(self.plant)
             && !self.planted(plant)
         {
             return false;
         }
         self.check(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::Spec;
+
+    use super::*;
+    use crate::stream::source::SourceFlow;
+    use crate::stream::work::Discard;
+
+    /// Least time of four calls of an end, nanoseconds.
+    fn quickest_ns(mut call: impl FnMut()) -> u64 {
+        let timed = (0..4).map(|_| {
+            let begin_ns = monotonic_ns();
+            call();
+            monotonic_ns() - begin_ns
+        });
+        timed.min().unwrap()
+    }
+
+    #[test]
+    fn both_ends_spend_their_time_per_call() {
+        let spec = [("transport", "tcp".into()), ("read_size", 4.into()), ("write_size", 4.into())];
+        let mut setup = Setup::of(&Spec::from(spec)).unwrap();
+        setup.spec.call_work = Some(20_000_000);
+        let (mut sink, mut source) = (SinkFlow::new(&setup, 0, Discard), SourceFlow::new(&setup, 0, 4));
+        let read_ns = quickest_ns(|| assert!(sink.received(&mut [1; 4], 0)));
+        let write_ns = quickest_ns(|| assert_eq!(source.compose(&mut [0; 4], false), 4));
+        // The step of work was timed at another speed of the CPU, but not at ten times this one.
+        assert!(read_ns > 2_000_000 && write_ns > 2_000_000, "{read_ns} {write_ns}");
     }
 }

@@ -13,6 +13,7 @@ use crate::spin::spin_ns;
 pub struct SourceFlow {
     size: usize,
     fill: Fill,
+    call_work_ns: u64,
     verify: Option<Pattern>,
     corrupt_at: Option<u64>,
     offset: u64,
@@ -29,6 +30,7 @@ impl SourceFlow {
         SourceFlow {
             size,
             fill: setup.writer_work(),
+            call_work_ns: setup.call_work_ns(),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             corrupt_at,
             offset: 0,
@@ -45,6 +47,9 @@ impl SourceFlow {
                 std::hint::black_box(&mut *buffer);
             }
             Fill::NsPerByte(ns) => spin_ns(ns * buffer.len() as f64),
+        }
+        if self.call_work_ns > 0 {
+            spin_ns(self.call_work_ns as f64);
         }
         if let Some(pattern) = &self.verify {
             pattern.fill(self.offset, buffer);

@@ -91,7 +91,9 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
         let varies = varying.iter().any(|varying| varying == name);
         let always = conditions.workload() == Workload::Call && matches!(name, "flows" | "request");
         let shown = match name {
-            "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" => None,
+            "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" | "call_work" => {
+                None
+            }
             "read_size" | "write_size" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
