@@ -19,11 +19,16 @@ const STANDARD: RawFd = 2;
 /// The calling thread must use no other descriptor that was opened before. Threads that it starts later share its table.
 ///
 /// # Errors
-/// When a seccomp filter refuses unshare(2), or memory is short.
+/// When a seccomp filter refuses unshare(2), memory is short, or a descriptor of `kept` is not open (`EBADF`). The table may be
+/// the thread's own then.
 pub fn leave_shared(kept: &[RawFd]) -> io::Result<()> {
     // SAFETY: passes a flag and no memory. The other threads keep their table as it is.
     outcome::of(unsafe { libc::unshare(libc::CLONE_FILES) })?;
-    for open in open_descriptors()? {
+    let all = open_descriptors()?;
+    if !kept.iter().all(|kept| all.contains(kept)) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    for open in all {
         if open > STANDARD && !kept.contains(&open) {
             close(open);
         }

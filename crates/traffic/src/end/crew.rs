@@ -71,8 +71,10 @@ pub(crate) struct Crew<T> {
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    /// Opens when all threads that leave the shared descriptor table have been started.
+    /// For threads that leave the shared descriptor table: opens when all have been started.
     tables: Arc<Gate>,
+    /// Opens when all have left it.
+    all_left: Arc<Gate>,
     /// The channel over which threads with tables of their own hand over descriptors.
     given: Option<UnixStream>,
     /// Descriptors handed over so far.
@@ -90,8 +92,17 @@ enum News<T> {
     Finished { thread: usize, part: T },
 }
 
-/// A thread's preparation: started, and waiting to leave the shared descriptor table; prepared; or failed.
-type Preparing = Result<Option<ThreadHandle>, Fault>;
+/// A step of a thread's preparation.
+enum Preparing {
+    /// It was started, and waits to leave the shared descriptor table.
+    Started,
+    /// It has left the shared descriptor table, and waits until all have.
+    LeftTable,
+    /// It is prepared.
+    Ready(ThreadHandle),
+    /// It cannot begin.
+    Failed(Fault),
+}
 
 /// Reports for a thread that dies that its window has closed: otherwise others would wait for it, and the watchdog would report
 /// that they stalled.
@@ -114,7 +125,7 @@ pub(crate) struct Post<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
-    ready: Option<(mpsc::Sender<Preparing>, ThreadHandle)>,
+    ready: Option<ReadyReport>,
     /// The channel for descriptors that outlive the thread, if its table does not.
     give: Option<Arc<UnixStream>>,
     tell: mpsc::Sender<News<T>>,
@@ -137,7 +148,7 @@ impl<T> Post<T> {
     pub(crate) fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
             // The channel is closed if another thread could not begin.
-            let _ = tell.send(Ok(Some(handle)));
+            let _ = tell.send(Preparing::Ready(handle));
         }
     }
 
@@ -189,7 +200,8 @@ impl<T: Send + 'static> Crew<T> {
     ///
     /// Each job comes with the descriptors that it owns. With private tables, a thread keeps only these, and they are closed
     /// here, so that a connection ends when its thread closes it. Threads leave the shared table once all of them have been
-    /// started; the descriptors of a thread that could not be started are closed with it.
+    /// started, and begin their jobs once all have left. The job of a thread that cannot begin is dropped here, so that its
+    /// descriptors are closed in the shared table; copies in another table are closed when its thread ends.
     pub(crate) fn start<J>(
         roster: Roster,
         flags: Flags,
@@ -201,50 +213,39 @@ impl<T: Send + 'static> Crew<T> {
         let Roster { what, name, cpus, fewer, stack, own_tables, waits } = roster;
         let count = cpus.len();
         let (tell, news) = mpsc::channel();
-        let (report_ready, ready) = mpsc::channel();
-        let (threads, gate, tables) = (Vec::with_capacity(count), Arc::new(Gate::new()), Arc::new(Gate::new()));
+        let (report, reports) = mpsc::channel();
+        // Dropped last.
+        let (give_back, not_begun) = mpsc::channel();
         let (given, give) = match own_tables {
             true => UnixStream::pair().map(|(given, give)| (Some(given), Some(Arc::new(give)))),
             false => Ok((None, None)),
         }
         .map_err(Fault::io("preparing descriptor tables"))?;
-        let handles = Vec::with_capacity(count);
-        let mut crew = Crew { flags, gate, what, threads, handles, tables, given, taken: Vec::new(), news };
-        let mut owned: Vec<RawFd> = Vec::new();
+        let mut crew = Crew::of(count, what, flags, given, news);
+        let mut owned: Vec<RawFd> = give.iter().map(|give| descriptor_table::number(give.as_fd())).collect();
         for (thread, cpu) in cpus.into_iter().enumerate() {
-            let ((mut kept, job), tell, report_ready) = (job(thread), tell.clone(), report_ready.clone());
+            let (mut kept, job) = job(thread);
             owned.extend(&kept);
-            let give = give.clone();
             kept.extend(give.iter().map(|give| descriptor_table::number(give.as_fd())));
-            let (flags, gate, tables) = (crew.flags.clone(), Arc::clone(&crew.gate), Arc::clone(&crew.tables));
+            let post = Starting {
+                kept,
+                waits,
+                cpu,
+                tables: Arc::clone(&crew.tables),
+                all_left: Arc::clone(&crew.all_left),
+                report: report.clone(),
+            };
+            let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
+            let (give, tell, give_back) = (give.clone(), tell.clone(), give_back.clone());
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
-                if waits {
-                    // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
-                    let _ = timer::wake_precisely();
-                }
-                let prepared = pin(cpu)
-                    .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
-                    .and_then(|handle| {
-                        if give.is_some() {
-                            // The channel is closed if the watchdog has gone.
-                            let _ = report_ready.send(Ok(None));
-                            let Some(_) = tables.wait() else { return Ok(None) };
-                            own_table(&kept)?;
-                        }
-                        Ok(Some(handle))
-                    });
-                match prepared {
-                    Ok(None) => {}
-                    Ok(Some(handle)) => {
-                        let ready = Some((report_ready, handle));
-                        let part = job(Post { flags, gate, thread, ready, give, tell: tell.clone() });
+                match post.prepare(give.is_some()) {
+                    Some(ready) => {
+                        let part = job(Post { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() });
                         let _ = tell.send(News::Finished { thread, part });
                     }
-                    // The channel is closed if another thread could not begin.
-                    Err(fault) => {
-                        let _ = report_ready.send(Err(fault));
-                    }
+                    // The channel is closed if the crew has given up waiting for this thread.
+                    None => drop(give_back.send((job, give))),
                 }
             };
             let started = std::thread::Builder::new().name(format!("{name}-{thread}")).stack_size(stack).spawn(run);
@@ -257,37 +258,76 @@ impl<T: Send + 'static> Crew<T> {
             }
         }
         // Only the threads have the sending sides now, so a thread that dies silently is noticed.
-        drop((tell, report_ready));
-        let (mut started, mut prepared) = (0, 0);
-        while prepared < count {
-            match ready.recv() {
-                Ok(Ok(Some(handle))) => {
-                    crew.handles.push(handle);
-                    prepared += 1;
-                }
-                Ok(Ok(None)) => {
-                    started += 1;
-                    if started == count {
-                        crew.tables.open();
-                    }
-                }
-                Ok(Err(fault)) => return Err(crew.abandon(fault)),
-                Err(_) => {
-                    let dead = dead(&crew.what);
-                    return Err(crew.abandon(dead));
-                }
-            }
-        }
-        if let Some(give) = give {
-            // Every thread has its copies by now. Threads may share one, such as a listener.
-            owned.push(descriptor_table::number(give.as_fd()));
-            // The last thread to drop it would close it in one table only; here it is closed in the shared one.
-            std::mem::forget(give);
+        drop((tell, report, give_back));
+        let begun = crew.all_begin(count, &reports, || {
+            // Every thread has its copies now. Threads may share one, such as a listener.
             owned.sort_unstable();
             owned.dedup();
             descriptor_table::close_copies(&owned);
+            // The last thread to drop it would close it in one table only; it was closed in the shared one above.
+            give.into_iter().for_each(std::mem::forget);
+        });
+        match begun {
+            Ok(()) => Ok(crew),
+            Err(fault) => {
+                let fault = crew.abandon(fault);
+                drop(not_begun);
+                Err(fault)
+            }
         }
-        Ok(crew)
+    }
+
+    fn of(
+        count: usize,
+        what: String,
+        flags: Flags,
+        given: Option<UnixStream>,
+        news: mpsc::Receiver<News<T>>,
+    ) -> Crew<T> {
+        let gate = || Arc::new(Gate::new());
+        Crew {
+            flags,
+            gate: gate(),
+            what,
+            threads: Vec::with_capacity(count),
+            handles: Vec::with_capacity(count),
+            tables: gate(),
+            all_left: gate(),
+            given,
+            taken: Vec::new(),
+            news,
+        }
+    }
+
+    /// Waits until all threads are prepared; calls `left` once all have left the shared descriptor table, if they do.
+    fn all_begin(
+        &mut self,
+        count: usize,
+        reports: &mpsc::Receiver<Preparing>,
+        left: impl FnOnce(),
+    ) -> Result<(), Fault> {
+        let (mut started, mut have_left, mut left) = (0, 0, Some(left));
+        while self.handles.len() < count {
+            match reports.recv() {
+                Ok(Preparing::Started) => {
+                    started += 1;
+                    if started == count {
+                        self.tables.open();
+                    }
+                }
+                Ok(Preparing::LeftTable) => {
+                    have_left += 1;
+                    if have_left == count {
+                        left.take().into_iter().for_each(|left| left());
+                        self.all_left.open();
+                    }
+                }
+                Ok(Preparing::Ready(handle)) => self.handles.push(handle),
+                Ok(Preparing::Failed(fault)) => return Err(fault),
+                Err(_) => return Err(dead(&self.what)),
+            }
+        }
+        Ok(())
     }
 
     /// Opens the gate.
@@ -342,6 +382,7 @@ impl<T: Send + 'static> Crew<T> {
     fn abandon(mut self, fault: Fault) -> Fault {
         self.gate.call_off();
         self.tables.call_off();
+        self.all_left.call_off();
         self.flags.abort.store(true, Ordering::Relaxed);
         self.stop();
         let deadline = Instant::now() + ABORT;
@@ -411,6 +452,51 @@ impl<T: Send + 'static> Crew<T> {
 
 fn dead(what: &str) -> Fault {
     Fault::Impossible(format!("a thread died in the middle of {what}"))
+}
+
+/// The report that a thread is prepared, to be sent when it is.
+type ReadyReport = (mpsc::Sender<Preparing>, ThreadHandle);
+
+/// The preparation of a thread, before its job begins.
+struct Starting {
+    /// Descriptors to keep in a table of its own.
+    kept: Vec<RawFd>,
+    waits: bool,
+    cpu: Option<usize>,
+    tables: Arc<Gate>,
+    all_left: Arc<Gate>,
+    report: mpsc::Sender<Preparing>,
+}
+
+impl Starting {
+    /// Prepares the calling thread. `None` if its job must not begin.
+    fn prepare(self, own_tables: bool) -> Option<ReadyReport> {
+        if self.waits {
+            // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
+            let _ = timer::wake_precisely();
+        }
+        let prepared = pin(self.cpu)
+            .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
+            .and_then(|handle| Ok((!own_tables || self.leaves_table()?).then_some(handle)));
+        // The channel is closed if another thread could not begin.
+        prepared
+            .unwrap_or_else(|fault| {
+                let _ = self.report.send(Preparing::Failed(fault));
+                None
+            })
+            .map(|handle| (self.report, handle))
+    }
+
+    /// Leaves the shared descriptor table together with the other threads; `false` if the start was called off.
+    fn leaves_table(&self) -> Result<bool, Fault> {
+        let _ = self.report.send(Preparing::Started);
+        if self.tables.wait().is_none() {
+            return Ok(false);
+        }
+        own_table(&self.kept)?;
+        let _ = self.report.send(Preparing::LeftTable);
+        Ok(self.all_left.wait().is_some())
+    }
 }
 
 /// Leaves the shared descriptor table.

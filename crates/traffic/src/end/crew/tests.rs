@@ -43,26 +43,38 @@ fn more_descriptors_than_fit_are_handed_over() {
     assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
 }
 
-#[test]
-fn crew_that_cannot_start_keeps_no_descriptor() {
-    use io::Read;
-    // No machine has this CPU.
-    let roster = Roster { cpus: vec![None, None, Some(1 << 20)], own_tables: true, ..test_roster() };
+/// Starts three threads with tables of their own, one of which cannot begin. Returns the job's other sides.
+fn fails_to_start(cpus: Vec<Option<usize>>, extra: impl Fn(usize) -> Vec<RawFd>) -> Vec<UnixStream> {
+    let roster = Roster { cpus, own_tables: true, ..test_roster() };
     let mut peers = Vec::new();
-    let job = |_| {
+    let job = |thread| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         peers.push(theirs);
-        let kept = vec![descriptor_table::number(ours.as_fd())];
+        let kept = [vec![descriptor_table::number(ours.as_fd())], extra(thread)].concat();
         (kept, move |_post: Post<usize>| {
             drop(ours);
             0
         })
     };
     Crew::start(roster, Flags::default(), job).unwrap_err();
-    for mut peer in peers {
-        peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // The end of stream: no copy of the other side is open in any table.
-        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+    peers
+}
+
+#[test]
+fn crew_that_cannot_start_keeps_no_descriptor() {
+    use io::Read;
+    let check = |peers: Vec<UnixStream>| {
+        for mut peer in peers {
+            peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            // The end of stream: no copy of the other side is open in any table.
+            assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        }
+    };
+    // No machine has this CPU.
+    check(fails_to_start(vec![None, None, Some(1 << 20)], |_| Vec::new()));
+    // One thread fails while the others leave the shared table: it keeps a descriptor that is not open.
+    for fails in 0..3 {
+        check(fails_to_start(vec![None; 3], |thread| if thread == fails { vec![RawFd::MAX] } else { Vec::new() }));
     }
 }
 
