@@ -12,7 +12,7 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, EndReports, Ends, Level, Outcome, Place, Spec, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::unix_ns;
-use bytegauge_traffic::far::Link;
+use bytegauge_traffic::far::{Limits, Link};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{Cast, Fault, Setup};
@@ -33,6 +33,8 @@ pub struct PairVisit {
     pub window_ns: u64,
     /// Seed of the order of the cells.
     pub seed: u64,
+    /// Limits of the ends of this host.
+    pub limits: Limits,
     /// The number of the visit, from 0: part of the seed, and the block of its trials.
     pub number: u64,
 }
@@ -89,7 +91,10 @@ impl PairVisit {
         }
         let window_ns = factors.duration().unwrap_or(self.window_ns);
         let seed = self.seed ^ self.number;
-        Ok(Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup })
+        let setup = Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup };
+        // The cells may come from another host: a key holder must not run programs here or reach other hosts.
+        self.limits.allow_visit(&setup).map_err(Fault::Missing)?;
+        Ok(setup)
     }
 }
 

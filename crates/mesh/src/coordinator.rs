@@ -13,6 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
+use crate::fit::RateSample;
 use crate::schedule::{MeshSchedule, SlotId};
 
 /// How long the coordinator waits, and how many slots run at a time. Times are nanoseconds.
@@ -50,6 +51,31 @@ pub enum SlotEnd {
     Skipped(String),
     /// The measurement was begun and failed, for this reason.
     Failed(String),
+}
+
+/// The largest logarithm of a rate, and the negative of the smallest: e^60 bytes per second are a hundred million EB/s.
+const LN_RATE_MAX: f64 = 60.0;
+
+/// The longest reason of a rank that is kept, bytes.
+const REASON_MAX: usize = 2048;
+
+impl SlotEnd {
+    /// The same with a reason of at most 2 KiB: rank 0 keeps one for each part that was not measured.
+    fn with_short_reason(self) -> SlotEnd {
+        match self {
+            SlotEnd::Measured => SlotEnd::Measured,
+            SlotEnd::Skipped(reason) => SlotEnd::Skipped(shortened(reason)),
+            SlotEnd::Failed(reason) => SlotEnd::Failed(shortened(reason)),
+        }
+    }
+}
+
+/// A text of a rank without the part beyond 2 KiB.
+pub fn shortened(mut reason: String) -> String {
+    let end = (0..=REASON_MAX.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end));
+    reason.truncate(end.unwrap_or(0));
+    reason.shrink_to_fit();
+    reason
 }
 
 /// Why a rank takes no further part.
@@ -249,13 +275,15 @@ impl Coordinator {
         }
     }
 
-    /// A client reports how its part of a slot ended.
-    pub fn report(&mut self, rank: Rank, slot: SlotId, end: SlotEnd, now_ns: u64) {
+    /// A client reports how its part of a slot ended. Whether this report was awaited: no other one may count.
+    pub fn report(&mut self, rank: Rank, slot: SlotId, end: SlotEnd, now_ns: u64) -> bool {
         self.heard(rank, now_ns);
-        let Some(state) = self.ranks.get(rank as usize) else { return };
+        let Some(state) = self.ranks.get(rank as usize) else { return false };
+        let mut was_awaited = false;
         match state.phase {
             RankPhase::Busy(running) if running == slot && self.is_awaited(slot, rank) => {
-                self.record(slot, rank, end);
+                was_awaited = true;
+                self.record(slot, rank, end.with_short_reason());
                 self.release(slot, rank);
             }
             RankPhase::Stopping(stopped, _) if stopped == slot => {
@@ -263,12 +291,37 @@ impl Coordinator {
                 self.release(slot, rank);
             }
             // Its connection is closed already.
-            RankPhase::Lost(_) => return,
+            RankPhase::Lost(_) => return false,
             // Sent before it received the cancellation.
             _ if self.is_over_for(slot, rank) => {}
             _ => self.lose(rank, LostRank::Misreported, now_ns),
         }
         self.start_ready(now_ns);
+        was_awaited
+    }
+
+    /// The rates of a report that a client may send about its slot, at most one per option and direction. Others are
+    /// dropped: a rank decides about no other pair of hosts.
+    pub fn own_rates(
+        &self,
+        client: Rank,
+        slot: SlotId,
+        rates: &[(u32, RateSample)],
+        options: usize,
+    ) -> Vec<(u32, RateSample)> {
+        if slot as usize >= self.over.len() {
+            return Vec::new();
+        }
+        let hub = self.schedule.slot(slot).hub;
+        let mut seen = BTreeSet::new();
+        let is_own = |(option, sample): &&(u32, RateSample)| {
+            let pair = (sample.sender, sample.receiver);
+            (*option as usize) < options
+                && (pair == (hub, client) || pair == (client, hub))
+                && sample.ln_rate.abs() <= LN_RATE_MAX
+                && seen.insert((*option, sample.sender))
+        };
+        rates.iter().filter(is_own).copied().collect()
     }
 
     /// A rank is gone.

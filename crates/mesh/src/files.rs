@@ -78,6 +78,18 @@ pub struct RankFile {
     whole: PathBuf,
 }
 
+/// Creates a file that does not exist. A file or symbolic link that is there is removed first, and never written through: the
+/// directory may be writable by others.
+///
+/// # Errors
+/// Those of unlink(2) and open(2).
+pub fn create_fresh(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::options().write(true).create_new(true).open(path),
+    }
+}
+
 /// Whether a rank has a file in a directory, finished or not.
 pub fn existing(dir: &Path, rank: Rank) -> Option<PathBuf> {
     let whole = dir.join(file_name(rank));
@@ -109,7 +121,7 @@ impl RankFile {
             let path = path.to_owned();
             move |error| MeshFileError::Io { path, error }
         };
-        let file = File::create(&fresh).map_err(io(&fresh))?;
+        let file = create_fresh(&fresh).map_err(io(&fresh))?;
         let mut file = RankFile { out: BufWriter::new(file), part: part.clone(), whole: whole.clone() };
         file.line(header).map_err(io(&fresh))?;
         for row in &before {
@@ -249,8 +261,10 @@ fn read_file(path: &Path) -> Result<(FileHeader, Vec<MeshRow>), MeshFileError> {
     let (mut lines, header) = FileLines::open(path)?;
     let mut rows = Vec::new();
     while lines.next()? {
-        let row = serde_json::from_slice(&lines.line);
-        rows.push(row.map_err(|error| lines.damaged(format!("row {} is damaged ({error})", rows.len() + 1)))?);
+        let damaged = |why: String| lines.damaged(format!("row {} is damaged ({why})", rows.len() + 1));
+        let row: MeshRow = serde_json::from_slice(&lines.line).map_err(|error| damaged(error.to_string()))?;
+        row.check(&header.settings).map_err(damaged)?;
+        rows.push(row);
     }
     Ok((header, rows))
 }
@@ -265,7 +279,12 @@ struct FileLines {
 impl FileLines {
     /// Opens a file and reads its header.
     fn open(path: &Path) -> Result<(FileLines, FileHeader), MeshFileError> {
-        let file = File::open(path).map_err(|error| MeshFileError::Io { path: path.to_owned(), error })?;
+        let io = |error| MeshFileError::Io { path: path.to_owned(), error };
+        if !fs::metadata(path).map_err(io)?.is_file() {
+            // Opening a pipe would wait for a writer.
+            return Err(MeshFileError::Format { path: path.to_owned(), reason: "it is no regular file".into() });
+        }
+        let file = File::open(path).map_err(io)?;
         let reader = BufReader::with_capacity(1 << 20, file);
         let mut lines = FileLines { path: path.to_owned(), reader, line: Vec::new() };
         if !lines.next()? {
@@ -274,7 +293,11 @@ impl FileLines {
         let header: FileHeader = serde_json::from_slice(&lines.line)
             .map_err(|error| lines.damaged(format!("it does not begin with a header ({error})")))?;
         match header.settings.format {
-            FORMAT => Ok((lines, header)),
+            FORMAT => {
+                let checked = header.settings.check();
+                checked.map_err(|why| lines.damaged(format!("its header is damaged ({why})")))?;
+                Ok((lines, header))
+            }
             other => Err(lines.damaged(format!("its format is {other}, and this version reads {FORMAT}"))),
         }
     }
@@ -299,3 +322,6 @@ fn file_name(rank: Rank) -> String {
 fn part_of(whole: &Path) -> PathBuf {
     whole.with_extension("jsonl.part")
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ pub mod coordinator;
 pub mod files;
 pub mod fit;
 pub mod follow_up;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod launcher;
 pub mod message;
 #[cfg(feature = "parquet")]

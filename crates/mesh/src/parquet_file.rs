@@ -3,7 +3,7 @@
 //! `trials.parquet` has one row per trial, and one per test that was not measured, with the hosts and racks of both
 //! ends, the levels of the option, and the numbers. All columns are optional: an absent number is null.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use crate::Rank;
-use crate::files::MeshData;
+use crate::files::{MeshData, create_fresh};
 use crate::message::RankHello;
 use crate::row::MeshRow;
 
@@ -140,7 +140,7 @@ fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> R
     let schema = Arc::new(parse_message_type(&format!("message mesh {{ {} }}", fields.join(" ")))?);
     let properties = Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
     let fresh = path.with_extension("parquet.part");
-    let mut writer = SerializedFileWriter::new(File::create(&fresh)?, schema, properties)?;
+    let mut writer = SerializedFileWriter::new(create_fresh(&fresh)?, schema, properties)?;
     for rows in rows.chunks(GROUP_ROWS) {
         let mut group = writer.next_row_group()?;
         for column in columns {
@@ -240,7 +240,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [trials, hosts] = write(&data(5), dir.path()).unwrap();
         let rows = |path: &Path| -> Vec<String> {
-            let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+            let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
             reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
         };
         let trials = rows(&trials);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Rank;
 use crate::fit::RateSample;
 use crate::schedule::{MeshSlot, SlotId};
+use crate::settings::MeshSettings;
 
 /// One trial between two ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,6 +132,27 @@ impl MeshRow {
             sndbuf_limited_us: total(tcp().map(|tcp| tcp.sndbuf_limited_us)),
             latency: trial.client().and_then(|call| call.total.as_ref()).map(|histogram| histogram.0.clone()),
             ..row
+        }
+    }
+
+    /// Checks a row of a file: that it is of ranks and options of the mesh.
+    ///
+    /// # Errors
+    /// The wrong value.
+    pub fn check(&self, settings: &MeshSettings) -> Result<(), String> {
+        let SlotPlace { hub, client, .. } = self.place;
+        let ranks = [Some(hub), Some(client), self.sender];
+        if let Some(rank) = ranks.into_iter().flatten().find(|rank| *rank >= settings.ranks) {
+            return Err(format!("rank {rank} of {}", settings.ranks));
+        }
+        if hub == client || self.sender.is_some_and(|sender| ![hub, client].contains(&sender)) {
+            return Err(format!("rank {client} with itself, or a sender that takes no part"));
+        }
+        match self.option {
+            Some(option) if option as usize >= settings.options.len() => {
+                Err(format!("option {option} of {}", settings.options.len()))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -3,10 +3,15 @@
 use bytegauge_model::{Cell, Direction, Ends, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::launcher::RANKS_MAX;
 use crate::pattern::MeshPattern;
+use crate::schedule::{MeshSchedule, SLOTS_MAX};
 
 /// The format of the files and of the messages. A rank with another one is refused.
 pub const FORMAT: u32 = 1;
+
+/// The most clients of all slots together, twice [`SLOTS_MAX`].
+const MEMBERS_MAX: u64 = 2 * SLOTS_MAX;
 
 /// One option in one direction, as seen from the client of a slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +60,33 @@ pub struct MeshSettings {
 }
 
 impl MeshSettings {
+    /// Checks settings that came from another process or a file: the schedule that they describe has bounded size.
+    ///
+    /// # Errors
+    /// The wrong value.
+    pub fn check(&self) -> Result<(), String> {
+        if !(2..=RANKS_MAX).contains(&self.ranks) {
+            return Err(format!("{} ranks, out of the range 2 to {RANKS_MAX}", self.ranks));
+        }
+        // A pattern of many clients has few slots, but each has as many members.
+        let slots = MeshSchedule::slot_count(self.ranks, self.pattern, self.replicates);
+        let members = match self.pattern {
+            MeshPattern::OneToAll => slots.saturating_mul(self.ranks.into()),
+            MeshPattern::Incast(clients) => slots.saturating_mul(clients.min(self.ranks).into()),
+            _ => slots,
+        };
+        if members > MEMBERS_MAX {
+            return Err(format!("{members} parts of tests, more than {MEMBERS_MAX}"));
+        }
+        if !(0.0..1.0).contains(&self.margin) {
+            return Err(format!("a margin of {}, not between 0 and 1", self.margin));
+        }
+        if let Some(cell) = self.cells.iter().find(|cell| cell.option as usize >= self.options.len()) {
+            return Err(format!("option {} of {}", cell.option, self.options.len()));
+        }
+        Ok(())
+    }
+
     /// Whether results of both settings may be pooled: everything but the run is the same.
     pub fn is_same_test(&self, other: &MeshSettings) -> bool {
         MeshSettings { run: 0, ..self.clone() } == MeshSettings { run: 0, ..other.clone() }

@@ -132,6 +132,6 @@ fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
 fn span_ns(data: &MeshData) -> u64 {
     let measured = || data.rows.iter().filter(|row| row.outcome == Outcome::Measured);
     let first = measured().map(|row| row.started_unix_ns).min().unwrap_or(0);
-    let last = measured().map(|row| row.started_unix_ns + row.window_ns).max().unwrap_or(0);
+    let last = measured().map(|row| row.started_unix_ns.saturating_add(row.window_ns)).max().unwrap_or(0);
     last.saturating_sub(first)
 }

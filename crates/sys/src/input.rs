@@ -29,8 +29,11 @@ pub const PERF_SCRIPT: InputLimit = InputLimit { what: "output of perf script", 
 /// Errors that perf(1) printed.
 pub const PERF_ERRORS: InputLimit = InputLimit { what: "errors of perf", max_bytes: 1 << 20 };
 
+/// The file with the address of a mesh's rank 0.
+pub const RANK_ZERO_ADDRESS: InputLimit = InputLimit { what: "address of rank 0", max_bytes: 64 << 10 };
+
 /// All limits of this module.
-pub const INPUT_LIMITS: [InputLimit; 4] = [PLAN, RELAY_CONFIG, PERF_SCRIPT, PERF_ERRORS];
+pub const INPUT_LIMITS: [InputLimit; 5] = [PLAN, RELAY_CONFIG, PERF_SCRIPT, PERF_ERRORS, RANK_ZERO_ADDRESS];
 
 /// Why a file cannot be used.
 #[derive(Debug, Error)]

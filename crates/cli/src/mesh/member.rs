@@ -36,6 +36,12 @@ const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// How long one attempt to reach an address of rank 0 may take.
 const ATTEMPT: Duration = Duration::from_secs(3);
 
+/// How long a file may name the port of another program, before that is an error: it may be left from an earlier run.
+const STALE_FILE: Duration = Duration::from_secs(3);
+
+/// Agents of ranks have ports from here on: another host must not make this one connect to its services.
+const PRIVILEGED: u16 = 1024;
+
 /// One rank before it has joined.
 pub struct Member {
     flags: MeshFlags,
@@ -107,8 +113,14 @@ impl Member {
     fn find(&self, ways: &[Rendezvous]) -> Result<(Sender, Receiver, SocketAddr), Failure> {
         let until = Instant::now() + self.flags.join;
         let mut last = "there is no answer".to_owned();
+        // Another program at the address in the file, and since when.
+        let mut other = None;
         while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
-            for address in ways.iter().flat_map(Rendezvous::addresses) {
+            let addresses = |way: &Rendezvous| {
+                let is_given = way.is_given();
+                way.addresses().into_iter().map(move |address| (address, is_given))
+            };
+            for (address, is_given) in ways.iter().flat_map(addresses) {
                 let attempt =
                     TcpStream::connect_timeout(&address, ATTEMPT).map_err(LineError::from).and_then(|stream| {
                         let near = stream.local_addr()?;
@@ -118,10 +130,17 @@ impl Member {
                 match attempt {
                     Ok(found) => return Ok(found),
                     Err(error @ (LineError::OtherKey | LineError::Version { .. })) => {
-                        return Err(Failure::failed(format!("rank 0 at {address}: {error}")));
+                        let failure = Failure::failed(format!("rank 0 at {address}: {error}"));
+                        if is_given {
+                            return Err(failure);
+                        }
+                        other.get_or_insert((Instant::now(), failure));
                     }
                     Err(error) => last = format!("{address}: {error}"),
                 }
+            }
+            if let Some((_, failure)) = other.take_if(|(since, _)| since.elapsed() >= STALE_FILE) {
+                return Err(failure);
             }
             thread::sleep(LOOK_AFTER);
         }
@@ -175,6 +194,7 @@ impl Member {
                 ));
             }
         };
+        settings.check().map_err(|why| Failure::failed(format!("rank 0 sends settings with {why}")))?;
         let header = FileHeader { settings, hello };
         let begun = RankFile::begin(&self.flags.out, &header, self.flags.resume);
         let (file, before) = begun.map_err(|error| Failure::failed(error.to_string()))?;
@@ -346,6 +366,9 @@ fn measure(
     agent: SocketAddr,
     stop: &AtomicBool,
 ) -> Vec<MeshRow> {
+    if agent.port() < PRIVILEGED {
+        return vec![failed_row(place, format!("the agent of its partner would be at the privileged port {agent}"))];
+    }
     let link = match Link::open(agent, key, settings.slot_ns().saturating_mul(4)) {
         Ok(link) => Arc::new(link),
         Err(error) => return vec![failed_row(place, error.to_string())],
@@ -356,6 +379,7 @@ fn measure(
         warmup_ns: settings.warmup_ns,
         window_ns: settings.window_ns,
         seed: settings.seed,
+        limits: Limits::default(),
         number: u64::from(place.slot),
     };
     let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();

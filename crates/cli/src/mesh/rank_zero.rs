@@ -1,17 +1,17 @@
 //! Rank 0: accepts the other ranks, and carries out the decisions of the coordinator.
 //!
-//! One thread accepts, one per rank receives, and one decides ([`RankZero::run`]). Connections that have not proved that
-//! they hold the key get 10 s and count against a limit.
+//! One thread accepts ([`ProvenListener`]), one per rank receives, and one decides ([`RankZero::run`]). The thread that decides
+//! waits for no rank longer than [`TO_RANK`].
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank};
+use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, shortened};
 use bytegauge_mesh::follow_up::follow_up;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{
@@ -19,7 +19,8 @@ use bytegauge_mesh::{
 };
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
-use bytegauge_wire::{Key, Receiver, Sender, accept};
+use bytegauge_traffic::far::{ProvenCaller, ProvenListener};
+use bytegauge_wire::{Key, LineError, Receiver, Sender};
 
 use super::flags::MeshFlags;
 use super::member::{ALIVE_EVERY, host_name};
@@ -27,11 +28,17 @@ use super::rendezvous::{self, PublishedFile};
 use crate::exit::Failure;
 use crate::terminal;
 
-/// How long a connection may take to prove that it has the key and to introduce itself.
-const PROVE_WITHIN: Duration = Duration::from_secs(10);
+/// Connections with a proof at a time, in addition to one per rank: ranks that come again, or are refused.
+const SPARE_CONNECTIONS: usize = 64;
 
-/// Connections without a proof at a time.
-const UNPROVEN_MAX: usize = 512;
+/// Messages of all ranks that wait. Further ones wait in the connections of the ranks that send them.
+const EVENTS_MAX: usize = 1024;
+
+/// How long a rank may take to make room for a message.
+const TO_RANK: Duration = Duration::from_secs(2);
+
+/// How long a rank may take to take the settings.
+const WELCOME: Duration = Duration::from_secs(8);
 
 /// How long a rank may be silent; it sends something every 2 s.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -53,6 +60,10 @@ const STACK: usize = 256 << 10;
 enum RankEvent {
     /// A rank introduced itself.
     Hello(Box<NewRank>),
+    /// An admitted rank has the settings.
+    Joined(Box<RankPeer>),
+    /// An admitted rank did not take the settings.
+    NotJoined(Rank),
     /// It sent something.
     Message(Rank, ToRankZero),
     /// Its connection is over.
@@ -61,11 +72,8 @@ enum RankEvent {
 
 struct NewRank {
     hello: RankHello,
-    sender: Sender,
-    /// The address of this host that it reached.
-    near: IpAddr,
-    /// Receives whether it may go on.
-    admitted: mpsc::Sender<bool>,
+    /// Receives whether it may join, or the reason why not.
+    answer: mpsc::Sender<Result<(), String>>,
 }
 
 /// A rank that is connected.
@@ -73,6 +81,13 @@ struct RankPeer {
     hello: RankHello,
     sender: Sender,
     near: IpAddr,
+}
+
+impl RankPeer {
+    /// Sends a message; one that the rank makes no room for ends its connection.
+    fn send(&mut self, message: &ToRank) -> Result<(), LineError> {
+        self.sender.send_until(message, Instant::now() + TO_RANK)
+    }
 }
 
 /// Rank 0 as it listens.
@@ -119,68 +134,84 @@ impl RankZero {
     /// # Errors
     /// If no thread can be made.
     pub fn run(self) -> Result<Vec<MeshRow>, Failure> {
-        let (events, inbox) = mpsc::channel();
+        let (events, inbox) = mpsc::sync_channel(EVENTS_MAX);
         let closing = Arc::new(AtomicBool::new(false));
-        let address = self.own_address()?;
+        let listener = self.listener.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
+        let listener = ProvenListener::new(listener, self.key.clone(), VERSION)
+            .map_err(|fault| Failure::failed(fault.to_string()))?;
         let accepting = {
-            let (listener, key, closing) = (self.listener.try_clone(), self.key.clone(), Arc::clone(&closing));
-            let listener = listener.map_err(|error| Failure::failed(error.to_string()))?;
+            let (settings, closing) = (Arc::new(self.settings.clone()), Arc::clone(&closing));
             let thread = thread::Builder::new().name("mesh-accept".into());
-            thread.spawn(move || accept_ranks(&listener, &key, &events, &closing))
+            thread.spawn(move || accept_ranks(&listener, &settings, &events, &closing))
         };
         let accepting = accepting.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
         let mut board = Board::new(&self);
         board.run(&inbox);
         let missing = board.missing();
         closing.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+        // Threads that wait until there is room for a message go on.
+        drop(inbox);
         let _ = accepting.join();
         Ok(missing)
     }
 }
 
-/// Accepts connections, and gives each a thread.
-fn accept_ranks(listener: &TcpListener, key: &Key, events: &mpsc::Sender<RankEvent>, closing: &AtomicBool) {
-    let unproven = Arc::new(AtomicUsize::new(0));
-    while !closing.load(Ordering::Relaxed) {
-        let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(Duration::from_millis(100));
-            continue;
-        };
-        if unproven.fetch_add(1, Ordering::Relaxed) >= UNPROVEN_MAX {
-            unproven.fetch_sub(1, Ordering::Relaxed);
-            continue;
+/// Accepts ranks, and gives each a thread.
+fn accept_ranks(
+    listener: &ProvenListener,
+    settings: &Arc<MeshSettings>,
+    events: &mpsc::SyncSender<RankEvent>,
+    closing: &AtomicBool,
+) {
+    let connected = Arc::new(AtomicUsize::new(0));
+    let most = settings.ranks as usize + SPARE_CONNECTIONS;
+    listener.serve(closing, |caller| {
+        if connected.fetch_add(1, Ordering::Relaxed) >= most {
+            connected.fetch_sub(1, Ordering::Relaxed);
+            return;
         }
-        let (key, events, counted) = (key.clone(), events.clone(), Arc::clone(&unproven));
+        let (settings, events, counted) = (Arc::clone(settings), events.clone(), Arc::clone(&connected));
         let thread = thread::Builder::new().name("mesh-rank".into()).stack_size(STACK);
         let started = thread.spawn(move || {
-            let met = meet(stream, &key, &events);
-            counted.fetch_sub(1, Ordering::Relaxed);
-            if let Some((rank, receiver)) = met {
+            if let Some((rank, receiver)) = meet(caller, &settings, &events) {
                 receive(rank, receiver, &events);
             }
+            counted.fetch_sub(1, Ordering::Relaxed);
         });
         if started.is_err() {
-            unproven.fetch_sub(1, Ordering::Relaxed);
+            connected.fetch_sub(1, Ordering::Relaxed);
         }
-    }
+    });
 }
 
-/// Lets a rank prove itself and introduces it: its number and where its messages come from.
-fn meet(stream: TcpStream, key: &Key, events: &mpsc::Sender<RankEvent>) -> Option<(Rank, Receiver)> {
-    let near = stream.local_addr().ok()?.ip();
-    let deadline = Instant::now() + PROVE_WITHIN;
-    let (sender, mut receiver) = accept(stream, key, VERSION, deadline).ok()?;
-    let ToRankZero::Hello(hello) = receiver.receive(TO_RANK_0_MAX, Some(deadline)).ok()? else { return None };
+/// Lets a rank introduce itself, and sends it the settings if it may join: its number and where its messages come from.
+fn meet(
+    caller: ProvenCaller,
+    settings: &MeshSettings,
+    events: &mpsc::SyncSender<RankEvent>,
+) -> Option<(Rank, Receiver)> {
+    let (near, until) = (caller.near().ok()?.ip(), caller.until);
+    let (mut sender, mut receiver) = caller.line().ok()?;
+    let ToRankZero::Hello(hello) = receiver.receive(TO_RANK_0_MAX, Some(until)).ok()? else { return None };
     let rank = hello.rank;
-    let (admitted, answer) = mpsc::channel();
-    events.send(RankEvent::Hello(Box::new(NewRank { hello: *hello, sender, near, admitted }))).ok()?;
-    answer.recv().ok()?.then_some((rank, receiver))
+    let (answer, answered) = mpsc::channel();
+    events.send(RankEvent::Hello(Box::new(NewRank { hello: (*hello).clone(), answer }))).ok()?;
+    if let Err(reason) = answered.recv().ok()? {
+        let _ = sender.send_until(&ToRank::Refused(reason), Instant::now() + TO_RANK);
+        sender.part();
+        return None;
+    }
+    let welcome = ToRank::Welcome { settings: Box::new(settings.clone()), unix_ns: unix_ns() };
+    if sender.send_until(&welcome, Instant::now() + WELCOME).is_err() {
+        let _ = events.send(RankEvent::NotJoined(rank));
+        return None;
+    }
+    events.send(RankEvent::Joined(Box::new(RankPeer { hello: *hello, sender, near }))).ok()?;
+    Some((rank, receiver))
 }
 
 /// Passes messages on until the connection is over.
-fn receive(rank: Rank, mut receiver: Receiver, events: &mpsc::Sender<RankEvent>) {
+fn receive(rank: Rank, mut receiver: Receiver, events: &mpsc::SyncSender<RankEvent>) {
     while let Ok(message) = receiver.receive(TO_RANK_0_MAX, None) {
         if events.send(RankEvent::Message(rank, message)).is_err() {
             return;
@@ -195,6 +226,8 @@ struct Board<'a> {
     began: Instant,
     coordinator: Coordinator,
     peers: BTreeMap<Rank, RankPeer>,
+    /// Admitted ranks that do not have the settings yet.
+    joining: BTreeSet<Rank>,
     /// Rates by option.
     samples: Vec<Vec<RateSample>>,
     /// Racks by rank.
@@ -222,6 +255,7 @@ impl<'a> Board<'a> {
             began: Instant::now(),
             coordinator: Coordinator::new(schedule, limits),
             peers: BTreeMap::new(),
+            joining: BTreeSet::new(),
             samples: vec![Vec::new(); settings.options.len()],
             racks: BTreeMap::new(),
             followed_up: !settings.follow_up,
@@ -267,20 +301,29 @@ impl<'a> Board<'a> {
         let now_ns = self.now_ns();
         match event {
             RankEvent::Hello(new) => self.welcome(*new),
+            RankEvent::Joined(peer) => {
+                let rank = peer.hello.rank;
+                self.joining.remove(&rank);
+                self.racks.extend(peer.hello.rack.clone().map(|rack| (rank, rack)));
+                self.peers.insert(rank, *peer);
+            }
+            RankEvent::NotJoined(rank) => {
+                self.joining.remove(&rank);
+            }
             RankEvent::Message(rank, ToRankZero::Done(slots)) => {
                 self.coordinator.join(rank, &slots, now_ns);
             }
             RankEvent::Message(rank, ToRankZero::Alive) => self.coordinator.heard(rank, now_ns),
             RankEvent::Message(rank, ToRankZero::Report { slot, end, rates }) => {
-                self.coordinator.report(rank, slot, end, now_ns);
-                for (option, sample) in rates.into_iter().take(2 * self.samples.len()) {
-                    if let Some(samples) = self.samples.get_mut(option as usize) {
-                        samples.push(sample);
+                let rates = self.coordinator.own_rates(rank, slot, &rates, self.samples.len());
+                if self.coordinator.report(rank, slot, end, now_ns) {
+                    for (option, sample) in rates {
+                        self.samples[option as usize].push(sample);
                     }
                 }
             }
             RankEvent::Message(rank, ToRankZero::Leave(reason)) => {
-                self.note(&format!("rank {rank} leaves: {reason}"));
+                self.note(&format!("rank {rank} leaves: {}", shortened(reason)));
                 self.coordinator.lose(rank, LostRank::Left, now_ns);
                 self.peers.remove(&rank);
             }
@@ -296,7 +339,7 @@ impl<'a> Board<'a> {
 
     /// Admits a rank, or refuses it with the reason.
     fn welcome(&mut self, new: NewRank) {
-        let NewRank { hello, mut sender, near, admitted } = new;
+        let NewRank { hello, answer } = new;
         let settings = &self.zero.settings;
         let program = env!("CARGO_PKG_VERSION");
         let rank = hello.rank;
@@ -311,22 +354,22 @@ impl<'a> Board<'a> {
             Some(format!("rank 0 runs bytegauge {program}, and rank {rank} {}: use one version", hello.program))
         } else if let Some(peer) = self.peers.get(&rank) {
             Some(format!("rank {rank} is taken by {}: give each process a rank of its own", peer.hello.host))
+        } else if self.joining.contains(&rank) {
+            Some(format!("rank {rank} is taken: give each process a rank of its own"))
         } else if self.coordinator.lost().any(|(lost, _)| lost == rank) {
             Some(format!("rank {rank} is too late, or was lost: --resume measures its tests"))
         } else {
             None
         };
-        if let Some(reason) = reason {
-            let _ = sender.send(&ToRank::Refused(reason.clone()));
-            let _ = admitted.send(false);
-            sender.part();
-            self.note(&format!("rank {rank} on {}: refused: {reason}", hello.host));
-            return;
-        }
-        let welcome = ToRank::Welcome { settings: Box::new(settings.clone()), unix_ns: unix_ns() };
-        if sender.send(&welcome).is_ok() && admitted.send(true).is_ok() {
-            self.racks.extend(hello.rack.clone().map(|rack| (rank, rack)));
-            self.peers.insert(rank, RankPeer { hello, sender, near });
+        match reason {
+            Some(reason) => {
+                self.note(&format!("rank {rank} on {}: refused: {reason}", hello.host));
+                let _ = answer.send(Err(reason));
+            }
+            None if answer.send(Ok(())).is_ok() => {
+                self.joining.insert(rank);
+            }
+            None => {}
         }
     }
 
@@ -344,7 +387,7 @@ impl<'a> Board<'a> {
                     continue;
                 }
             };
-            let sent = message.and_then(|message| self.peers.get_mut(&rank)?.sender.send(&message).ok());
+            let sent = message.and_then(|message| self.peers.get_mut(&rank)?.send(&message).ok());
             if sent.is_none() {
                 self.peers.remove(&rank);
                 self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
@@ -392,11 +435,8 @@ impl<'a> Board<'a> {
     }
 
     fn send_all(&mut self, message: &ToRank) {
-        let gone: Vec<Rank> = self
-            .peers
-            .iter_mut()
-            .filter_map(|(rank, peer)| peer.sender.send(message).is_err().then_some(*rank))
-            .collect();
+        let gone: Vec<Rank> =
+            self.peers.iter_mut().filter_map(|(rank, peer)| peer.send(message).is_err().then_some(*rank)).collect();
         for rank in gone {
             self.peers.remove(&rank);
             self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());

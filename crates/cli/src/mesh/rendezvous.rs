@@ -3,10 +3,13 @@
 //! The file names the addresses of rank 0's host and a port. A file of an earlier run leads to a port that refuses, or to
 //! a process without the key, so it is read again until rank 0 answers.
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use bytegauge_mesh::files::create_fresh;
+use bytegauge_sys::input::RANK_ZERO_ADDRESS;
 use serde::{Deserialize, Serialize};
 
 use super::flags::MeshFlags;
@@ -49,14 +52,21 @@ impl Rendezvous {
             Rendezvous::At(addresses) => addresses.clone(),
             Rendezvous::Named(name) => name.to_socket_addrs().map(Iterator::collect).unwrap_or_default(),
             Rendezvous::File(path) => {
-                let published =
-                    fs::read(path).ok().and_then(|text| serde_json::from_slice::<PublishedAddress>(&text).ok());
+                // Opening a pipe would wait for a writer.
+                let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
+                let text = is_file.then(|| RANK_ZERO_ADDRESS.read_bytes(path).ok()).flatten();
+                let published = text.and_then(|text| serde_json::from_slice::<PublishedAddress>(&text).ok());
                 let all = |published: PublishedAddress| {
                     published.addresses.into_iter().map(|ip| SocketAddr::new(ip, published.port)).collect()
                 };
                 published.map(all).unwrap_or_default()
             }
         }
+    }
+
+    /// Whether the user gave it, so that another program there is an error.
+    pub fn is_given(&self) -> bool {
+        !matches!(self, Rendezvous::File(_))
     }
 
     /// The way, for errors.
@@ -128,7 +138,10 @@ impl PublishedFile {
         let published = PublishedAddress { host: host.to_owned(), addresses, port };
         let text = serde_json::to_vec(&published).map_err(|error| failed(error.into()))?;
         let fresh = path.with_extension("json.new");
-        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, path)).map_err(failed)?;
+        create_fresh(&fresh)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| fs::rename(&fresh, path))
+            .map_err(failed)?;
         Ok(PublishedFile(path.to_owned()))
     }
 }

@@ -1,6 +1,12 @@
 //! A mesh of three ranks on one host.
 
 use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytegauge_mesh::coordinator::SlotEnd;
+use bytegauge_mesh::{RankHello, RateSample, ToRank, ToRankZero, message};
+use bytegauge_wire::{Key, connect};
 
 use crate::bench::{Bench, Running};
 
@@ -67,6 +73,52 @@ fn an_interrupted_mesh_is_resumed() {
     rank(&bench, 0, &resumed).wait().exits(0).prints(&["24 of 24 tests measured"]);
     others.into_iter().for_each(|other| drop(other.wait().exits(0)));
     assert!((0..3).all(|number| rows(&bench, number) >= before[number as usize]));
+}
+
+/// Takes part as rank 2 and reports rates of other pairs of hosts, of ranks that do not exist, and again and again.
+fn lies(bench: &Bench) {
+    let text = fs::read(bench.path("out/coordinator.json")).unwrap();
+    let published: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let zero = ("127.0.0.1", published["port"].as_u64().unwrap() as u16);
+    let key = Key::read(&bench.path("key")).unwrap();
+    let until = || Instant::now() + Duration::from_secs(60);
+    let stream = TcpStream::connect(zero).unwrap();
+    let (mut sender, mut receiver) = connect(stream, &key, message::VERSION, until()).unwrap();
+    // Bound and without listen(2): a port that refuses.
+    let refuses = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    refuses.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let agent = refuses.local_addr().unwrap().as_socket().unwrap();
+    let program = env!("CARGO_PKG_VERSION").into();
+    let hello = RankHello { rank: 2, size: 3, program, host: "\u{1b}[2J".into(), rack: None, agent };
+    sender.send(&ToRankZero::Hello(Box::new(hello))).unwrap();
+    let rate = |sender, receiver| (0, RateSample { sender, receiver, ln_rate: -1.0 });
+    let rates = vec![rate(0, 0), rate(u32::MAX, 0), rate(2, 2), rate(0, 1), rate(0, u32::MAX)];
+    loop {
+        let report = match receiver.receive(message::TO_RANK_MAX, Some(until())).unwrap() {
+            ToRank::Welcome { .. } => ToRankZero::Done(vec![u32::MAX]),
+            ToRank::Start { place, .. } => {
+                let rates = rates.clone();
+                ToRankZero::Report { slot: place.slot, end: SlotEnd::Measured, rates }
+            }
+            ToRank::Finish => return,
+            _ => ToRankZero::Alive,
+        };
+        sender.send(&report).unwrap();
+        sender.send(&report).unwrap();
+    }
+}
+
+#[test]
+fn a_lying_rank_stops_no_other() {
+    let bench = bench();
+    // Afterwards pairs that look slow are repeated, so rates of other ranks would count.
+    let flags = "--trial-time 50ms --warmup 10ms --rate 20M --replicates 3 --seed 1";
+    let mut zero = rank(&bench, 0, flags);
+    let one = rank(&bench, 1, flags);
+    assert!(zero.comes_to("its address", |_| bench.path("out/coordinator.json").exists()));
+    lies(&bench);
+    zero.wait().exits(0).prints(&["Mesh of 3 ranks"]);
+    one.wait().exits(0);
 }
 
 #[test]

@@ -347,3 +347,61 @@ proptest! {
         simulation.check_parts();
     }
 }
+
+/// Three ranks, of which the first two measure slot 0.
+fn started() -> (Coordinator, SlotId, Rank, Rank) {
+    let schedule = MeshSchedule::new(3, MeshPattern::Pairs, 1, 1);
+    let mut coordinator = Coordinator::new(schedule, LIMITS);
+    for rank in 0..3 {
+        assert!(coordinator.join(rank, &[], 0));
+    }
+    let started = coordinator.take_actions().into_iter().find_map(|action| match action {
+        Action::Start(client, slot) => Some((client, slot)),
+        _ => None,
+    });
+    let (client, slot) = started.unwrap();
+    let hub = coordinator.schedule().slot(slot).hub;
+    (coordinator, slot, client, hub)
+}
+
+#[test]
+fn a_part_is_reported_once() {
+    let (mut coordinator, slot, client, hub) = started();
+    assert!(!coordinator.report(hub, slot, SlotEnd::Measured, 1), "a hub does not report");
+    assert!(coordinator.lost().eq([(hub, LostRank::Misreported)]));
+    let mut coordinator = started().0;
+    assert!(!coordinator.report(9, slot, SlotEnd::Measured, 1));
+    assert!(coordinator.report(client, slot, SlotEnd::Measured, 1));
+    assert!(!coordinator.report(client, slot, SlotEnd::Measured, 1));
+    assert!(!coordinator.report(client, u32::MAX, SlotEnd::Measured, 1));
+}
+
+#[test]
+fn rates_of_other_pairs_are_dropped() {
+    let (coordinator, slot, client, hub) = started();
+    let other = (0..3).find(|rank| ![client, hub].contains(rank)).unwrap();
+    let rate = |sender, receiver, ln_rate| (0, RateSample { sender, receiver, ln_rate });
+    let own = [rate(client, hub, 20.0), rate(hub, client, 21.0)];
+    let sent = [
+        rate(client, other, 20.0),
+        rate(client, client, 20.0),
+        rate(u32::MAX, hub, 20.0),
+        rate(client, hub, 1e300),
+        rate(client, hub, f64::NAN),
+        (1, own[0].1),
+        own[0],
+        own[1],
+        rate(client, hub, 1.0),
+    ];
+    assert_eq!(coordinator.own_rates(client, slot, &sent, 1), own);
+    assert_eq!(coordinator.own_rates(client, u32::MAX, &sent, 1), []);
+}
+
+#[test]
+fn long_reasons_are_cut() {
+    let (mut coordinator, slot, client, _) = started();
+    let reason = "ä".repeat(1 << 20);
+    assert!(coordinator.report(client, slot, SlotEnd::Failed(reason.clone()), 1));
+    let SlotEnd::Failed(kept) = &coordinator.missing()[0].end else { panic!() };
+    assert!(kept.len() <= 2048 && reason.starts_with(kept.as_str()) && !kept.is_empty());
+}

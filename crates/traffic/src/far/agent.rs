@@ -17,10 +17,11 @@ use serde_json::Value;
 
 use crate::far::limits::Limits;
 use crate::far::log::{Class, Log};
-use crate::far::pending::{Caller, PendingConns, PendingOutcome, Wake};
+use crate::far::pending::{Caller, PendingConns, PendingOutcome, TURN, Wake};
 use crate::far::registry::SessionRegistry;
 use crate::far::session;
 use crate::far::slots::Slots;
+use crate::far::words::VERSION;
 use crate::fault::Fault;
 use crate::relay;
 use crate::unclaimed;
@@ -29,9 +30,6 @@ use bytegauge_model::{Place, RelayMethod};
 
 /// Most proven callers at a time, measuring ones included.
 const CALLERS_MAX: usize = 64;
-
-/// Connections accepted, or events handled, before other work has a turn.
-const TURN: usize = 64;
 
 /// Interval at which the agent checks whether to stop.
 const LOOK_AFTER_NS: u64 = 250_000_000;
@@ -98,7 +96,7 @@ impl Agent {
         let port = listener.local_addr().map_err(Fault::io("reading the agent's port"))?.port();
         // If the number of descriptors is unknown, a small one is assumed.
         let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
-        let pending = PendingConns::new(&listener, setup.key.clone(), open_files);
+        let pending = PendingConns::new(&listener, (setup.key.clone(), VERSION), open_files);
         let state = AgentState {
             slots: Slots::new(setup.limits.sessions),
             registry: SessionRegistry::default(),
@@ -145,24 +143,17 @@ impl Agent {
 
     /// Accepts waiting connections, a few at a time. `exhausted`: when a lack of descriptors was last logged.
     fn accept(&self, exhausted: &mut Option<Instant>) {
-        for _ in 0..TURN {
-            match self.listener.accept() {
-                Ok((stream, peer)) => self.state.hear(stream, peer, &[]),
-                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
-                    if exhausted.is_none_or(|logged| logged.elapsed() >= EXHAUSTED_EVERY) {
-                        *exhausted = Some(Instant::now());
-                        self.state.log.own(&format!("no connection can be accepted ({error}): raise ulimit -n"));
-                    }
-                    match self.state.pending.crowd_out() {
-                        Some(outcome) => self.state.settle([outcome]),
-                        None => std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS)),
-                    }
-                    return;
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
-                Err(_) => return,
+        let (outcomes, error) = self.state.pending.accept(&self.listener);
+        if let Some(error) = error {
+            if exhausted.is_none_or(|logged| logged.elapsed() >= EXHAUSTED_EVERY) {
+                *exhausted = Some(Instant::now());
+                self.state.log.own(&format!("no connection can be accepted ({error}): raise ulimit -n"));
+            }
+            if outcomes.is_empty() {
+                std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
             }
         }
+        self.state.settle(outcomes);
     }
 }
 

@@ -126,6 +126,25 @@ impl Limits {
         Ok(Command::Open(role, setup, address))
     }
 
+    /// Checks a trial that another host asks this one to measure with a third: its ends here move data over the network to
+    /// that host, within these limits, and do nothing else.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    pub fn allow_visit(&self, setup: &Setup) -> Result<(), String> {
+        if setup.relay().is_some() || setup.spec.emulated_link().is_some() || setup.program.is_some() {
+            return Err("a relay, an emulated link or a program is not measured for another host".into());
+        }
+        if setup.far.is_none_or(|far| far.end.is_none()) {
+            return Err("a trial without another host is not measured for one".into());
+        }
+        let roles = match setup.workload() {
+            Workload::Call => [EndRole::Client, EndRole::Server],
+            _ => [EndRole::Source, EndRole::Sink],
+        };
+        roles.into_iter().try_for_each(|role| self.allows(role, setup))
+    }
+
     /// The reason why a session may move no more bytes.
     pub(super) fn used_up(&self, spent: Spent) -> String {
         let charged = match spent.charged {
@@ -473,6 +492,36 @@ mod tests {
             slow.admitted(Command::Open(EndRole::Sink, asked, None), between, Spent::default())
         };
         assert!(paced(1000).is_ok() && paced(1001).unwrap_err().contains("--max-rate"));
+    }
+
+    #[test]
+    fn visits_move_data_to_the_other_host_alone() {
+        let limits = Limits::default();
+        assert_eq!(limits.allow_visit(&setup()), Ok(()));
+        assert_eq!(limits.allow_visit(&calls_over_udp()), Ok(()));
+        let check = |change: fn(&mut Setup)| {
+            let mut asked = setup();
+            change(&mut asked);
+            limits.allow_visit(&asked).unwrap_err();
+        };
+        check(|setup| setup.spec.set("relay", "cmd:touch /tmp/x {listen} {upstream}".into()));
+        check(|setup| setup.spec.set("relay", "epoll".into()));
+        check(|setup| {
+            setup.spec.set("link_delay", 1_000_000.into());
+            setup.spec.set("link_loss", "1%".into());
+            setup.spec.set("link_rate", "1Gbit".into());
+            assert!(setup.spec.emulated_link().is_some());
+        });
+        check(|setup| setup.spec.set("connect", "192.0.2.9:80".into()));
+        check(|setup| setup.spec.set("transport", "/etc/passwd".into()));
+        check(|setup| setup.spec.transport = Some(Transport::Unix));
+        check(|setup| setup.spec.flows = Some(1 << 20));
+        check(|setup| setup.spec.working_set = Some(1 << 50));
+        check(|setup| setup.window_ns = u64::MAX);
+        check(|setup| setup.far = None);
+        let run = serde_json::json!({"command": ["true"], "metric": "wall"});
+        let program = Setup::of_program(&Spec::default(), &serde_json::from_value(run).unwrap());
+        assert!(limits.allow_visit(&program).is_err());
     }
 
     #[test]

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Responder};
 
-use crate::far::words::VERSION;
+/// Connections accepted, or events handled, before other work has a turn.
+pub(super) const TURN: usize = 64;
 
 /// Longest time of a connection to prove itself and to ask for a session.
 pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(10);
@@ -43,6 +44,7 @@ const LISTENER: u64 = u64::MAX;
 pub(super) struct PendingConns {
     epoll: Epoll,
     key: Key,
+    version: u16,
     room: usize,
     conns: Mutex<Conns>,
 }
@@ -89,12 +91,13 @@ pub(super) enum Wake {
 }
 
 impl PendingConns {
-    /// None yet; also wakes for connections of the listener. `open_files`: descriptors available to this process.
-    pub(super) fn new(listener: &TcpListener, key: Key, open_files: u64) -> io::Result<PendingConns> {
+    /// None yet; also wakes for connections of the listener. Callers need the key and the version of the messages.
+    /// `open_files`: descriptors available to this process.
+    pub(super) fn new(listener: &TcpListener, (key, version): (Key, u16), open_files: u64) -> io::Result<PendingConns> {
         let epoll = Epoll::new()?;
         epoll.add(listener.as_fd(), Ready::READ, LISTENER)?;
         let room = usize::try_from(open_files / DESCRIPTOR_SHARE).unwrap_or(PENDING_MAX).clamp(1, PENDING_MAX);
-        Ok(PendingConns { epoll, key, room, conns: Mutex::default() })
+        Ok(PendingConns { epoll, key, version, room, conns: Mutex::default() })
     }
 
     /// Waits until something is ready, and returns it.
@@ -105,6 +108,24 @@ impl PendingConns {
         (0..count).map(|index| wake(events.at(index))).collect()
     }
 
+    /// Accepts connections of the listener, a few at a time. The outcomes, and the error if there is no descriptor for more:
+    /// then a pending connection was removed, if there was one.
+    pub(super) fn accept(&self, listener: &TcpListener) -> (Vec<PendingOutcome>, Option<io::Error>) {
+        let mut outcomes = Vec::new();
+        for _ in 0..TURN {
+            match listener.accept() {
+                Ok((stream, peer)) => outcomes.extend(self.add(stream, peer, &[])),
+                Err(error) if bytegauge_sys::socket::is_exhausted(&error) => {
+                    outcomes.extend(self.crowd_out());
+                    return (outcomes, Some(error));
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(_) => break,
+            }
+        }
+        (outcomes, None)
+    }
+
     /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
     /// to make room.
     pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, received: &[u8]) -> Vec<PendingOutcome> {
@@ -112,7 +133,7 @@ impl PendingConns {
         let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out(self.room) } else { None };
         let number = conns.next;
         conns.next += 1;
-        let responder = Responder::new(&self.key, VERSION);
+        let responder = Responder::new(&self.key, self.version);
         let pending = Pending { stream, peer, responder, until: Instant::now() + PROVE_WITHIN };
         let prepared = self.prepare(&pending.stream, number);
         conns.insert(number, pending);
@@ -142,7 +163,7 @@ impl PendingConns {
     }
 
     /// Frees a descriptor. `None` if no connection waits.
-    pub(super) fn crowd_out(&self) -> Option<PendingOutcome> {
+    fn crowd_out(&self) -> Option<PendingOutcome> {
         self.conns().crowd_out(self.room)
     }
 
@@ -269,6 +290,7 @@ mod tests {
     use bytegauge_wire::connect;
 
     use super::*;
+    use crate::far::words::VERSION;
 
     /// Connections of a network that may wait.
     const SHARE: usize = 2;
@@ -287,7 +309,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let key = Key::create(&folder.path().join("key")).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let pending = PendingConns::new(&listener, key.clone(), ROOM as u64 * DESCRIPTOR_SHARE).unwrap();
+            let pending = PendingConns::new(&listener, (key.clone(), VERSION), ROOM as u64 * DESCRIPTOR_SHARE).unwrap();
             Bench { listener, key, pending }
         }
 
