@@ -113,6 +113,9 @@ fn report(notice: &Iperf3Notice, is_json: bool) {
         Iperf3Notice::Refused { client, why } => {
             terminal::note(&format!("{client} was refused: {}", escape::line(why)));
         }
+        Iperf3Notice::LeftOut(count) => {
+            terminal::note(&format!("{} had no line of their own", counted(*count as usize, "refused connection")));
+        }
         // Numbers always have a JSON text.
         Iperf3Notice::Ended(test) if is_json => {
             terminal::print(&format!("{}\n", serde_json::to_string(&**test).unwrap_or_default()));

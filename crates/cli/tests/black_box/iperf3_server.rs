@@ -1,5 +1,6 @@
 //! `serve iperf3`: iperf3 itself as the client, and clients that misbehave.
 
+use std::io::ErrorKind::WouldBlock;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -194,6 +195,30 @@ fn broken_clients_block_no_other() {
     bench.run(&format!("stream --connect iperf3://127.0.0.1:{port} {flags}")).exits(0);
     drop((alone, waits));
     server.until("early ends", |server| server.stdout().contains("the client left"));
+    server.signal("TERM");
+    server.wait().exits(0);
+}
+
+#[test]
+fn surplus_connections_of_a_test_are_closed() {
+    const OPENED: usize = 200;
+    let bench = Bench::new();
+    let (mut server, port) = started(&bench, "");
+    let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let cookie = [&[b'd'; 36][..], &[0]].concat();
+    let mut control = connect();
+    let text = br#"{"tcp":true,"time":5,"parallel":1,"len":1000}"#;
+    control.write_all(&[cookie.clone(), (text.len() as u32).to_be_bytes().to_vec(), text.to_vec()].concat()).unwrap();
+    let mut states = [0; 2];
+    control.read_exact(&mut states).unwrap();
+    assert_eq!(states, [9, 10]);
+    let opened: Vec<TcpStream> = (0..OPENED).map(|_| connect()).collect();
+    opened.iter().for_each(|mut stream| stream.write_all(&cookie).unwrap());
+    control.read_exact(&mut states).unwrap();
+    assert_eq!(states, [1, 2], "it begins");
+    opened.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    let is_closed = |mut stream: &TcpStream| !matches!(stream.read(&mut [0]), Err(error) if error.kind() == WouldBlock);
+    server.until("one to be left", |_| opened.iter().filter(|stream| is_closed(stream)).count() == OPENED - 1);
     server.signal("TERM");
     server.wait().exits(0);
 }

@@ -9,6 +9,7 @@
 
 pub mod client;
 mod data;
+#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod server;
 mod session;

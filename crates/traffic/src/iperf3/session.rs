@@ -147,7 +147,7 @@ impl Session {
     /// Reads what the server wrote before it stopped, until the connections end or all that it counts is here.
     fn last_data(&mut self, report: &mut EndReport, server: &TestResults) -> Result<(), Fault> {
         let deadline = Instant::now() + LAST_DATA;
-        let written: u64 = server.streams.iter().map(|stream| stream.bytes).sum();
+        let written = total_bytes(server);
         let mut poller = LastDataPoller::of_data(self.written())?;
         while self.server_writes && report.total_bytes < written && Instant::now() < deadline {
             for token in poller.wait(deadline)? {
@@ -411,7 +411,7 @@ fn ours(report: &EndReport, seconds: f64, is_udp: bool, server_writes: bool) -> 
             id: stream_id(index),
             bytes: flow.total_bytes,
             retransmits: flow.tcp.as_ref().and_then(|tcp| tcp.retransmits).filter(|_| counts).unwrap_or(NOT_COUNTED),
-            packets: datagrams.total + datagrams.missing,
+            packets: datagrams.total.saturating_add(datagrams.missing),
             errors: datagrams.missing,
             end_time: seconds,
             ..StreamResult::default()
@@ -445,9 +445,14 @@ fn summary(server: &TestResults, server_writes: bool, is_udp: bool) -> Iperf3Rep
     }
 }
 
+/// Bytes of all connections by the server's count, which may be any number.
+fn total_bytes(server: &TestResults) -> u64 {
+    server.streams.iter().map(|stream| stream.bytes).fold(0, u64::saturating_add)
+}
+
 /// Compares the bytes of both ends. The reader may stop before the last bytes are read; it never has more than was written.
 fn compared(report: &EndReport, server: &TestResults, server_writes: bool) -> Result<(), Fault> {
-    let (ours, theirs) = (report.total_bytes, server.streams.iter().map(|stream| stream.bytes).sum::<u64>());
+    let (ours, theirs) = (report.total_bytes, total_bytes(server));
     match server_writes {
         true if ours < theirs => {
             Err(Fault::Miscounted(format!("the iperf3 server wrote {theirs} bytes and {ours} arrived")))

@@ -2,8 +2,13 @@
 //!
 //! Never allocates more than a message may have: a length is compared with its limit before any room is made.
 
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+use super::STREAMS_MAX;
 
 /// Bytes of a cookie: 36 characters and a zero.
 pub const COOKIE_LEN: usize = 37;
@@ -13,6 +18,12 @@ pub const PARAMETERS_MAX: usize = 64 << 10;
 
 /// The largest JSON text of results, bytes. A stream takes about 200, the server's own output on request some KiB.
 pub const RESULTS_MAX: usize = 1 << 20;
+
+/// The longest name that is kept, characters: of a version or a congestion control.
+const NAME_MAX: usize = 512;
+
+/// The longest reason of the JSON parser that is kept, characters.
+const WHY_MAX: usize = 300;
 
 /// Why a message is none of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -243,13 +254,13 @@ pub struct TestParameters {
     #[serde(skip_serializing_if = "is_zero", deserialize_with = "count")]
     pub udp_counters_64bit: u64,
     /// Congestion control of the server's data connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub congestion: Option<String>,
     /// Encrypted credentials, for a server that asks for them.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub authtoken: Option<String>,
     /// The client's version.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub client_version: Option<String>,
 }
 
@@ -270,9 +281,10 @@ pub struct TestResults {
     #[serde(deserialize_with = "count")]
     pub sender_has_retransmits: u64,
     /// The congestion control that was in use.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub congestion_used: Option<String>,
     /// Each data connection.
+    #[serde(deserialize_with = "streams")]
     pub streams: Vec<StreamResult>,
 }
 
@@ -368,8 +380,12 @@ impl ControlInput {
             return Err(ProtocolError::TooLong { length, limit });
         }
         let Some(text) = self.bytes.get(4..4 + length) else { return Ok(None) };
-        let read =
-            serde_json::from_slice(text).map_err(|error| ProtocolError::Unreadable { what, why: error.to_string() })?;
+        let unreadable = |error: serde_json::Error| {
+            // The parser repeats a text that it did not expect.
+            let why = error.to_string().chars().take(WHY_MAX).collect();
+            ProtocolError::Unreadable { what, why }
+        };
+        let read = serde_json::from_slice(text).map_err(unreadable)?;
         self.bytes.drain(..4 + length);
         Ok(Some(read))
     }
@@ -406,6 +422,36 @@ fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     count(from).map(|count| count > 0)
 }
 
+/// A name of the peer, as far as [`NAME_MAX`].
+fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    Ok(name.map(|name| name.chars().take(NAME_MAX).collect()))
+}
+
+/// Results of data connections. More than both directions of a test can have are refused before they take memory.
+fn streams<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
+    struct StreamList;
+    impl<'de> Visitor<'de> for StreamList {
+        type Value = Vec<StreamResult>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} data connections", 2 * STREAMS_MAX)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<StreamResult>, A::Error> {
+            let mut streams = Vec::new();
+            while let Some(stream) = from.next_element()? {
+                if streams.len() == 2 * STREAMS_MAX {
+                    return Err(A::Error::invalid_length(streams.len() + 1, &self));
+                }
+                streams.push(stream);
+            }
+            Ok(streams)
+        }
+    }
+    from.deserialize_seq(StreamList)
+}
+
 fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let value = Value::deserialize(from)?;
     Ok(value.as_f64().filter(|number| number.is_finite()).unwrap_or(0.0))
@@ -422,6 +468,23 @@ mod tests {
 
     /// TestResults of a server of version 3.12.
     const RESULTS_SEEN: &str = r#"{"cpu_util_total":0.0665,"cpu_util_user":0,"cpu_util_system":0.0665,"sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":8000,"retransmits":18446744073709551615,"jitter":0.001714541990775615,"errors":0,"packets":8,"start_time":0,"end_time":1.002283}]}"#;
+
+    #[test]
+    fn results_take_bounded_memory() {
+        let text = |count: usize| format!(r#"{{"streams":[{}]}}"#, vec!["{}"; count].join(","));
+        let read =
+            |count: usize| serde_json::from_str::<TestResults>(&text(count)).map(|results| results.streams.len());
+        assert_eq!(read(2 * STREAMS_MAX).unwrap(), 256);
+        assert!(read(2 * STREAMS_MAX + 1).unwrap_err().to_string().contains("257"));
+        let long = format!(r#"{{"congestion_used":"{}"}}"#, "ä".repeat(100_000));
+        let results: TestResults = serde_json::from_str(&long).unwrap();
+        assert_eq!(results.congestion_used.unwrap().chars().count(), NAME_MAX);
+        let mut input = ControlInput::default();
+        let wrong = format!(r#"{{"streams":"{}"}}"#, "x".repeat(100_000));
+        input.push(&framed(&serde_json::from_str::<Value>(&wrong).unwrap()).unwrap());
+        let error = input.text::<TestResults>("results", RESULTS_MAX).unwrap_err().to_string();
+        assert!(error.len() < 1000, "{}", error.len());
+    }
 
     #[test]
     fn observed_parameters_are_read_and_written() {

@@ -6,16 +6,17 @@
 mod admission;
 mod flow;
 mod opening;
+mod refusals;
 mod test;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytegauge_model::Place;
 use serde::Serialize;
@@ -25,6 +26,7 @@ use crate::fault::Fault;
 use crate::iperf3::words::{COOKIE_LEN, Cookie};
 use crate::place::{self, unbindable};
 use admission::Admission;
+use refusals::Refusals;
 
 /// How long a new connection may take to send its cookie.
 const COOKIE_TIME: Duration = Duration::from_secs(5);
@@ -110,6 +112,8 @@ pub enum Iperf3Notice {
         /// The reason.
         why: String,
     },
+    /// This number of refused connections had no notice of their own: too many came.
+    LeftOut(u64),
 }
 
 /// Receives the events.
@@ -127,8 +131,9 @@ struct Iperf3Shared {
     limits: Iperf3Limits,
     log: Iperf3Log,
     admission: Admission,
+    refusals: Refusals,
     /// Tests that wait for data connections, by cookie.
-    waiting: Mutex<BTreeMap<Cookie, Sender<TcpStream>>>,
+    waiting: Mutex<BTreeMap<Cookie, SyncSender<TcpStream>>>,
     /// Receives the first datagram of each UDP connection. The test that holds the lock is the only one that opens any.
     udp: Mutex<UdpSocket>,
     greeted: AtomicUsize,
@@ -154,6 +159,7 @@ impl Iperf3Server {
             limits,
             log,
             admission: Admission::new(if limits.exclusive { 1 } else { limits.clients }, limits.exclusive),
+            refusals: Refusals::default(),
             waiting: Mutex::default(),
             udp: Mutex::new(udp_socket(place)?),
             greeted: AtomicUsize::new(0),
@@ -231,11 +237,23 @@ fn accept(shared: &Arc<Iperf3Shared>, listener: &TcpListener) {
     }
 }
 
-/// Reads the cookie at the start of a connection.
+/// Reads the cookie at the start of a connection, however slowly it arrives, within [`COOKIE_TIME`].
 fn cookie(mut connection: &TcpStream) -> Result<Cookie, String> {
-    let mut bytes = [0; COOKIE_LEN];
-    let read = connection.set_read_timeout(Some(COOKIE_TIME)).and_then(|()| connection.read_exact(&mut bytes));
-    read.map_err(|error| format!("no cookie of iperf3 arrived ({error})"))?;
+    let (mut bytes, mut have) = ([0; COOKIE_LEN], 0);
+    let deadline = Instant::now() + COOKIE_TIME;
+    let none = |why: &str| format!("no cookie of iperf3 arrived ({why})");
+    while have < COOKIE_LEN {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(none("its time is over"));
+        }
+        match connection.set_read_timeout(Some(left)).and_then(|()| connection.read(&mut bytes[have..])) {
+            Ok(0) => return Err(none("the connection ended")),
+            Ok(n) => have += n,
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(none(&error.to_string())),
+        }
+    }
     Cookie::parse(bytes).map_err(|error| error.to_string())
 }
 
@@ -244,21 +262,26 @@ impl Iperf3Shared {
         self.stops.load(Ordering::Relaxed)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Cookie, Sender<TcpStream>>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Cookie, SyncSender<TcpStream>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn refuse(&self, client: SocketAddr, why: String) {
-        if !self.stops() {
-            (self.log)(Iperf3Notice::Refused { client, why });
+        if self.stops() {
+            return;
         }
+        let Some(left_out) = self.refusals.enter(Instant::now()) else { return };
+        if left_out > 0 {
+            (self.log)(Iperf3Notice::LeftOut(left_out));
+        }
+        (self.log)(Iperf3Notice::Refused { client, why });
     }
 
     /// A cookie that is new begins a test; one that a test waits for is of a data connection.
     fn identified(&self, connection: TcpStream, client: SocketAddr, cookie: Cookie) {
         if let Some(test) = self.waiting().get(&cookie) {
-            // A test that has all its connections drops further ones.
-            let _ = test.send(connection);
+            // Connections beyond those of a test are closed: otherwise one client could hold all descriptors.
+            let _ = test.try_send(connection);
             return;
         }
         self.tests.fetch_add(1, Ordering::Relaxed);

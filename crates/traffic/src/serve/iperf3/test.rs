@@ -14,6 +14,7 @@ use bytegauge_sys::{cpu_time, socket};
 use super::admission::Admitted;
 use super::flow::{DataSocket, StreamCounts, StreamWork};
 use super::{Iperf3Interval, Iperf3Notice, Iperf3Shared, Iperf3Test, is_passing, opening};
+use crate::iperf3::STREAMS_MAX;
 use crate::iperf3::server::{ControlServer, ServerEvent};
 use crate::iperf3::words::{
     ControlState, Cookie, IDLE as IDLE_CODE, NOT_COUNTED, RATE_LIMIT, StreamResult, TOO_LONG, TestParameters,
@@ -52,7 +53,7 @@ pub(super) fn serve(shared: &Iperf3Shared, connection: TcpStream, client: Socket
         }
         Admitted::Gone => return shared.refuse(client, "it left before its turn".into()),
     }
-    let (taken, arriving) = mpsc::channel();
+    let (taken, arriving) = mpsc::sync_channel(STREAMS_MAX);
     shared.waiting().insert(cookie, taken);
     let mut control = ControlLink { socket: connection, machine: ControlServer::new() };
     let mut test = Iperf3Test {
@@ -70,7 +71,7 @@ pub(super) fn serve(shared: &Iperf3Shared, connection: TcpStream, client: Socket
         jitter_seconds: None,
         problem: None,
     };
-    if let Err(problem) = carry(shared, &mut control, &arriving, &mut test) {
+    if let Err(problem) = carry(shared, &mut control, arriving, &mut test) {
         match problem.code {
             Some(code) => control.machine.fail(code),
             None if shared.stops() => control.machine.terminate(),
@@ -101,7 +102,7 @@ fn hung_up(connection: &TcpStream) -> bool {
 fn carry(
     shared: &Iperf3Shared,
     control: &mut ControlLink,
-    arriving: &mpsc::Receiver<TcpStream>,
+    arriving: mpsc::Receiver<TcpStream>,
     test: &mut Iperf3Test,
 ) -> Result<(), Problem> {
     let Some(ServerEvent::Parameters(wanted)) = control.event(STEP, shared)? else {
@@ -112,7 +113,9 @@ fn carry(
     (test.server_writes, test.connections) = (wanted.reverse, wanted.parallel as usize);
     wanted.check().map_err(|error| Problem { code: Some(error.code()), why: error.to_string() })?;
     let time = allowed(shared, &wanted)?;
-    let sockets = open(shared, control, arriving, &wanted, test.client)?;
+    let sockets = open(shared, control, &arriving, &wanted, test.client)?;
+    // Further connections with this cookie are closed.
+    drop(arriving);
     control.machine.start();
     control.flush().map_err(|error| gone(&error.to_string()))?;
     let began = Instant::now();
