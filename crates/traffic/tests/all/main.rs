@@ -11,6 +11,7 @@ mod call_datagram;
 mod call_trouble;
 mod calls;
 mod engines;
+mod engines_arrivals;
 mod engines_busy;
 mod engines_calls;
 mod engines_exhausted;
