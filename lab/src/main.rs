@@ -26,25 +26,25 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 
 /// A study: its command line and its function.
-struct Task {
+struct Study {
     command: fn() -> Command,
     run: fn(&ArgMatches) -> Result<()>,
 }
 
-const TASKS: &[Task] = &[
-    Task { command: peers::command, run: peers::run },
-    Task { command: peers::arm::command, run: peers::run_arm },
-    Task { command: real_programs::command, run: real_programs::run },
-    Task { command: real_life::command, run: real_life::run },
-    Task { command: tournament::command, run: tournament::run },
-    Task { command: mesh::command, run: mesh::run },
-    Task { command: verify_stats::command, run: verify_stats::run },
-    Task { command: repeat::busy_command, run: repeat::run_busy },
-    Task { command: repeat::quota_command, run: repeat::run_quota },
-    Task { command: repeat::quiet_command, run: repeat::run_quiet },
-    Task { command: sanitize::command, run: sanitize::run },
-    Task { command: repeat::smoke_command, run: repeat::run_smoke },
-    Task { command: repeat::all_command, run: repeat::run_all },
+const TASKS: &[Study] = &[
+    Study { command: peers::command, run: peers::run },
+    Study { command: peers::arm::command, run: peers::run_arm },
+    Study { command: real_programs::command, run: real_programs::run },
+    Study { command: real_life::command, run: real_life::run },
+    Study { command: tournament::command, run: tournament::run },
+    Study { command: mesh::command, run: mesh::run },
+    Study { command: verify_stats::command, run: verify_stats::run },
+    Study { command: repeat::busy_command, run: repeat::run_busy },
+    Study { command: repeat::quota_command, run: repeat::run_quota },
+    Study { command: repeat::quiet_command, run: repeat::run_quiet },
+    Study { command: sanitize::command, run: sanitize::run },
+    Study { command: repeat::smoke_command, run: repeat::run_smoke },
+    Study { command: repeat::all_command, run: repeat::run_all },
 ];
 
 fn main() -> ExitCode {

@@ -170,7 +170,7 @@ impl Drop for Load {
 
 /// One group over the runs.
 #[derive(Default)]
-struct Story {
+struct GroupOverRuns {
     runs: usize,
     proven: usize,
     bounds: Vec<f64>,
@@ -179,13 +179,13 @@ struct Story {
 }
 
 fn section_of(circumstance: Circumstance, reports: &[Value]) -> String {
-    let mut stories: BTreeMap<String, Story> = BTreeMap::new();
+    let mut stories: BTreeMap<String, GroupOverRuns> = BTreeMap::new();
     for report in reports {
         for group in list(&report["groups"]) {
             add(stories.entry(text(&group["label"])).or_default(), report, group);
         }
     }
-    let sum = |field: fn(&Story) -> usize| stories.values().map(field).sum::<usize>();
+    let sum = |field: fn(&GroupOverRuns) -> usize| stories.values().map(field).sum::<usize>();
     let took = reports.iter().filter_map(|report| report["elapsed_ns"].as_f64()).map(|ns| ns / 1e9);
     let took = median(&took.collect::<Vec<f64>>()).map_or_else(String::new, |took| format!(" of {took:.0} s"));
     let mut section = format!(
@@ -214,7 +214,7 @@ fn section_of(circumstance: Circumstance, reports: &[Value]) -> String {
     section
 }
 
-fn add(story: &mut Story, report: &Value, group: &Value) {
+fn add(story: &mut GroupOverRuns, report: &Value, group: &Value) {
     story.runs += 1;
     let recommendation = &group["recommendation"];
     story.bounds.extend(recommendation["bound"].as_f64());

@@ -88,14 +88,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// The levels of factors, as the document has them.
-type Factors = Map<String, Value>;
+type LevelsByName = Map<String, Value>;
 
 /// The result of one session for a test.
 struct Claim {
     /// The name of its plan, which contains its circumstance.
     plan: String,
-    named: Factors,
-    best: Factors,
+    named: LevelsByName,
+    best: LevelsByName,
     proven: bool,
     margin: f64,
     /// Its bound: how much slower than the best it is at most.
@@ -105,14 +105,14 @@ struct Claim {
 /// One test of several sessions.
 struct Question {
     label: String,
-    conditions: Factors,
+    conditions: LevelsByName,
     claims: Vec<Claim>,
 }
 
 impl Question {
     /// The options that were recommended or estimated as the best, each once.
-    fn entrants(&self) -> Vec<&Factors> {
-        let mut entrants: Vec<&Factors> = Vec::new();
+    fn entrants(&self) -> Vec<&LevelsByName> {
+        let mut entrants: Vec<&LevelsByName> = Vec::new();
         for choice in self.claims.iter().flat_map(|claim| [&claim.named, &claim.best]) {
             if !entrants.contains(&choice) {
                 entrants.push(choice);
@@ -170,7 +170,7 @@ fn questions(runs: &[Value]) -> Result<Vec<Question>> {
 }
 
 /// The levels of a cell that are not its group's.
-fn choice(report: &Value, group: &Value, id: &Value) -> Option<Factors> {
+fn choice(report: &Value, group: &Value, id: &Value) -> Option<LevelsByName> {
     id.as_str()?;
     let cell = list(&report["cells"]).find(|cell| cell["id"] == *id)?;
     let levels = cell["factors"].as_object()?.iter();
@@ -229,7 +229,7 @@ struct Count {
 
 impl Count {
     /// Counts a claim that an option is slower than the best by at most `limit`.
-    fn add(&mut self, field: &Field<'_>, named: &Factors, limit: f64) {
+    fn add(&mut self, field: &Field<'_>, named: &LevelsByName, limit: f64) {
         let Some(above) = field.above_best(named) else { return };
         self.claims += 1;
         self.within += usize::from(above.median <= limit);
@@ -270,7 +270,7 @@ impl<'a> Field<'a> {
         Some(Field { cells, blocks: group["blocks"]["used"].as_u64().unwrap_or(0), best })
     }
 
-    fn above_best(&self, named: &Factors) -> Option<Above> {
+    fn above_best(&self, named: &LevelsByName) -> Option<Above> {
         let cell = self.cells.iter().find(|cell| named.iter().all(|(name, level)| cell["factors"][name] == *level))?;
         Some(Above {
             median: self.best / cell["estimate"]["median"].as_f64()? - 1.0,

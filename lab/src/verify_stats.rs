@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use anyhow::{Context, Result, bail};
 use bytegauge_model::unit::significant;
 use bytegauge_selftest::harness_check;
-use bytegauge_selftest::verify::{self, Row, Scale};
+use bytegauge_selftest::verify::{self, Scale, VerificationRow};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let (_, scale) = SCALES.iter().find(|(other, _)| other == name).context("--scale takes known names")?;
     // The row that needs a build comes first, so that a failure does not waste minutes of simulation.
-    let kept = Kept::open(name, seed, matches.get_flag("resume"))?;
+    let kept = KeptParts::open(name, seed, matches.get_flag("resume"))?;
     let measures = !matches.get_flag("simulations");
     let mut reported = Vec::new();
     if *scale == Scale::Full && measures {
@@ -110,21 +110,21 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Rows of finished parts, in files: the whole table may take longer than a machine is available.
-struct Kept(PathBuf);
+struct KeptParts(PathBuf);
 
-impl Kept {
+impl KeptParts {
     /// Those of an earlier run, or none.
-    fn open(scale: &str, seed: u64, resume: bool) -> Result<Kept> {
+    fn open(scale: &str, seed: u64, resume: bool) -> Result<KeptParts> {
         let folder = cargo::root().join(format!("target/verify-stats/{scale}-{seed}"));
         if !resume && folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        Ok(Kept(folder))
+        Ok(KeptParts(folder))
     }
 
     /// The rows of a part, made once.
-    fn rows(&self, part: &str, make: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+    fn rows(&self, part: &str, make: impl FnOnce() -> Result<Vec<VerificationRow>>) -> Result<Vec<VerificationRow>> {
         let name: String = part.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
         let file = self.0.join(format!("{name}.json"));
         if let Ok(text) = fs::read_to_string(&file) {
@@ -140,7 +140,7 @@ impl Kept {
 }
 
 /// The rows that need sockets.
-fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<Row>> {
+fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<VerificationRow>> {
     let mut last = String::new();
     Ok(harness_check::run(scale, seed, |_, total, part| {
         if part != last {
@@ -154,14 +154,14 @@ fn on_this_machine(scale: Scale, seed: u64) -> Result<Vec<Row>> {
 const LARGE_TRIALS: &str = "100000";
 
 /// How long a large session takes from the store to the four texts.
-fn report_row() -> Result<Row> {
+fn report_row() -> Result<VerificationRow> {
     let example = ["--package", "bytegauge-report", "--example", "large", "--", LARGE_TRIALS];
     let mut command = cargo::command(&["run", "--locked", "--release", "--quiet"]);
     let output = command.args(example).stderr(Stdio::null()).output().context("starting cargo")?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let seconds: f64 =
         printed.trim().parse().with_context(|| format!("the timing of a large report printed `{printed}`"))?;
-    Ok(Row {
+    Ok(VerificationRow {
         name: "a session of 100,000 trials is reported".into(),
         target: "at most 2 s".into(),
         got: seconds,
@@ -184,8 +184,9 @@ fn in_release(seed: u64, scale: &str, matches: &ArgMatches) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("see above ({status})") }
 }
 
-fn body(rows: &[Row], scale: &str, seed: u64, date: &str) -> String {
-    let (controls, promises): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.negative_control);
+fn body(rows: &[VerificationRow], scale: &str, seed: u64, date: &str) -> String {
+    let (controls, promises): (Vec<&VerificationRow>, Vec<&VerificationRow>) =
+        rows.iter().partition(|row| row.negative_control);
     let mut text = format!(
         "Made by `cargo lab verify-stats --scale {scale} --seed {seed}` on {date}. Another seed gives other \
          figures and should give the same verdicts.\n\n"
@@ -208,7 +209,7 @@ fn body(rows: &[Row], scale: &str, seed: u64, date: &str) -> String {
     text
 }
 
-fn rows_table(rows: &[&Row], passed: &str, failed: &str) -> String {
+fn rows_table(rows: &[&VerificationRow], passed: &str, failed: &str) -> String {
     table(
         &["test", "target", "got", "verdict", "how"],
         rows.iter().map(|row| {
@@ -227,8 +228,8 @@ fn rows_table(rows: &[&Row], passed: &str, failed: &str) -> String {
 mod tests {
     use super::*;
 
-    fn row(name: &str, target: &str, passed: bool, negative_control: bool) -> Row {
-        Row {
+    fn row(name: &str, target: &str, passed: bool, negative_control: bool) -> VerificationRow {
+        VerificationRow {
             name: name.into(),
             target: target.into(),
             got: 95.125,

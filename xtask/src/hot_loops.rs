@@ -65,7 +65,7 @@ const LOCKS: &[&str] = &["Mutex", "RwLock", "Condvar", "futex", "pthread_mutex"]
 
 /// Functions of this workspace with one name, as they are in the program.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundFunctions {
     /// Instructions that lock the bus or a cache line.
     locked: Vec<String>,
     /// Functions that they call by name.
@@ -75,7 +75,7 @@ struct Found {
 }
 
 /// The functions of a program, by name.
-type Program = BTreeMap<String, Found>;
+type FunctionsByName = BTreeMap<String, FoundFunctions>;
 
 /// `cargo xtask hot-loops`.
 pub fn command() -> Command {
@@ -133,8 +133,8 @@ fn relocation(line: &str) -> Option<(u64, u64)> {
 }
 
 /// The functions of this workspace in a disassembly. Calls to other crates use the addresses in `relocations`.
-fn read(text: impl BufRead, relocations: &BTreeMap<u64, u64>) -> Result<Program> {
-    let (mut program, mut names) = (Program::new(), BTreeMap::new());
+fn read(text: impl BufRead, relocations: &BTreeMap<u64, u64>) -> Result<FunctionsByName> {
+    let (mut program, mut names) = (FunctionsByName::new(), BTreeMap::new());
     let mut present = None;
     for line in text.split(b'\n') {
         let line = line?;
@@ -170,7 +170,7 @@ fn place_of(instruction: &str) -> Option<u64> {
 }
 
 /// The number of functions that the loops reach, and a line for each breach.
-fn inspect(program: &Program) -> (usize, Vec<String>) {
+fn inspect(program: &FunctionsByName) -> (usize, Vec<String>) {
     let (mut breaches, mut reached) = (BTreeSet::new(), BTreeSet::new());
     let mut due: Vec<&str> = Vec::new();
     for (path, function) in LOOPS {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_missing_loop_is_a_breach() {
-        let (reached, breaches) = inspect(&Program::new());
+        let (reached, breaches) = inspect(&FunctionsByName::new());
         assert_eq!((reached, breaches.len()), (0, LOOPS.len()), "{breaches:?}");
     }
 }

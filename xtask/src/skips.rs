@@ -20,7 +20,7 @@ const MARK: &str = "SKIPPED: ";
 pub fn run(command: &mut Command) -> Result<StepDone> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
-    let mut output = Output::default();
+    let mut output = OutputSoFar::default();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
             let line = line.with_context(|| format!("reading from {name}"))?;
@@ -37,7 +37,7 @@ pub fn run(command: &mut Command) -> Result<StepDone> {
 
 /// The output read so far.
 #[derive(Default)]
-struct Output {
+struct OutputSoFar {
     /// Whether it is what passed tests printed.
     of_passed: bool,
     /// The test whose output it is.
@@ -46,7 +46,7 @@ struct Output {
     skips: Vec<String>,
 }
 
-impl Output {
+impl OutputSoFar {
     /// Takes a line. Whether it is to be seen.
     fn shows(&mut self, line: &str) -> bool {
         if line == "successes:" {
@@ -102,7 +102,7 @@ test result: FAILED. 2 passed; 1 failed";
 
     #[test]
     fn skips_are_collected_and_passed_tests_hidden() {
-        let mut output = Output::default();
+        let mut output = OutputSoFar::default();
         let shown: Vec<&str> = PRINTED.lines().filter(|line| output.shows(line)).collect();
         assert_eq!(
             output.skips,

@@ -1,7 +1,7 @@
 //! `bytegauge selftest`: checks the statistics on data with known truth, and the harness against itself.
 
 use bytegauge_selftest::harness_check;
-use bytegauge_selftest::verify::{self, PUBLISHED, Row, Scale};
+use bytegauge_selftest::verify::{self, PUBLISHED, Scale, VerificationRow};
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let harness = harness.map_err(|error| Failure::failed(error.to_string()))?;
     let simulated = verify::run(scale, seed, |done, total, what| steps.show(done as u64, total as u64, what));
     steps.clear();
-    let rows: Vec<Row> = harness.into_iter().chain(simulated).collect();
+    let rows: Vec<VerificationRow> = harness.into_iter().chain(simulated).collect();
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
@@ -34,7 +34,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if failed == 0 { DONE } else { FAILED })
 }
 
-fn table(rows: &[Row], seed: u64, failed: usize) -> String {
+fn table(rows: &[VerificationRow], seed: u64, failed: usize) -> String {
     let mut text = String::new();
     for row in rows {
         let mark = match (row.passed, row.negative_control) {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_row_has_the_mark_of_its_kind() {
-        let row = |name: &str, target: &str, passed, negative_control| Row {
+        let row = |name: &str, target: &str, passed, negative_control| VerificationRow {
             name: name.into(),
             target: target.into(),
             got: 96.06,

@@ -12,7 +12,7 @@ use bytegauge_plan::{AUDIT_CELLS_MIN, order};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::block::BlockTask;
-use crate::confirm::Confirmed;
+use crate::confirm::ConfirmedGroup;
 use crate::judge::{Judge, Subject};
 use crate::run::{Run, RunError};
 
@@ -21,7 +21,7 @@ const BLOCKS_OF_ITS_OWN: u64 = 3;
 
 /// A group whose recommendation is checked.
 struct Audited<'a> {
-    confirmed: &'a Confirmed,
+    confirmed: &'a ConfirmedGroup,
     proven: bool,
     /// The recommended option first, then its rivals, the most important first.
     cells: Vec<Cell>,
@@ -29,7 +29,7 @@ struct Audited<'a> {
 
 impl Run<'_> {
     /// Checks the recommendations of the analysis that was just completed. `false` if interrupted.
-    pub(crate) fn audit(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
+    pub(crate) fn audit(&mut self, groups: &[ConfirmedGroup], judge: &mut dyn Judge) -> Result<bool, RunError> {
         let time_ns = self.audit_time_ns();
         if time_ns == 0 || !groups.iter().any(|confirmed| self.is_audited(confirmed)) {
             return Ok(true);
@@ -85,7 +85,7 @@ impl Run<'_> {
     }
 
     /// Whether longer trials could change the result of a group.
-    pub(crate) fn is_audited(&self, confirmed: &Confirmed) -> bool {
+    pub(crate) fn is_audited(&self, confirmed: &ConfirmedGroup) -> bool {
         let candidates = || confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
         let audit_ns = self.plan.design.audit_ns;
         let is_long = |cell: &Cell| cell.factors.duration().is_some_and(|ns| ns >= audit_ns);
@@ -94,7 +94,7 @@ impl Run<'_> {
             && candidates().all(|cell| self.plan.design.audits(&cell.factors) && !is_long(cell))
     }
 
-    fn audited<'a>(&self, confirmed: &'a Confirmed, subjects: &[Subject]) -> Option<Audited<'a>> {
+    fn audited<'a>(&self, confirmed: &'a ConfirmedGroup, subjects: &[Subject]) -> Option<Audited<'a>> {
         let subject = subjects.iter().find(|subject| subject.group == confirmed.group)?;
         let find = |id: &CellId| confirmed.cells.iter().find(|cell| cell.id == *id).cloned();
         let cells: Vec<Cell> = subject.cells.iter().filter_map(find).collect();

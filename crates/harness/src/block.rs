@@ -21,7 +21,7 @@ use crate::lost_host::Loss;
 use crate::placing;
 use crate::run::{Run, RunError, RunOptions};
 use crate::surroundings::ProtocolCounts;
-use crate::trial::{self, Measured};
+use crate::trial::{self, TrialResult};
 
 /// The settings of a block.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ impl Run<'_> {
 
     /// Lengthens the trials of a cell in which hardly any call is completed. Returns the number of calls. `None` if
     /// there were enough, at the limit, and if calls fail or the user fixed the duration.
-    fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &Measured, window_ns: u64) -> Option<u64> {
+    fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &TrialResult, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
         let enough = pace::calls_enough(&cell.factors)?;

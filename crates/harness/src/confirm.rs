@@ -25,7 +25,7 @@ pub(crate) const SHORTEST_SHARE: f64 = 0.25;
 const OVERTIME_FEWEST: f64 = 1.5;
 
 /// A group with all cells of its blocks.
-pub(crate) struct Confirmed {
+pub(crate) struct ConfirmedGroup {
     pub group: GroupId,
     /// Finalists, A/A control and floor.
     pub cells: Vec<Cell>,
@@ -73,14 +73,14 @@ impl Run<'_> {
     }
 
     /// Measures the blocks of the present analysis.
-    fn take_look(&mut self, groups: &[Confirmed]) -> Result<LookEnd, RunError> {
+    fn take_look(&mut self, groups: &[ConfirmedGroup]) -> Result<LookEnd, RunError> {
         self.begin_look(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
         let spending = Spending::begin(self, groups);
         for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
-                let Confirmed { group, cells, window_ns, .. } = &groups[turn];
+                let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks of side groups are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;
                 while self.visits(group, Stage::Confirm) < due && !self.is_out_of_time(number, &groups[turn]) {
@@ -102,12 +102,12 @@ impl Run<'_> {
                 }
             }
             // Cells that left have a note: groups without cells lack nothing.
-            let live: Vec<&Confirmed> = groups.iter().filter(|confirmed| self.has_live(confirmed)).collect();
+            let live: Vec<&ConfirmedGroup> = groups.iter().filter(|confirmed| self.has_live(confirmed)).collect();
             if live.is_empty() {
                 break;
             }
             if live.iter().any(|confirmed| self.is_out_of_time(number, confirmed)) {
-                let progress = |confirmed: &&Confirmed| {
+                let progress = |confirmed: &&ConfirmedGroup| {
                     (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
                 };
                 let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 
     /// Whether a group still has a cell to compare.
-    fn has_live(&self, confirmed: &Confirmed) -> bool {
+    fn has_live(&self, confirmed: &ConfirmedGroup) -> bool {
         confirmed.cells.iter().any(|cell| cell.kind == CellKind::Candidate && self.lives(cell))
     }
 
@@ -154,7 +154,7 @@ impl Run<'_> {
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
     /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
     /// block is useless. A limit set by the user is kept: no block begins that would end beyond it.
-    fn is_out_of_time(&self, rounds_done: u64, next: &Confirmed) -> bool {
+    fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
             return false;
@@ -166,16 +166,16 @@ impl Run<'_> {
     }
 
     /// Whether a group has the minimum number of blocks; a group without comparisons needs none.
-    fn has_fewest(&self, confirmed: &Confirmed) -> bool {
+    fn has_fewest(&self, confirmed: &ConfirmedGroup) -> bool {
         let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
         let fewest = if compares { self.plan.design.blocks_min } else { 1 };
         self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
     }
 
     /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
-    fn warn_of_slow_blocks(&mut self, groups: &[Confirmed]) {
+    fn warn_of_slow_blocks(&mut self, groups: &[ConfirmedGroup]) {
         let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
-        let fewest = |confirmed: &Confirmed| {
+        let fewest = |confirmed: &ConfirmedGroup| {
             let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
             let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due * self.forecast_ns(confirmed) as u64
@@ -208,7 +208,7 @@ impl Run<'_> {
     }
 
     /// Every group with its finalists, A/A control and floor, and the length of its trials.
-    fn confirmed_groups(&mut self) -> Result<Vec<Confirmed>, RunError> {
+    fn confirmed_groups(&mut self) -> Result<Vec<ConfirmedGroup>, RunError> {
         let mut groups = Vec::new();
         for family in self.plan.families.clone() {
             for group in &family.groups {
@@ -226,7 +226,7 @@ impl Run<'_> {
                 let extra: Vec<Cell> = twin.into_iter().chain(floor).chain(artefacts).collect();
                 self.store.add_cells(self.session, &extra)?;
                 cells.extend(extra);
-                groups.push(Confirmed {
+                groups.push(ConfirmedGroup {
                     group: group.clone(),
                     cells,
                     window_ns: self.shortened.get(group).copied().unwrap_or(family.trial_ns),
@@ -239,7 +239,7 @@ impl Run<'_> {
 
     /// Fixes the number of blocks of every group until the first analysis, from the time that is left; a resumed session keeps
     /// its numbers. If the time does not suffice for the minimum, trials become shorter.
-    fn fix_blocks(&mut self, groups: &mut [Confirmed]) -> Result<(), RunError> {
+    fn fix_blocks(&mut self, groups: &mut [ConfirmedGroup]) -> Result<(), RunError> {
         if groups.iter().all(|confirmed| self.first_blocks.contains_key(&confirmed.group)) {
             return Ok(());
         }
@@ -280,14 +280,14 @@ impl Run<'_> {
 
     /// Time of one block of every group (of one kind): windows that may be shortened, and everything else,
     /// nanoseconds.
-    fn round_ns(&self, groups: &[Confirmed], aside: Option<bool>) -> (f64, f64) {
+    fn round_ns(&self, groups: &[ConfirmedGroup], aside: Option<bool>) -> (f64, f64) {
         let of_kind = groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside));
         of_kind.map(|confirmed| self.block_ns(confirmed)).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Time of one block of a group, nanoseconds: that of measured blocks, else the sum of its trials. Forecasts are based on
     /// it, and spent time is compared with it.
-    pub(crate) fn forecast_ns(&self, confirmed: &Confirmed) -> f64 {
+    pub(crate) fn forecast_ns(&self, confirmed: &ConfirmedGroup) -> f64 {
         match self.block_times_ns.get(&confirmed.group) {
             Some((sum_ns, blocks @ 1..)) => *sum_ns as f64 / *blocks as f64,
             _ => {
@@ -299,7 +299,7 @@ impl Run<'_> {
 
     /// Time of one block, from measured trials and blocks: windows that may be shortened, and everything else,
     /// nanoseconds.
-    fn block_ns(&self, confirmed: &Confirmed) -> (f64, f64) {
+    fn block_ns(&self, confirmed: &ConfirmedGroup) -> (f64, f64) {
         let group_ns = self.overhead_ns(&confirmed.group);
         let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {

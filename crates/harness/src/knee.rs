@@ -15,7 +15,7 @@ use bytegauge_traffic::call::Recorded;
 use bytegauge_traffic::{Cast, Setup};
 
 use crate::surroundings::Watch;
-use crate::trial::{self, Measured};
+use crate::trial::{self, TrialResult};
 
 /// Share of the offered calls that must be completed within the window.
 const COMPLETED_SHARE: f64 = 0.99;
@@ -30,7 +30,7 @@ pub(crate) fn measure(
     slo: &Slo,
     stop: &AtomicBool,
     watch: &mut Watch,
-) -> Option<Measured> {
+) -> Option<TrialResult> {
     let closed = trial::measure(cast, setup, stop, watch)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
@@ -69,7 +69,7 @@ pub(crate) fn measure(
             Some(offered) => too_slow(slo, offered, ceiling),
             None => nothing_keeps(slo, &probes, ceiling),
         };
-        Measured { outcome: Outcome::Failed(why), ..last }
+        TrialResult { outcome: Outcome::Failed(why), ..last }
     });
     Some(with_search(found, probes))
 }
@@ -128,7 +128,7 @@ fn just_nothing(probe: &Probe) -> bool {
     probe.calls == 0 && probe.late == 0
 }
 
-fn report(measured: &Measured) -> Option<&CallReport> {
+fn report(measured: &TrialResult) -> Option<&CallReport> {
     measured.end(EndRole::Client)?.call.as_deref()
 }
 
@@ -136,7 +136,7 @@ fn per_second(report: &CallReport) -> f64 {
     if report.window_ns > 0 { report.calls as f64 * 1e9 / report.window_ns as f64 } else { 0.0 }
 }
 
-fn with_search(mut measured: Measured, probes: Vec<Probe>) -> Measured {
+fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
     if let Some(report) = measured.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()) {
         report.search = probes;
     }

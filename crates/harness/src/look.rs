@@ -10,7 +10,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::analysis_state::{AnalysisState, BEGUN, BLOCKS, LOOKS};
-use crate::confirm::Confirmed;
+use crate::confirm::ConfirmedGroup;
 use crate::event::Event;
 use crate::forecast::with_spare;
 use crate::judge::Judge;
@@ -18,8 +18,8 @@ use crate::run::{Ended, Run, RunError};
 
 impl Run<'_> {
     /// Declares the analyses of all groups, before their first block.
-    pub(crate) fn declare_looks(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
-        for Confirmed { group, .. } in groups {
+    pub(crate) fn declare_looks(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
+        for ConfirmedGroup { group, .. } in groups {
             let blocks = self.target(group, 1);
             self.store.set_group_fact(self.session, group, LOOKS, &json!(self.plan.looks))?;
             self.store.set_group_fact(self.session, group, BLOCKS, &json!(blocks))?;
@@ -34,15 +34,15 @@ impl Run<'_> {
     }
 
     /// Stores the number of the analysis: a session that is killed between two analyses continues with the right one.
-    pub(crate) fn begin_look(&mut self, groups: &[Confirmed]) -> Result<(), RunError> {
+    pub(crate) fn begin_look(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         let look = self.look;
-        for Confirmed { group, .. } in groups {
+        for ConfirmedGroup { group, .. } in groups {
             self.store.set_group_fact(self.session, group, BEGUN, &json!(look))?;
         }
         self.confirm_ns = self.time_until(groups, look);
         self.confirm_began_ns = monotonic_ns();
         self.further_ns = self.time_after(groups, look);
-        let due = |run: &Run<'_>, confirmed: &Confirmed| {
+        let due = |run: &Run<'_>, confirmed: &ConfirmedGroup| {
             run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
         let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
@@ -51,7 +51,7 @@ impl Run<'_> {
     }
 
     /// Whether the session continues to the next analysis at once, now that one is complete.
-    pub(crate) fn goes_on(&mut self, groups: &[Confirmed], judge: &mut dyn Judge) -> Result<bool, RunError> {
+    pub(crate) fn goes_on(&mut self, groups: &[ConfirmedGroup], judge: &mut dyn Judge) -> Result<bool, RunError> {
         let (look, of) = (self.look, self.plan.looks);
         let wanted = self.options.until_proven && !self.stop.load(std::sync::atomic::Ordering::Relaxed);
         if look >= of || !wanted {
@@ -75,7 +75,7 @@ impl Run<'_> {
 
     /// For a resumed session whose missing blocks would end beyond the user's limit: notes that, and measures nothing. Returns
     /// how the session then ends, which is unchanged.
-    pub(crate) fn beyond_cap_at_once(&mut self, groups: &[Confirmed]) -> Result<Option<Ended>, RunError> {
+    pub(crate) fn beyond_cap_at_once(&mut self, groups: &[ConfirmedGroup]) -> Result<Option<Ended>, RunError> {
         let next_ns = self.time_until(groups, self.look);
         let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
         let needed = with_spare(monotonic_ns() - self.began_ns + next_ns);
@@ -97,7 +97,7 @@ impl Run<'_> {
 
     /// Time of all analyses after one, which follow at once if tests are inconclusive and the user allows it, nanoseconds; as
     /// far as the user's limit lets them begin.
-    fn time_after(&self, groups: &[Confirmed], look: u64) -> u64 {
+    fn time_after(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
         if !self.options.until_proven {
             return 0;
         }
@@ -109,8 +109,8 @@ impl Run<'_> {
     }
 
     /// Time of the blocks until an analysis, nanoseconds.
-    fn blocks_until(&self, groups: &[Confirmed], look: u64) -> u64 {
-        let time_ns = |confirmed: &Confirmed| {
+    fn blocks_until(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
+        let time_ns = |confirmed: &ConfirmedGroup| {
             let due = self.target(&confirmed.group, look).saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due.saturating_mul(self.forecast_ns(confirmed) as u64)
         };
@@ -118,7 +118,7 @@ impl Run<'_> {
     }
 
     /// Time until the end of an analysis, including its long-trial check, nanoseconds.
-    fn time_until(&self, groups: &[Confirmed], look: u64) -> u64 {
+    fn time_until(&self, groups: &[ConfirmedGroup], look: u64) -> u64 {
         let blocks_ns = self.blocks_until(groups, look);
         let audits = groups.iter().any(|confirmed| self.is_audited(confirmed));
         let share = if audits { self.plan.audit } else { 0.0 };

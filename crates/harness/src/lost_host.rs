@@ -17,7 +17,7 @@ use bytegauge_traffic::far::Link;
 use crate::event::Event;
 use crate::home;
 use crate::run::{Run, RunError, machine};
-use crate::trial::Measured;
+use crate::trial::TrialResult;
 
 /// Default time that a run waits for a lost host, nanoseconds.
 pub const HOST_WAIT_NS: u64 = 60_000_000_000;
@@ -56,7 +56,7 @@ pub(crate) enum Loss {
 
 impl Run<'_> {
     /// Finds out whether a trial that was not measured lost a host, and waits for that host.
-    pub(crate) fn loss(&mut self, setup: &Setup, measured: &Measured) -> Result<Loss, RunError> {
+    pub(crate) fn loss(&mut self, setup: &Setup, measured: &TrialResult) -> Result<Loss, RunError> {
         if measured.outcome == Outcome::Measured {
             self.losses = 0;
             return Ok(Loss::None);

@@ -7,7 +7,7 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::{GroupId, Nanos, Stage};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::confirm::Confirmed;
+use crate::confirm::ConfirmedGroup;
 use crate::run::Run;
 
 /// Blocks count as slower than forecast above this multiple of the forecast: less is noise.
@@ -38,13 +38,13 @@ pub(crate) enum UsedUpBy {
 
 impl Spending {
     /// The present state, with the forecast of the analysis's blocks.
-    pub(crate) fn begin(run: &Run<'_>, groups: &[Confirmed]) -> Spending {
-        let known = |confirmed: &Confirmed| {
+    pub(crate) fn begin(run: &Run<'_>, groups: &[ConfirmedGroup]) -> Spending {
+        let known = |confirmed: &ConfirmedGroup| {
             let complete = run.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
             (confirmed.group.clone(), (run.forecast_ns(confirmed), complete))
         };
         let earlier = |group: &GroupId| if run.look > 1 { run.target(group, run.look - 1) } else { 0 };
-        let goes_on = |one: &Confirmed| run.visits(&one.group, Stage::Confirm) > earlier(&one.group);
+        let goes_on = |one: &ConfirmedGroup| run.visits(&one.group, Stage::Confirm) > earlier(&one.group);
         Spending {
             before_ns: monotonic_ns() - run.began_ns,
             resumed: groups.iter().any(goes_on),

@@ -36,7 +36,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(250);
 
 /// The result of a trial.
 #[derive(Debug)]
-pub struct Measured {
+pub struct TrialResult {
     /// How it ended.
     pub outcome: Outcome,
     /// Counts of the ends that reported.
@@ -47,10 +47,10 @@ pub struct Measured {
     pub machine: Option<MachineUse>,
 }
 
-impl Measured {
+impl TrialResult {
     /// The result of a trial without a number.
-    pub fn nothing(outcome: Outcome) -> Measured {
-        Measured { outcome, ends: EndReports::default(), ends_are_sound: false, machine: None }
+    pub fn nothing(outcome: Outcome) -> TrialResult {
+        TrialResult { outcome, ends: EndReports::default(), ends_are_sound: false, machine: None }
     }
 
     /// The counts of the end of a role.
@@ -87,22 +87,22 @@ fn delivered(end: &EndReport) -> u64 {
 }
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
-pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<Measured> {
+pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
     let link = setup.link();
     if let Err(fault) = cast.joined(setup.far, link, setup.seed) {
-        return Some(Measured::nothing(fault.outcome()));
+        return Some(TrialResult::nothing(fault.outcome()));
     }
     if let Err(outcome) = script.open(setup, cast, patience) {
         // The other end may still wait for a connection that never comes.
-        return Some(Measured::nothing(outcome));
+        return Some(TrialResult::nothing(outcome));
     }
     // The cost of starting a program is not part of the trial.
     let before = watch.sample();
     let started = script.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
     if let Err(error) = started {
-        return Some(Measured::nothing(error.into()));
+        return Some(TrialResult::nothing(error.into()));
     }
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
@@ -117,7 +117,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     };
     let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
     let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
-    Some(Measured { outcome, ends, ends_are_sound, machine })
+    Some(TrialResult { outcome, ends, ends_are_sound, machine })
 }
 
 /// The outcome of a trial without trouble at an end.
@@ -254,7 +254,8 @@ impl Script {
     /// Adds the reason why no connection can be made, or none arrives, if the relay or the server has it.
     fn explained(&self, cast: &mut Cast, patience: Duration, outcome: Outcome) -> Outcome {
         let server = self.first.filter(|role| *role == EndRole::Server);
-        let mut answers = self.relay().into_iter().chain(server).map(|role| Answer::of(stop_end(cast, role, patience)));
+        let mut answers =
+            self.relay().into_iter().chain(server).map(|role| LastReply::of(stop_end(cast, role, patience)));
         answers.find_map(|answer| answer.trouble).unwrap_or(outcome)
     }
 
@@ -274,17 +275,17 @@ impl Script {
         let relay = self.relay().filter(|_| !self.relay_is_program);
         let others = self.others.iter().map(|(role, _)| *role).chain(relay).chain(self.first);
         for role in others.filter(|role| *role != self.measures) {
-            answers.insert(role, Answer::of(stop_end(cast, role, patience)));
+            answers.insert(role, LastReply::of(stop_end(cast, role, patience)));
         }
         let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
-        answers.insert(self.measures, Answer::of(last));
+        answers.insert(self.measures, LastReply::of(last));
         Some(Answers { by_role: answers })
     }
 
     /// The same for a relay that is a program: it ends at once, whatever it still holds. By now no end waits for it.
     fn collect_late(&self, cast: &mut Cast, patience: Duration, answers: &mut Answers) {
         let relay = self.relay().filter(|_| self.relay_is_program);
-        answers.by_role.extend(relay.map(|role| (role, Answer::of(stop_end(cast, role, patience)))));
+        answers.by_role.extend(relay.map(|role| (role, LastReply::of(stop_end(cast, role, patience)))));
     }
 
     /// The same if both ends measure: none gets the command to stop before all have measured, since each reads what the other writes.
@@ -303,7 +304,7 @@ impl Script {
                 Ok(Reply::Closed) => cast.end(role).and_then(|end| end.reply(patience)),
                 other => other,
             };
-            (role, Answer::of(reply))
+            (role, LastReply::of(reply))
         });
         let mut answers = Answers { by_role: last.collect() };
         stream::crossed(&mut answers);
@@ -384,7 +385,7 @@ fn reply_or_stop(
 }
 
 /// The last reply of one end.
-struct Answer {
+struct LastReply {
     report: Option<EndReport>,
     trouble: Option<Outcome>,
     /// The end is alive and waits for the next trial.
@@ -393,22 +394,22 @@ struct Answer {
     gone: bool,
 }
 
-impl Answer {
-    fn of(reply: Result<Reply, ChannelError>) -> Answer {
-        let answer = |report, trouble| Answer { report, trouble, sound: true, gone: false };
+impl LastReply {
+    fn of(reply: Result<Reply, ChannelError>) -> LastReply {
+        let answer = |report, trouble| LastReply { report, trouble, sound: true, gone: false };
         match reply {
             Ok(Reply::Done(report)) => answer(Some(*report), None),
             Ok(Reply::Failed(reason, report)) => answer(Some(*report), Some(Outcome::Failed(reason))),
             Ok(skipped @ Reply::Skipped(_)) => answer(None, Some(stopped(skipped))),
-            Ok(other) => Answer { sound: false, ..answer(None, Some(stopped(other))) },
-            Err(error) => Answer { sound: false, gone: true, ..answer(None, Some(error.into())) },
+            Ok(other) => LastReply { sound: false, ..answer(None, Some(stopped(other))) },
+            Err(error) => LastReply { sound: false, gone: true, ..answer(None, Some(error.into())) },
         }
     }
 }
 
 /// The last replies of all ends.
 struct Answers {
-    by_role: BTreeMap<EndRole, Answer>,
+    by_role: BTreeMap<EndRole, LastReply>,
 }
 
 impl Answers {
@@ -426,7 +427,7 @@ impl Answers {
     /// The main trouble: first an end that died, then an end that lacks a feature, since the others then only
     /// see their peer close, then a relay, then the end that reads or that measures calls, then the others.
     fn trouble(&self) -> Option<Outcome> {
-        let mut answers: Vec<(&EndRole, &Answer)> = self.by_role.iter().collect();
+        let mut answers: Vec<(&EndRole, &LastReply)> = self.by_role.iter().collect();
         let explains = |role: &EndRole| {
             matches!(role, EndRole::Client | EndRole::Sink | EndRole::Ring | EndRole::Relay | EndRole::Command)
         };
@@ -461,7 +462,7 @@ mod tests {
             let tcp = Some(Box::new(TcpReport { mptcp, ..TcpReport::default() }));
             let flows = vec![FlowReport { tcp, ..FlowReport::default() }, FlowReport::default()];
             let report = Some(EndReport { flows, ..EndReport::default() });
-            let answer = Answer { report, trouble: None, sound: true, gone: false };
+            let answer = LastReply { report, trouble: None, sound: true, gone: false };
             fell_back(&Answers { by_role: [(EndRole::Sink, answer)].into() })
         };
         assert_eq!([found(None), found(Some(true))], [None, None]);
@@ -471,13 +472,13 @@ mod tests {
 
     #[test]
     fn a_relay_explains_errors_of_its_neighbours() {
-        let failed = |reason: &str| Answer {
+        let failed = |reason: &str| LastReply {
             report: None,
             trouble: Some(Outcome::Failed(reason.into())),
             sound: true,
             gone: false,
         };
-        let check = |answers: Vec<(EndRole, Answer)>, expected: &str| {
+        let check = |answers: Vec<(EndRole, LastReply)>, expected: &str| {
             let answers = Answers { by_role: answers.into_iter().collect() };
             assert_eq!(answers.trouble(), Some(Outcome::Failed(expected.into())));
         };
@@ -487,7 +488,7 @@ mod tests {
             "more than 16 MiB",
         );
         check(vec![reset(), (EndRole::Source, failed("broken pipe"))], "connection reset");
-        let gone = Answer { gone: true, ..failed("the source died") };
+        let gone = LastReply { gone: true, ..failed("the source died") };
         check(vec![reset(), (EndRole::Relay, failed("more than 16 MiB")), (EndRole::Source, gone)], "the source died");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytegauge_harness::surroundings::Watch;
-use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, Workload};
 use bytegauge_traffic::engine::lacks;
@@ -67,7 +67,7 @@ fn cast(ends: Ends) -> Cast {
     Cast::new(ends, &std::env::current_exe().unwrap())
 }
 
-fn calls(measured: &Measured, role: EndRole) -> CallReport {
+fn calls(measured: &TrialResult, role: EndRole) -> CallReport {
     measured.end(role).and_then(|end| end.call.as_deref().cloned()).unwrap_or_default()
 }
 
@@ -96,7 +96,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
 }
 
 /// Measures, and panics if it takes as long as without a death.
-fn soon(mut cast: Cast, setup: Setup) -> Measured {
+fn soon(mut cast: Cast, setup: Setup) -> TrialResult {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
@@ -114,7 +114,7 @@ fn a_server_that_dies_of_itself_is_noticed() {
 }
 
 /// A long trial of which one end is killed, and what the other one had completed by then.
-fn killed(dead: EndRole, server: Engine) -> (Measured, CallReport) {
+fn killed(dead: EndRole, server: Engine) -> (TrialResult, CallReport) {
     let mut setup = Setup { window_ns: AN_HOUR_NS, ..setup() };
     setup.spec.server_engine = Some(server);
     let mut tries = PAUSES.into_iter().map(|pause| {

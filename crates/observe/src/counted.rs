@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use bytegauge_sys::trace::{self, Way};
 use bytegauge_sys::{descendants, holders};
 
-use crate::end::{self, End, PeerProcess};
+use crate::end::{self, InspectedFd, PeerProcess};
 use crate::life::{Life, most_at_once};
 use crate::seen::EndView;
 use crate::tally::OneWay;
 
 /// Counts of one descriptor.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct FdCounts {
     pid: u32,
-    pub(super) end: End,
+    pub(super) end: InspectedFd,
     read: OneWay,
     written: OneWay,
     last: Option<Way>,
@@ -25,10 +25,10 @@ pub(super) struct Flow {
     life: Life,
 }
 
-impl Flow {
-    fn new(pid: u32, end: End) -> Flow {
+impl FdCounts {
+    fn new(pid: u32, end: InspectedFd) -> FdCounts {
         let (read, written) = (OneWay::default(), OneWay::default());
-        Flow { pid, end, read, written, last: None, turns: 0, life: Life::default() }
+        FdCounts { pid, end, read, written, last: None, turns: 0, life: Life::default() }
     }
 
     fn bytes(&self) -> u64 {
@@ -38,24 +38,24 @@ impl Flow {
 
 /// The program that a process runs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Program {
+pub(super) struct RunningProgram {
     pub(super) name: String,
     pub(super) command: Vec<String>,
     file: Option<PathBuf>,
 }
 
-impl Program {
-    fn of(pid: u32) -> Program {
-        Program { name: end::name_of(pid), command: command_of(pid), file: file_of(pid) }
+impl RunningProgram {
+    fn of(pid: u32) -> RunningProgram {
+        RunningProgram { name: end::name_of(pid), command: command_of(pid), file: file_of(pid) }
     }
 }
 
 /// All counts so far.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct ProgramCounts {
     /// By process and descriptor: those that are open, as far as observed.
-    open: BTreeMap<(u32, i32), Flow>,
-    closed: Vec<Flow>,
+    open: BTreeMap<(u32, i32), FdCounts>,
+    closed: Vec<FdCounts>,
     /// By process and thread: those that moved bytes of the program's own.
     threads: BTreeMap<(u32, u32), Life>,
     threads_gone: Vec<Life>,
@@ -64,7 +64,7 @@ pub(super) struct Counted {
     pub(super) waits: u64,
     pub(super) uring: (u64, u64),
     /// The program that every observed process runs, or ran last.
-    programs: BTreeMap<u32, Program>,
+    programs: BTreeMap<u32, RunningProgram>,
 }
 
 /// The result of the counting.
@@ -77,14 +77,14 @@ pub(super) struct Summary {
     pub(super) threads: (u64, u64),
 }
 
-impl Counted {
+impl ProgramCounts {
     /// Registers a process that made a call: its program is read once.
     pub(super) fn met(&mut self, pid: u32) {
-        self.programs.entry(pid).or_insert_with(|| Program::of(pid));
+        self.programs.entry(pid).or_insert_with(|| RunningProgram::of(pid));
     }
 
     /// The program that a process runs.
-    pub(super) fn program(&self, pid: u32) -> Program {
+    pub(super) fn program(&self, pid: u32) -> RunningProgram {
         self.programs.get(&pid).cloned().unwrap_or_default()
     }
 
@@ -98,13 +98,13 @@ impl Counted {
         self.programs.len() as u64
     }
 
-    fn flow(&mut self, pid: u32, fd: i32) -> Option<&mut Flow> {
+    fn flow(&mut self, pid: u32, fd: i32) -> Option<&mut FdCounts> {
         match self.open.entry((pid, fd)) {
             Entry::Occupied(flow) => Some(flow.into_mut()),
             Entry::Vacant(place) => {
                 let program = self.programs.get(&pid)?;
-                let end = End::look(pid, fd, &program.name, &program.command)?;
-                Some(place.insert(Flow::new(pid, end)))
+                let end = InspectedFd::look(pid, fd, &program.name, &program.command)?;
+                Some(place.insert(FdCounts::new(pid, end)))
             }
         }
     }
@@ -164,13 +164,13 @@ impl Counted {
     /// Between samples any descriptor may have been reused, any thread may have ended, and any process may have
     /// executed another program.
     pub(super) fn check_open(&mut self) {
-        let became = |(pid, program): (&u32, &Program)| {
+        let became = |(pid, program): (&u32, &RunningProgram)| {
             let now = file_of(*pid)?;
             program.file.as_ref().is_some_and(|before| *before != now).then_some(*pid)
         };
         let became: Vec<u32> = self.programs.iter().filter_map(became).collect();
         became.into_iter().for_each(|pid| self.executed(pid));
-        let gone = |((pid, fd), flow): (&(u32, i32), &Flow)| {
+        let gone = |((pid, fd), flow): (&(u32, i32), &FdCounts)| {
             let now = fs::read_link(format!("/proc/{pid}/fd/{fd}"));
             now.map_or(true, |now| now.as_os_str() != &*flow.end.link).then_some((*pid, *fd))
         };
@@ -186,12 +186,12 @@ impl Counted {
         self.open.retain(|(of, _), _| *of != pid);
         self.closed.retain(|flow| flow.pid != pid);
         self.threads.retain(|(of, _), _| *of != pid);
-        self.programs.insert(pid, Program::of(pid));
+        self.programs.insert(pid, RunningProgram::of(pid));
     }
 
     /// Finds the processes at the other ends that are on this machine.
     pub(super) fn find_peers(&mut self) {
-        let unknown = |flow: &&mut Flow| flow.end.peers.is_empty() && flow.end.other.is_some();
+        let unknown = |flow: &&mut FdCounts| flow.end.peers.is_empty() && flow.end.other.is_some();
         let wanted: BTreeSet<String> =
             self.open.values_mut().filter(unknown).filter_map(|flow| flow.end.other.clone()).collect();
         if wanted.is_empty() {
@@ -248,8 +248,8 @@ impl Counted {
 }
 
 /// Groups descriptors by sort: those with the most bytes first, and those that only belong to the program's start last.
-fn views(flows: Vec<Flow>) -> Vec<EndView> {
-    let mut grouped: BTreeMap<String, Vec<Flow>> = BTreeMap::new();
+fn views(flows: Vec<FdCounts>) -> Vec<EndView> {
+    let mut grouped: BTreeMap<String, Vec<FdCounts>> = BTreeMap::new();
     for flow in flows.into_iter().filter(|flow| flow.read.calls + flow.written.calls > 0) {
         grouped.entry(flow.end.leads.label()).or_default().push(flow);
     }
@@ -258,7 +258,7 @@ fn views(flows: Vec<Flow>) -> Vec<EndView> {
     views
 }
 
-fn view(label: String, flows: &[Flow]) -> Option<EndView> {
+fn view(label: String, flows: &[FdCounts]) -> Option<EndView> {
     let first = &flows.first()?.end;
     let (mut read, mut written) = (OneWay::default(), OneWay::default());
     for flow in flows {

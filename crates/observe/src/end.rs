@@ -94,7 +94,7 @@ pub struct PeerProcess {
 
 /// A descriptor, inspected once.
 #[derive(Clone, Debug)]
-pub(super) struct End {
+pub(super) struct InspectedFd {
     /// Its name in `/proc/PID/fd`.
     pub(super) link: String,
     pub(super) leads: Leads,
@@ -110,11 +110,11 @@ pub(super) struct End {
     pub(super) start_up: bool,
 }
 
-impl End {
+impl InspectedFd {
     /// Inspects a descriptor of a program with this name and command line; `None` if it is closed by now.
-    pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<End> {
+    pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<InspectedFd> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
-        let mut end = End {
+        let mut end = InspectedFd {
             leads: Leads::Other,
             options: BTreeMap::new(),
             other: None,

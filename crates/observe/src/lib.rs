@@ -33,8 +33,8 @@ pub use started::Started;
 pub use suggest::Suggested;
 pub use tally::{SideView, SizeSummary};
 
-use counted::Counted;
-use pace::{Pace, Progress};
+use counted::ProgramCounts;
+use pace::{CountDifferences, ProgramPace};
 use refusal::must_be_traceable;
 use sample::{Sampled, sample};
 
@@ -69,11 +69,12 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     must_be_traceable(pid)?;
     let began = Instant::now();
     let limit = CgroupCpu::of(pid);
-    let mut counted = Counted::default();
+    let mut counted = ProgramCounts::default();
     let mut cost = LookCost::default();
-    let mut pace = Pace::of(pid);
+    let mut pace = ProgramPace::of(pid);
     // A program's start shows nothing about its pace.
-    let (mut first, mut traced, mut alone) = (Progress::default(), Progress::default(), Progress::default());
+    let (mut first, mut traced, mut alone) =
+        (CountDifferences::default(), CountDifferences::default(), CountDifferences::default());
     let mut ended = false;
     let mut is_stopped = watch.is_stopped;
     if !is_stopped {

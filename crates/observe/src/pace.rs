@@ -27,27 +27,27 @@ const PROGRESS_MIN: u64 = 200;
 
 /// Reads the counts of a program's processes, and adds up the differences from one reading to the next.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ProgramPace {
     root: u32,
     processes: Vec<u32>,
     last: Option<Totals>,
     next: Instant,
 }
 
-impl Pace {
-    pub(super) fn of(root: u32) -> Pace {
-        Pace { root, processes: vec![root], last: None, next: Instant::now() }
+impl ProgramPace {
+    pub(super) fn of(root: u32) -> ProgramPace {
+        ProgramPace { root, processes: vec![root], last: None, next: Instant::now() }
     }
 
     /// Begins to count again, with the processes that exist now.
     pub(super) fn begin(&mut self) {
         self.processes = descendants::tree(self.root).map(|all| all.into_iter().collect()).unwrap_or_default();
         self.last = None;
-        self.read(&mut Progress::default());
+        self.read(&mut CountDifferences::default());
     }
 
     /// Adds the difference since the last reading, if a reading is due.
-    pub(super) fn step(&mut self, progress: &mut Progress) {
+    pub(super) fn step(&mut self, progress: &mut CountDifferences) {
         if Instant::now() >= self.next {
             self.read(progress);
         }
@@ -55,7 +55,7 @@ impl Pace {
 
     /// Adds the difference since the last reading. A program that has ended can no longer be read, so its last moment is
     /// left out of its time as well.
-    pub(super) fn read(&mut self, progress: &mut Progress) {
+    pub(super) fn read(&mut self, progress: &mut CountDifferences) {
         let now = Totals::read(&self.processes);
         self.next = now.at + STEP.max(now.at.elapsed() * SHARE);
         let now = Some(now).filter(|_| descendants::is_stopped(self.root).is_some());
@@ -126,7 +126,7 @@ fn add_connections(pid: u32, connections: &mut BTreeMap<String, u64>) {
 
 /// Differences over some time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct CountDifferences {
     elapsed_ns: u64,
     calls: u64,
     bytes: u64,
@@ -137,7 +137,7 @@ pub(super) struct Progress {
     tcp_ns: u64,
 }
 
-impl Progress {
+impl CountDifferences {
     fn add(&mut self, before: &Totals, now: &Totals) {
         let elapsed_ns = now.at.saturating_duration_since(before.at).as_nanos() as u64;
         self.elapsed_ns += elapsed_ns;
@@ -155,7 +155,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Progress) {
+    pub(super) fn merge(&mut self, other: &CountDifferences) {
         self.elapsed_ns += other.elapsed_ns;
         self.calls += other.calls;
         self.bytes += other.bytes;
@@ -189,7 +189,7 @@ impl Progress {
     }
 
     /// How many times faster this was than `traced`, or why that is unknown.
-    pub(super) fn times_faster_than(&self, traced: &Progress, by_sockets: bool) -> Result<f64, &'static str> {
+    pub(super) fn times_faster_than(&self, traced: &CountDifferences, by_sockets: bool) -> Result<f64, &'static str> {
         if self.elapsed_ns == 0 {
             return Err("it ended before a pause between samples");
         }
@@ -214,19 +214,26 @@ mod tests {
 
     #[test]
     fn slowdown_needs_enough_progress() {
-        let of =
-            |calls, tcp_bytes| Progress { elapsed_ns: 1_000, calls, tcp_bytes, tcp_ns: 1_000, ..Progress::default() };
+        let of = |calls, tcp_bytes| CountDifferences {
+            elapsed_ns: 1_000,
+            calls,
+            tcp_bytes,
+            tcp_ns: 1_000,
+            ..CountDifferences::default()
+        };
         assert_eq!(of(1000, 0).times_faster_than(&of(100, 0), false), Ok(10.0));
         assert_eq!(of(9, 4000).times_faster_than(&of(1, 1000), true), Ok(4.0));
         assert!(of(3, 0).times_faster_than(&of(1, 0), false).is_err());
-        assert!(of(1000, 0).times_faster_than(&Progress::default(), false).is_err());
+        assert!(of(1000, 0).times_faster_than(&CountDifferences::default(), false).is_err());
         // A server's other reads show nothing about its sockets.
-        let unix = Progress { tcp_ns: 0, ..of(1000, 0) };
+        let unix = CountDifferences { tcp_ns: 0, ..of(1000, 0) };
         assert!(unix.times_faster_than(&of(100, 0), true).unwrap_err().contains("recv and send"));
-        assert!(Progress::default().times_faster_than(&of(100, 0), false).unwrap_err().contains("ended before"));
-        assert_eq!(Progress { user_ns: 500, ..of(1000, 0) }.user_per_call(), Some(0.5));
-        assert_eq!(Progress { user_ns: 500, bytes: 250, ..of(0, 250) }.user_per_byte(true), Some(1.0));
-        assert_eq!(Progress { user_ns: 500, bytes: 250, ..of(0, 0) }.user_per_byte(true), None);
+        assert!(
+            CountDifferences::default().times_faster_than(&of(100, 0), false).unwrap_err().contains("ended before")
+        );
+        assert_eq!(CountDifferences { user_ns: 500, ..of(1000, 0) }.user_per_call(), Some(0.5));
+        assert_eq!(CountDifferences { user_ns: 500, bytes: 250, ..of(0, 250) }.user_per_byte(true), Some(1.0));
+        assert_eq!(CountDifferences { user_ns: 500, bytes: 250, ..of(0, 0) }.user_per_byte(true), None);
     }
 
     #[test]
@@ -243,7 +250,7 @@ mod tests {
             totals(10, &[(1, 8), (3, 70)], &[("a", 1900), ("c", 7)]),
             totals(20, &[(1, 9), (3, 90)], &[("c", 507)]),
         ];
-        let mut progress = Progress::default();
+        let mut progress = CountDifferences::default();
         readings.windows(2).for_each(|pair| progress.add(&pair[0], &pair[1]));
         assert_eq!((progress.calls, progress.elapsed_ns), (3 + 1 + 20, 20_000_000));
         assert_eq!((progress.tcp_bytes, progress.tcp_ns), (1000 + 500, 20_000_000));

@@ -12,7 +12,7 @@ use bytegauge_sys::interrupt::{self, ThreadHandle};
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, Seen, TraceCost, Tracer};
 use bytegauge_sys::{children, descendants};
 
-use crate::counted::Counted;
+use crate::counted::ProgramCounts;
 use crate::refusal::{ObserveError, refused};
 
 /// Calls after which a sample is long enough: a program that makes many calls is slowed for less time.
@@ -43,7 +43,7 @@ pub(super) fn sample(
     length: Duration,
     is_stopped: bool,
     stop: &AtomicBool,
-    counted: &mut Counted,
+    counted: &mut ProgramCounts,
     pace: &mut dyn FnMut(),
 ) -> Result<Sampled, ObserveError> {
     interrupt::install().map_err(|source| ObserveError::System { pid, source })?;
@@ -68,7 +68,7 @@ fn trace(
     length: Duration,
     is_stopped: bool,
     stop: &AtomicBool,
-    counted: &mut Counted,
+    counted: &mut ProgramCounts,
 ) -> Result<Sampled, ObserveError> {
     let system = |source: io::Error| ObserveError::System { pid, source };
     let handle = ThreadHandle::current().map_err(system)?;
@@ -111,7 +111,7 @@ fn follow(
     tracer: &mut Tracer,
     pid: u32,
     over: &AtomicBool,
-    counted: &mut Counted,
+    counted: &mut ProgramCounts,
 ) -> io::Result<(u64, bool, Option<u32>)> {
     let (mut calls, mut ended, mut other_arch) = (0, false, None);
     let mut letting_go: Option<Instant> = None;
@@ -145,7 +145,7 @@ fn follow(
     Ok((calls, ended, other_arch))
 }
 
-fn count(counted: &mut Counted, called: &Called) {
+fn count(counted: &mut ProgramCounts, called: &Called) {
     counted.met(called.pid);
     match &called.did {
         Did::Moved(transfers) => {

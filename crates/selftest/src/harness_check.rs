@@ -18,7 +18,7 @@ use bytegauge_sys::affinity;
 use bytegauge_traffic::{Cast, Setup};
 use thiserror::Error;
 
-use crate::verify::{Row, Scale};
+use crate::verify::{Scale, VerificationRow};
 
 /// The reason why a check could not run.
 #[derive(Debug, Error)]
@@ -86,14 +86,18 @@ fn size(scale: Scale) -> Size {
 ///
 /// # Errors
 /// When a trial fails: a machine that cannot read `/dev/zero` cannot be checked.
-pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) -> Result<Vec<Row>, CheckError> {
+pub fn run(
+    scale: Scale,
+    seed: u64,
+    mut progress: impl FnMut(u64, u64, &str),
+) -> Result<Vec<VerificationRow>, CheckError> {
     let size = size(scale);
     let equal_arms: u64 = size.aa_comparisons.iter().sum();
     let total = equal_arms + size.injected_repeats * INJECTED.len() as u64;
     let mut rows = Vec::new();
     let mut done = 0;
     for (path, comparisons) in PATHS.into_iter().zip(size.aa_comparisons) {
-        let mut bench = Bench::start(path, seed)?;
+        let mut bench = EndsPair::start(path, seed)?;
         let (mut alarms, mut spreads) = (0, Vec::new());
         for _ in 0..comparisons {
             progress(done, total, &format!("A/A, {path}"));
@@ -107,7 +111,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
         let name = format!("spread of A/A differences from block to block, {path}");
         rows.push(published(&name, percent(median(&spreads)), "%"));
     }
-    let mut bench = Bench::start(PATHS[0], seed)?;
+    let mut bench = EndsPair::start(PATHS[0], seed)?;
     let mut injected = Vec::new();
     for repeat in 0..size.injected_repeats {
         // Both arms spin a little: reading the clock does not count as slowdown.
@@ -129,7 +133,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(u64, u64, &str)) ->
 }
 
 /// Two arms on one pair of ends.
-struct Bench {
+struct EndsPair {
     cast: Cast,
     watch: Watch,
     setup: Setup,
@@ -139,8 +143,8 @@ struct Bench {
     base_ns: f64,
 }
 
-impl Bench {
-    fn start(transport: &str, seed: u64) -> Result<Bench, CheckError> {
+impl EndsPair {
+    fn start(transport: &str, seed: u64) -> Result<EndsPair, CheckError> {
         let levels =
             Spec::from([("transport", transport.into()), ("read_size", SIZE.into()), ("write_size", SIZE.into())]);
         let mut setup = Setup::of(&levels).map_err(|fault| CheckError::Trial(fault.to_string()))?;
@@ -151,7 +155,7 @@ impl Bench {
             let other = *cpus.get(1).unwrap_or(first);
             setup.cpus = [(EndRole::Source, vec![other]), (EndRole::Sink, vec![*first])].into();
         }
-        Ok(Bench {
+        Ok(EndsPair {
             cast: Cast::new(Ends::Threads, Path::new("")),
             watch: Watch::open(),
             setup,
@@ -225,7 +229,7 @@ impl Injected {
     }
 }
 
-fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
+fn aa_row(path: &str, alarms: u64, comparisons: u64) -> VerificationRow {
     let share = alarms as f64 / comparisons as f64;
     // With few comparisons the target has the width of chance, three standard deviations: otherwise a sound
     // machine would fail one of the three in every seventh run.
@@ -245,7 +249,7 @@ fn aa_row(path: &str, alarms: u64, comparisons: u64) -> Row {
     )
 }
 
-fn power_row(share: f64, injected: &[Injected]) -> Row {
+fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
     let of_share: Vec<_> = injected.iter().filter(|one| one.nominal == share).collect();
     let found = of_share.iter().filter(|one| one.found.lower > 0.0).count();
     let power = found as f64 / of_share.len().max(1) as f64;
@@ -262,7 +266,7 @@ fn power_row(share: f64, injected: &[Injected]) -> Row {
         Some(needed) if spread <= 0.01 => {
             row(name, format!("at least {} %", needed * 100.0), power * 100.0, "%", power >= needed)
         }
-        Some(_) => Row {
+        Some(_) => VerificationRow {
             note: format!("not judged: this machine's spread is {:.1} %, above the 1 % of the target", spread * 100.0),
             ..published(&name, power * 100.0, "%")
         },
@@ -271,7 +275,7 @@ fn power_row(share: f64, injected: &[Injected]) -> Row {
 }
 
 /// Least squares of the measured slowdown on the injected slowdown.
-fn slope_row(injected: &[Injected]) -> Row {
+fn slope_row(injected: &[Injected]) -> VerificationRow {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
     // As with equal arms, the target has the width of chance with few comparisons.
     let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
@@ -280,11 +284,11 @@ fn slope_row(injected: &[Injected]) -> Row {
     if tolerance >= SLOPE_BLIND {
         // A harness that cannot see a slowdown would pass.
         let name = format!("{name}: undecided, chance alone makes it 1 ± {tolerance:.2}");
-        return Row { note, ..published(&name, slope, "") };
+        return VerificationRow { note, ..published(&name, slope, "") };
     }
     let target =
         format!("1 ± {tolerance:.2}, of which chance with {} comparisons is {:.2}", injected.len(), tolerance - 0.05);
-    Row { note, ..row(name.into(), target, slope, "", (slope - 1.0).abs() <= tolerance) }
+    VerificationRow { note, ..row(name.into(), target, slope, "", (slope - 1.0).abs() <= tolerance) }
 }
 
 /// The slope of least squares and its standard error.
@@ -308,12 +312,12 @@ fn percent(share: Option<f64>) -> f64 {
     share.unwrap_or(f64::NAN) * 100.0
 }
 
-fn published(name: &str, got: f64, unit: &str) -> Row {
+fn published(name: &str, got: f64, unit: &str) -> VerificationRow {
     row(name.into(), "published".into(), got, unit, true)
 }
 
-fn row(name: String, target: String, got: f64, unit: &str, passed: bool) -> Row {
-    Row { name, target, got, unit: unit.into(), passed, negative_control: false, note: String::new() }
+fn row(name: String, target: String, got: f64, unit: &str, passed: bool) -> VerificationRow {
+    VerificationRow { name, target, got, unit: unit.into(), passed, negative_control: false, note: String::new() }
 }
 
 #[cfg(test)]
@@ -353,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_tenfold_call_is_seen() {
-        let mut bench = Bench::start(PATHS[0], 1).unwrap();
+        let mut bench = EndsPair::start(PATHS[0], 1).unwrap();
         let call_ns = bench.call_ns(500_000, 0.0).unwrap();
         let differences = differences(&bench.compare(500_000, 9.0 * call_ns).unwrap());
         // Single blocks vary freely on a busy machine; the median is far from equal.

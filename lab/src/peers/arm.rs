@@ -21,11 +21,11 @@ pub const NAME: &str = "peers-run";
 pub const GRACE_SECONDS: u64 = 30;
 
 /// Runs one side of a pair.
-pub type Arm = fn(&mut Place, &[&str]) -> Result<Found>;
+pub type Arm = fn(&mut RunPlace, &[&str]) -> Result<RunResult>;
 
 /// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct RunResult {
     /// Units per second.
     pub rate: f64,
     /// Cost or time of a unit, seconds.
@@ -42,7 +42,7 @@ pub struct ArmCpus {
 }
 
 /// The resources of a run.
-pub struct Place {
+pub struct RunPlace {
     /// The product, with a store of its own.
     pub ours: Ours,
     /// The CPUs to pin to.
@@ -51,7 +51,7 @@ pub struct Place {
     pub random: RandomStream,
 }
 
-impl Place {
+impl RunPlace {
     /// Two CPUs on different cores, their parts dealt by a coin.
     ///
     /// # Errors
@@ -65,14 +65,14 @@ impl Place {
     }
 }
 
-impl Found {
+impl RunResult {
     /// A rate alone.
-    pub fn rate(rate: f64) -> Found {
-        Found { rate, cost_s: None }
+    pub fn rate(rate: f64) -> RunResult {
+        RunResult { rate, cost_s: None }
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rate {:.3}", self.rate)?;
         self.cost_s.map_or(Ok(()), |cost_s| write!(f, "\ncost {cost_s:.12}"))
@@ -97,7 +97,7 @@ pub fn run(matches: &ArgMatches, arms: fn(&str) -> &'static [(&'static str, Arm)
     let arm = arms(section).iter().find(|(other, _)| *other == name).context("no such program")?.1;
     let ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     let random = rng::seeded(u64::from(ns), u64::from(std::process::id()));
-    let mut place = Place { ours: Ours::new(PathBuf::from(program))?, topology: Topology::read()?, random };
+    let mut place = RunPlace { ours: Ours::new(PathBuf::from(program))?, topology: Topology::read()?, random };
     println!("{}", arm(&mut place, &words[3..])?);
     Ok(())
 }
@@ -118,7 +118,10 @@ mod tests {
 
     #[test]
     fn the_output_for_a_session() {
-        assert_eq!(Found { rate: 2.5e9, cost_s: Some(8.1e-7) }.to_string(), "rate 2500000000.000\ncost 0.000000810000");
-        assert_eq!(Found::rate(2.0).to_string(), "rate 2.000");
+        assert_eq!(
+            RunResult { rate: 2.5e9, cost_s: Some(8.1e-7) }.to_string(),
+            "rate 2500000000.000\ncost 0.000000810000"
+        );
+        assert_eq!(RunResult::rate(2.0).to_string(), "rate 2.000");
     }
 }

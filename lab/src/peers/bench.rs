@@ -26,7 +26,7 @@ impl BenchEffort {
 }
 
 /// The place of all comparisons.
-pub struct Bench {
+pub struct PeerTests {
     /// The product, built for release.
     pub ours: Ours,
     /// An earlier build of the product.
@@ -47,14 +47,14 @@ pub struct Bench {
     pub date: String,
 }
 
-impl Bench {
+impl PeerTests {
     /// Takes the product, or builds it, and reads the machine.
     ///
     /// # Errors
     /// When it does not build.
-    pub fn new(program: Option<PathBuf>, effort: BenchEffort, seed: u64) -> Result<Bench> {
+    pub fn new(program: Option<PathBuf>, effort: BenchEffort, seed: u64) -> Result<PeerTests> {
         let program = program.map_or_else(product::built, Ok)?;
-        Ok(Bench {
+        Ok(PeerTests {
             ours: Ours::new(program)?,
             earlier: None,
             rows: None,

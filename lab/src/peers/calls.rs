@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::arm::{Found, Place, seconds, word};
-use super::process::Server;
+use super::arm::{RunPlace, RunResult, seconds, word};
+use super::process::ServerProcess;
 
 const MESSAGE_BYTES: u64 = 512;
 /// The engine of the client.
@@ -29,7 +29,7 @@ pub fn ours_by(engine: &str, build: Option<&Path>) -> String {
 ///
 /// # Errors
 /// When it cannot serve here.
-pub fn serve(place: &Place, server: &str, cpu: usize) -> Result<Server> {
+pub fn serve(place: &RunPlace, server: &str, cpu: usize) -> Result<ServerProcess> {
     let mut command = match server.strip_prefix(OURS) {
         Some(engine) => {
             let (engine, build) =
@@ -40,14 +40,14 @@ pub fn serve(place: &Place, server: &str, cpu: usize) -> Result<Server> {
         }
         None => Command::new(PathBuf::from(server)),
     };
-    Server::start(&mut command, Some(cpu), "listening on")
+    ServerProcess::start(&mut command, Some(cpu), "listening on")
 }
 
 /// One run, with the server's CPU time for a call. The words: server, client, connections, seconds.
 ///
 /// # Errors
 /// When nothing was measured.
-pub fn called(place: &mut Place, words: &[&str]) -> Result<Found> {
+pub fn called(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let cpus = place.cpus()?;
     let (client, connections, seconds) = (word(words, 1)?, word(words, 2)?, seconds(words, 3)?);
     let server = serve(place, word(words, 0)?, cpus.server)?;
@@ -58,5 +58,5 @@ pub fn called(place: &mut Place, words: &[&str]) -> Result<Found> {
     args.extend(["--client-engine", engine, "--trial-time", &length, "--blocks", "1"]);
     let session = place.ours.session(&args, Some(cpus.client))?;
     let cost_ns = (server.cpu_ns()? - before_ns) as f64 / session.calls().max(1) as f64;
-    Ok(Found { rate: session.rate()?, cost_s: Some(cost_ns / 1e9) })
+    Ok(RunResult { rate: session.rate()?, cost_s: Some(cost_ns / 1e9) })
 }

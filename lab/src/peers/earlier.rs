@@ -9,8 +9,8 @@ use std::process::Command as Process;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::arm::{Found, Place, seconds, word};
-use super::bench::Bench;
+use super::arm::{RunPlace, RunResult, seconds, word};
+use super::bench::PeerTests;
 use super::calls::{self, CLIENT_ENGINE, ours_by};
 use super::compare::Aim;
 use super::ours::Ours;
@@ -41,13 +41,13 @@ const STREAMS: [(&str, u64); 5] =
 ///
 /// # Errors
 /// The next step if there is none.
-pub fn prepare(bench: &Bench) -> Result<(), String> {
+pub fn prepare(bench: &PeerTests) -> Result<(), String> {
     let program =
         bench.earlier.as_ref().ok_or("build an earlier commit for release and give its program with --earlier")?;
     if program.is_file() { Ok(()) } else { Err(format!("--earlier {} is no file", program.display())) }
 }
 
-fn pairs(bench: &Bench) -> Result<Rivals> {
+fn pairs(bench: &PeerTests) -> Result<Rivals> {
     let earlier = bench.earlier.as_ref().context("no earlier build was given")?;
     let earlier: PathBuf = earlier.canonicalize().with_context(|| earlier.display().to_string())?;
     let rival = |what: String, words: &dyn Fn(Option<&Path>) -> Vec<String>, arm: &str, engine: &str| Rival {
@@ -82,7 +82,7 @@ fn length_option(program: &str) -> Result<&'static str> {
 }
 
 /// One run. The words: the program, engine, bytes of a read and of a write, seconds.
-fn streamed(_: &mut Place, words: &[&str]) -> Result<Found> {
+fn streamed(_: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (program, engine, size) = (word(words, 0)?, word(words, 1)?, word(words, 2)?);
     let length = format!("{}s", seconds(words, 3)?);
     let mut args = vec!["stream", "--transport", "tcp", "--engine", engine, "--read-size", size, "--write-size", size];
@@ -96,5 +96,5 @@ fn streamed(_: &mut Place, words: &[&str]) -> Result<Found> {
     let sink = longest.context("the reader reported nothing")?;
     let number = |name: &str| sink[name].as_f64().filter(|number| *number > 0.0).with_context(|| format!("no {name}"));
     let (calls, window_ns, cpu_ns) = (number("calls")?, number("window_ns")?, number("cpu_ns")?);
-    Ok(Found { rate: calls / (window_ns / 1e9), cost_s: Some(cpu_ns / calls / 1e9) })
+    Ok(RunResult { rate: calls / (window_ns / 1e9), cost_s: Some(cpu_ns / calls / 1e9) })
 }

@@ -6,12 +6,12 @@ use anyhow::{Context, Result, ensure};
 use bytegauge_model::Bytes;
 use bytegauge_model::unit::counted;
 
-use super::arm::{Found, Place, seconds, word};
-use super::bench::Bench;
+use super::arm::{RunPlace, RunResult, seconds, word};
+use super::bench::PeerTests;
 use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
-use super::process::{self, Server};
+use super::process::{self, ServerProcess};
 use super::stream::congestion_control;
 use super::two_hosts::{FAR, Hosts, TwoHosts};
 use xtask::setup;
@@ -39,7 +39,7 @@ pub fn prepare() -> Result<(), String> {
     super::two_hosts::prepare()
 }
 
-fn pairs(bench: &Bench) -> Result<Rivals> {
+fn pairs(bench: &PeerTests) -> Result<Rivals> {
     let version = iperf3::version()?;
     let made = TwoHosts::new()?;
     let settings = SETTINGS.iter().take(if bench.effort.quick { 1 } else { SETTINGS.len() });
@@ -57,7 +57,7 @@ fn pairs(bench: &Bench) -> Result<Rivals> {
     Ok(Rivals { pairs, left_out: Vec::new(), held: Some(made) })
 }
 
-fn theirs(_place: &mut Place, words: &[&str]) -> Result<Found> {
+fn theirs(_place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let iperf3 = Iperf3 { congestion: congestion_control()? };
     let job = iperf3::Job {
         flows: word(words, 0)?.parse().context("a number of flows")?,
@@ -67,10 +67,10 @@ fn theirs(_place: &mut Place, words: &[&str]) -> Result<Found> {
         omit_seconds: 1,
         cpus: None,
     };
-    Ok(Found::rate(iperf3.rate(&job)?))
+    Ok(RunResult::rate(iperf3.rate(&job)?))
 }
 
-fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (flows, size, hosts) = (word(words, 0)?, word(words, 1)?, Hosts::of(words, 3)?);
     let (congestion, length) = (congestion_control()?, format!("{}s", seconds(words, 2)?));
     let (program, key) = (place.ours.program().to_owned(), place.ours.file("key"));
@@ -79,11 +79,11 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let far = hosts.far();
     let mut agent = Command::new(&far[0]);
     agent.args(&far[1..]).arg(&program).args(["agent", "--listen", &format!("{FAR}:0"), "--key-file"]).arg(&key);
-    let agent = Server::start(&mut agent, None, "listening on")?;
+    let agent = ServerProcess::start(&mut agent, None, "listening on")?;
     let key = key.to_str().context("a folder whose name is text")?;
     let mut args = vec!["stream", "--host", agent.place(), "--key-file", key, "--profile", "drain"];
     args.extend(["--read-size", size, "--write-size", size, "--flows", flows, "--congestion", &congestion]);
     args.extend(["--trial-time", &length, "--blocks", "1"]);
     place.ours.run_behind(hosts.near());
-    Ok(Found::rate(place.ours.session(&args, None)?.rate()?))
+    Ok(RunResult::rate(place.ours.session(&args, None)?.rate()?))
 }

@@ -93,7 +93,7 @@ impl Iperf3 {
 
 /// Runs the client once and returns its output.
 fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
-    let mut server = Server::start(job)?;
+    let mut server = IperfServer::start(job)?;
     let output = job
         .bounded(Hosts::near)
         .args(["--client", job.address(), "--port", &server.port.to_string(), "--json", "--interval", "0"])
@@ -110,14 +110,14 @@ fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
 }
 
 /// A server that handles one client and ends.
-struct Server {
+struct IperfServer {
     child: Child,
     printed: BufReader<std::process::ChildStdout>,
     port: u16,
 }
 
-impl Server {
-    fn start(job: &Job) -> Result<Server> {
+impl IperfServer {
+    fn start(job: &Job) -> Result<IperfServer> {
         let mut printed = String::new();
         for _ in 0..PORTS_TRIED {
             let port = TcpListener::bind((LOOPBACK, 0)).context("looking for a free port")?.local_addr()?.port();
@@ -130,7 +130,7 @@ impl Server {
                 .spawn()
                 .context("starting the iperf3 server")?;
             let stdout = child.stdout.take().context("the iperf3 server has no output")?;
-            let mut server = Server { child, printed: BufReader::new(stdout), port };
+            let mut server = IperfServer { child, printed: BufReader::new(stdout), port };
             match server.listens() {
                 Ok(()) => return Ok(server),
                 Err(text) => printed = text,
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for IperfServer {
     fn drop(&mut self) {
         // Only while it runs and is not waited for does the number surely belong to it.
         if !matches!(self.child.try_wait(), Ok(None)) {
@@ -175,11 +175,11 @@ impl Drop for Server {
 #[derive(Deserialize)]
 struct Iperf3Document {
     error: Option<String>,
-    end: Option<End>,
+    end: Option<IperfEnd>,
 }
 
 #[derive(Deserialize)]
-struct End {
+struct IperfEnd {
     sum_received: Option<Iperf3Sum>,
 }
 

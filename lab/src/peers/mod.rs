@@ -30,7 +30,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::section;
-use bench::{Bench, BenchEffort};
+use bench::{BenchEffort, PeerTests};
 use pairs::Rivalry;
 use xtask::{cargo, setup};
 
@@ -44,17 +44,17 @@ struct Section {
     /// A summary of the comparison.
     summary: &'static str,
     /// Installs what it needs; the reason if that cannot be had.
-    prepare: fn(&Bench) -> Result<(), String>,
+    prepare: fn(&PeerTests) -> Result<(), String>,
     /// Measures, prints lines for the terminal, and makes the document's part.
-    work: Work,
+    work: SectionWork,
 }
 
 /// The sessions of a section.
-enum Work {
+enum SectionWork {
     /// Pairs: a session of `ab` for each.
     Pairs(&'static Rivalry),
     /// One session of more than two.
-    Session(fn(&Bench) -> Result<String>),
+    Session(fn(&PeerTests) -> Result<String>),
 }
 
 const SECTIONS: &[Section] = &[
@@ -62,43 +62,43 @@ const SECTIONS: &[Section] = &[
         name: "stream",
         summary: "a TCP stream compared with iperf3's",
         prepare: |_| setup::package("iperf3", "iperf3"),
-        work: Work::Pairs(&stream::COMPARISON),
+        work: SectionWork::Pairs(&stream::COMPARISON),
     },
     Section {
         name: "hosts",
         summary: "a TCP stream between two hosts compared with iperf3's",
         prepare: |_| hosts::prepare(),
-        work: Work::Pairs(&hosts::COMPARISON),
+        work: SectionWork::Pairs(&hosts::COMPARISON),
     },
     Section {
         name: "engines",
         summary: "every engine compared with a minimal C program, one end at a time",
         prepare: engines::prepare,
-        work: Work::Session(engines::compared),
+        work: SectionWork::Session(engines::compared),
     },
     Section {
         name: "sockperf",
         summary: "ping-pong compared with sockperf's",
         prepare: |_| setup::package("sockperf", "sockperf"),
-        work: Work::Pairs(&sockperf::COMPARISON),
+        work: SectionWork::Pairs(&sockperf::COMPARISON),
     },
     Section {
         name: "ring",
         summary: "io_uring NOPs compared with liburing in C and the io-uring crate",
         prepare: |_| setup::library("liburing", "liburing-dev"),
-        work: Work::Session(rings::compared),
+        work: SectionWork::Session(rings::compared),
     },
     Section {
         name: "udp",
         summary: "datagrams one way compared with iperf3's",
         prepare: |_| setup::package("iperf3", "iperf3"),
-        work: Work::Pairs(&udp::COMPARISON),
+        work: SectionWork::Pairs(&udp::COMPARISON),
     },
     Section {
         name: "earlier",
         summary: "servers and loops compared with those of an earlier build (--earlier)",
         prepare: earlier::prepare,
-        work: Work::Pairs(&earlier::COMPARISON),
+        work: SectionWork::Pairs(&earlier::COMPARISON),
     },
 ];
 
@@ -108,8 +108,8 @@ const SECTIONS: &[Section] = &[
 /// The program's own error output.
 pub fn run_arm(matches: &ArgMatches) -> Result<()> {
     arm::run(matches, |section| match SECTIONS.iter().find(|known| known.name == section).map(|known| &known.work) {
-        Some(Work::Pairs(rivalry)) => rivalry.arms,
-        Some(Work::Session(_)) | None => &[],
+        Some(SectionWork::Pairs(rivalry)) => rivalry.arms,
+        Some(SectionWork::Session(_)) | None => &[],
     })
 }
 
@@ -177,7 +177,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         BenchEffort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
     };
-    let mut bench = Bench::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
+    let mut bench = PeerTests::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
     bench.rounds = number("rounds")?;
     bench.window_ms = number("window")?;
     bench.rows = matches.get_one::<String>("rows").cloned();
@@ -206,7 +206,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn smoke() -> Result<Vec<String>> {
-    let bench = Bench::new(None, BenchEffort::QUICK, 1)?;
+    let bench = PeerTests::new(None, BenchEffort::QUICK, 1)?;
     let mut reasons = Vec::new();
     for section in SECTIONS {
         match (section.prepare)(&bench) {
@@ -217,10 +217,10 @@ pub fn smoke() -> Result<Vec<String>> {
     Ok(reasons)
 }
 
-fn compared(section: &Section, bench: &Bench) -> Result<String> {
+fn compared(section: &Section, bench: &PeerTests) -> Result<String> {
     let text = match &section.work {
-        Work::Pairs(rivalry) => pairs::compared(rivalry, section.name, bench),
-        Work::Session(run) => run(bench),
+        SectionWork::Pairs(rivalry) => pairs::compared(rivalry, section.name, bench),
+        SectionWork::Session(run) => run(bench),
     };
     text.with_context(|| section.name.to_owned())
 }

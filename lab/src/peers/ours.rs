@@ -26,7 +26,7 @@ pub struct Ours {
 }
 
 /// The raw trials of a session.
-pub struct Session {
+pub struct SessionTrials {
     cells: BTreeMap<CellId, Cell>,
     /// Reasons of cells that were never tried.
     outcomes: Vec<Outcome>,
@@ -75,12 +75,12 @@ impl Ours {
     ///
     /// # Errors
     /// The program's own error output.
-    pub fn session<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Session> {
+    pub fn session<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<SessionTrials> {
         // Results of an earlier run would be read if this run never began.
         let _ = fs::remove_file(self.store());
         let output = self.run(args, cpu)?;
         let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
-        Session::read(&stored.stdout)
+        SessionTrials::read(&stored.stdout)
     }
 
     /// Measures, and returns the trials of confirmation as exported: those of an older build have another shape.
@@ -147,7 +147,7 @@ fn complaint<S: AsRef<OsStr>>(args: &[S], output: &Output) -> String {
 /// The parts of an export's lines that are used here.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-enum Line {
+enum ExportLine {
     Cell {
         cell: Box<Cell>,
         outcome: Option<Outcome>,
@@ -159,20 +159,20 @@ enum Line {
     Other,
 }
 
-impl Session {
-    fn read(lines: &[u8]) -> Result<Session> {
+impl SessionTrials {
+    fn read(lines: &[u8]) -> Result<SessionTrials> {
         let (mut cells, mut outcomes, mut trials) = (BTreeMap::new(), Vec::new(), Vec::new());
         for line in serde_json::Deserializer::from_slice(lines).into_iter() {
             match line.context("reading bytegauge's export")? {
-                Line::Cell { cell, outcome } => {
+                ExportLine::Cell { cell, outcome } => {
                     outcomes.extend(outcome);
                     cells.insert(cell.id.clone(), *cell);
                 }
-                Line::Trial { trial } => trials.push(*trial),
-                Line::Other => {}
+                ExportLine::Trial { trial } => trials.push(*trial),
+                ExportLine::Other => {}
             }
         }
-        Ok(Session { cells, outcomes, trials })
+        Ok(SessionTrials { cells, outcomes, trials })
     }
 
     /// The trials of confirmation that moved bytes, with their cells, in the order of measurement. An A/A control

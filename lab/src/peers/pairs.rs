@@ -6,7 +6,7 @@ use bytegauge_stats::interval::MedianEstimate;
 use serde_json::Value;
 
 use super::arm::{self, Arm};
-use super::bench::Bench;
+use super::bench::PeerTests;
 use super::compare::{Aim, interval};
 use super::machine;
 use super::two_hosts::TwoHosts;
@@ -19,7 +19,7 @@ pub struct Rivalry {
     /// Lists the pairs, each compared by sessions of its own.
     pub measures: &'static [Measure],
     /// Builds what is needed.
-    pub pairs: fn(&Bench) -> Result<Rivals>,
+    pub pairs: fn(&PeerTests) -> Result<Rivals>,
     /// How its programs are run, by name.
     pub arms: &'static [(&'static str, Arm)],
     /// Notes on the method, as a list.
@@ -91,7 +91,7 @@ impl Player {
 ///
 /// # Errors
 /// When a program does not build, or a session does not begin.
-pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<String> {
+pub fn compared(rivalry: &Rivalry, section: &str, bench: &PeerTests) -> Result<String> {
     let Rivals { pairs, mut left_out, held } = (rivalry.pairs)(bench)?;
     let mut text = format!(
         "## {}\n\nMade by `cargo lab peers {section} {}` on {}, each row by a session of `bytegauge ab`. Above 1, ours is \
@@ -132,7 +132,7 @@ pub fn compared(rivalry: &Rivalry, section: &str, bench: &Bench) -> Result<Strin
 }
 
 /// The comparison of one pair by one session.
-fn session(section: &str, measure: &Measure, pair: &Rival, bench: &Bench) -> Result<Value> {
+fn session(section: &str, measure: &Measure, pair: &Rival, bench: &PeerTests) -> Result<Value> {
     let task = std::env::current_exe().context("finding the path of this program")?;
     let words = |side: &Player| {
         format!(
@@ -180,7 +180,7 @@ fn ratio(versus: &Value) -> MedianEstimate {
     }
 }
 
-fn method(bench: &Bench) -> String {
+fn method(bench: &PeerTests) -> String {
     format!(
         "- {} blocks a session: both programs in random order, one of them twice, each run {} s long after a warm-up that does \
          not count. The ratio is the median over blocks, with the interval that the session gives.\n",

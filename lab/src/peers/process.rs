@@ -40,21 +40,21 @@ pub fn spawn(command: &mut Command, cpu: Option<usize>) -> Result<Child> {
 }
 
 /// A server that runs until it is dropped.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     /// Held open: a server that may not print any more might end.
     stdout: BufReader<ChildStdout>,
     line: String,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a server, on one CPU if that is given, and waits for the line of its output that contains `ready`.
     ///
     /// # Errors
     /// When it ends instead.
-    pub fn start(command: &mut Command, cpu: Option<usize>, ready: &str) -> Result<Server> {
+    pub fn start(command: &mut Command, cpu: Option<usize>, ready: &str) -> Result<ServerProcess> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut server = Server::started(command, cpu)?;
+        let mut server = ServerProcess::started(command, cpu)?;
         loop {
             server.line.clear();
             match server.stdout.read_line(&mut server.line) {
@@ -69,10 +69,10 @@ impl Server {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn started(command: &mut Command, cpu: Option<usize>) -> Result<Server> {
+    pub fn started(command: &mut Command, cpu: Option<usize>) -> Result<ServerProcess> {
         let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()), cpu)?;
         let stdout = child.stdout.take().context("a started program has an output")?;
-        Ok(Server { child, stdout: BufReader::new(stdout), line: String::new() })
+        Ok(ServerProcess { child, stdout: BufReader::new(stdout), line: String::new() })
     }
 
     /// The last word of the line that contained `ready`: the address where it listens.
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended, and then there is nothing to do.
         let _ = self.child.kill();
@@ -105,13 +105,16 @@ mod tests {
     fn a_server_is_waited_for_and_ended() {
         let cpu = affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
-        let server =
-            Server::start(command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]), Some(cpu), "ready");
+        let server = ServerProcess::start(
+            command.args(["-c", "echo one; echo ready at 1:2; exec sleep 60"]),
+            Some(cpu),
+            "ready",
+        );
         let server = server.unwrap();
         assert_eq!(server.place(), "1:2");
         assert!(server.cpu_ns().is_ok());
         drop(server);
-        let ended = Server::start(Command::new("true").arg("x"), None, "ready").map(drop);
+        let ended = ServerProcess::start(Command::new("true").arg("x"), None, "ready").map(drop);
         assert_eq!(ended.unwrap_err().to_string(), "true ended before it was ready");
     }
 

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, ensure};
 use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 use bytegauge_stats::quantile::median;
 
-use super::bench::Bench;
+use super::bench::PeerTests;
 use super::compare::{Aim, Rates, interval, over, values};
 use super::machine;
-use super::ours::Session;
+use super::ours::SessionTrials;
 use xtask::cargo;
 use xtask::markdown::table;
 
@@ -33,7 +33,7 @@ type Panel = BTreeMap<(String, u64, String), Rates>;
 ///
 /// # Errors
 /// When nothing was measured.
-pub fn compared(bench: &Bench) -> Result<String> {
+pub fn compared(bench: &PeerTests) -> Result<String> {
     let plan = cargo::root().join(PLAN).display().to_string();
     let blocks = if bench.effort.quick { 1 } else { bench.effort.blocks * BLOCKS_A_BLOCK };
     let (blocks, seed) = (blocks.to_string(), bench.seed.to_string());
@@ -51,7 +51,7 @@ pub fn compared(bench: &Bench) -> Result<String> {
     Ok(format!("{}{part}\n{left_out}\n{line}\n\n{METHOD}", head(bench)))
 }
 
-fn panel(session: &Session) -> Result<Panel> {
+fn panel(session: &SessionTrials) -> Result<Panel> {
     let mut panel = Panel::new();
     for (cell, trial) in session.confirmed() {
         let name = |factor: &str| cell.factors.get(factor).to_string();
@@ -121,7 +121,7 @@ fn millions(rates: &Rates) -> String {
     median(&values(rates)).map(|rate| format!("{:.2}", rate / 1e6)).unwrap_or_default()
 }
 
-fn head(bench: &Bench) -> String {
+fn head(bench: &PeerTests) -> String {
     format!(
         "## io_uring NOPs, compared with liburing and the io-uring crate\n\nMade by `cargo lab peers ring {}` on {}. \
          Millions of completed NOPs per second, one submission of all entries at a time. Above 1, our ring is faster.\n\n",

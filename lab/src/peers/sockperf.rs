@@ -7,11 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::arm::{Found, GRACE_SECONDS, Place, seconds, word};
-use super::bench::Bench;
+use super::arm::{GRACE_SECONDS, RunPlace, RunResult, seconds, word};
+use super::bench::PeerTests;
 use super::calls;
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
-use super::process::{self, Server};
+use super::process::{self, ServerProcess};
 
 /// Bytes of a message, both ways.
 const MESSAGE_BYTES: &str = "512";
@@ -33,7 +33,7 @@ pub const COMPARISON: Rivalry = Rivalry {
              receive.\n",
 };
 
-fn pairs(bench: &Bench) -> Result<Rivals> {
+fn pairs(bench: &PeerTests) -> Result<Rivals> {
     // One datagram at a time leaves nothing to an engine that moves many.
     let all = [("tcp", "blocking"), ("tcp", "epoll"), ("tcp", "uring:multishot"), ("udp", "plain")];
     let pair = |(speech, engine): &(&str, &str)| {
@@ -53,7 +53,7 @@ fn pairs(bench: &Bench) -> Result<Rivals> {
     Ok(Rivals { pairs, ..Rivals::default() })
 }
 
-fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let cpus = place.cpus()?;
     let seconds = seconds(words, 1)? + WARMUP_SECONDS;
     let port = TcpListener::bind(("127.0.0.1", 0)).context("looking for a free port")?.local_addr()?.port().to_string();
@@ -62,7 +62,7 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         there.push("--tcp");
     }
     let mut server = Command::new("sockperf");
-    let _running = Server::start(server.arg("server").args(&there), Some(cpus.server), "to block on socket")?;
+    let _running = ServerProcess::start(server.arg("server").args(&there), Some(cpus.server), "to block on socket")?;
     let mut client = process::bounded("sockperf", seconds + GRACE_SECONDS);
     client.arg("ping-pong").args(&there).args(["--full-rtt", "--msg-size", MESSAGE_BYTES]);
     client.args(["--time", &seconds.to_string()]);
@@ -73,20 +73,20 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
 }
 
 /// The numbers of sockperf's summary: `name=value` and `name = value`.
-fn of_sockperf(summary: &str) -> Option<Found> {
+fn of_sockperf(summary: &str) -> Option<RunResult> {
     let valid = summary.lines().find(|line| line.contains("[Valid Duration]"))?;
     let number = |text: &str, name: &str| -> Option<f64> {
         let rest = text.split(name).nth(1)?.trim_start().strip_prefix('=')?.trim_start();
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         rest[..end].parse().ok()
     };
-    Some(Found {
+    Some(RunResult {
         rate: number(valid, "ReceivedMessages")? / number(valid, "RunTime")?,
         cost_s: Some(number(summary, "percentile 99.000")? / 1e6),
     })
 }
 
-fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (length, engine) = (format!("{}s", seconds(words, 1)?), word(words, 2)?);
     let mut args = vec!["call", "--flows", "1", "--request", MESSAGE_BYTES, "--client-engine", engine];
     args.extend(["--trial-time", &length, "--blocks", "1"]);
@@ -103,7 +103,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let report = place.ours.latest()?;
     let cell = report["cells"].as_array().into_iter().flatten().find(|cell| cell["kind"] == "candidate");
     let p99_ns = cell.and_then(|cell| cell["more"]["total_p99_ns"]["median"].as_f64());
-    Ok(Found { rate, cost_s: Some(p99_ns.context("bytegauge reports no total_p99_ns")? / 1e9) })
+    Ok(RunResult { rate, cost_s: Some(p99_ns.context("bytegauge reports no total_p99_ns")? / 1e9) })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Placement};
 use bytegauge_sys::topology::{Relation, Topology};
 
-use super::arm::{Found, Place, seconds, word};
-use super::bench::Bench;
+use super::arm::{RunPlace, RunResult, seconds, word};
+use super::bench::PeerTests;
 use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
@@ -80,7 +80,7 @@ fn relation(placement: Placement) -> Option<Relation> {
     }
 }
 
-fn pairs(bench: &Bench) -> Result<Rivals> {
+fn pairs(bench: &PeerTests) -> Result<Rivals> {
     let version = iperf3::version()?;
     let mut found = Rivals::default();
     for (at, setting) in SETTINGS.iter().take(if bench.effort.quick { 1 } else { SETTINGS.len() }).enumerate() {
@@ -104,7 +104,7 @@ fn setting(words: &[&str]) -> Result<Setting> {
     SETTINGS.get(at).copied().context("no such setting")
 }
 
-fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let setting = setting(words)?;
     let swapped = place.random.below(2) == 1;
     let iperf3 = Iperf3 { congestion: congestion_control()? };
@@ -116,10 +116,10 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         omit_seconds: 1,
         hosts: None,
     };
-    Ok(Found::rate(iperf3.rate(&job)?))
+    Ok(RunResult::rate(iperf3.rate(&job)?))
 }
 
-fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let setting = setting(words)?;
     let (placement, flows, size) =
         (setting.placement.to_string(), setting.flows.to_string(), setting.length.to_string());
@@ -127,7 +127,7 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
     let mut args = vec!["stream", "--transport", "tcp", "--profile", "drain", "--congestion", &congestion];
     args.extend(["--read-size", &size, "--write-size", &size, "--placement", &placement, "--flows", &flows]);
     args.extend(["--trial-time", &seconds, "--blocks", "1"]);
-    Ok(Found::rate(place.ours.session(&args, None)?.rate()?))
+    Ok(RunResult::rate(place.ours.session(&args, None)?.rate()?))
 }
 
 /// The machine's TCP congestion control; both programs are then set to use it (tcp(7)).

@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 use bytegauge_model::EndRole;
 
-use super::arm::{Found, Place, seconds, word};
-use super::bench::Bench;
+use super::arm::{RunPlace, RunResult, seconds, word};
+use super::bench::PeerTests;
 use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
@@ -26,7 +26,7 @@ pub const COMPARISON: Rivalry = Rivalry {
              `bytegauge stream --transport udp` tells ours, by where it happened.\n",
 };
 
-fn pairs(bench: &Bench) -> Result<Rivals> {
+fn pairs(bench: &PeerTests) -> Result<Rivals> {
     let length = bench.effort.seconds.to_string();
     let engine =
         |engine: &str| Player::new(&format!("bytegauge {engine}"), "ours", &[length.clone(), engine.to_owned()]);
@@ -42,7 +42,7 @@ fn pairs(bench: &Bench) -> Result<Rivals> {
     Ok(Rivals { pairs, ..Rivals::default() })
 }
 
-fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let cpus = place.cpus()?;
     let job = iperf3::Job {
         length: SIZE_BYTES,
@@ -53,10 +53,10 @@ fn theirs(place: &mut Place, words: &[&str]) -> Result<Found> {
         hosts: None,
     };
     let sum = Iperf3::datagrams(&job)?;
-    Ok(Found::rate(sum.arrived() / sum.seconds))
+    Ok(RunResult::rate(sum.arrived() / sum.seconds))
 }
 
-fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
+fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (size, length, engine) = (SIZE_BYTES.to_string(), format!("{}s", seconds(words, 0)?), word(words, 1)?);
     let mut args = vec!["stream", "--transport", "udp", "--work", "none", "--write-size", &size, "--engine", engine];
     args.extend(["--placement", "cross-core", "--trial-time", &length, "--blocks", "1"]);
@@ -67,5 +67,5 @@ fn ours(place: &mut Place, words: &[&str]) -> Result<Found> {
         anyhow::bail!("bytegauge measured nothing: {}", session.reasons().join("; "));
     };
     ensure!(wall_ns > 0 && came.datagrams > 0, "nothing arrived");
-    Ok(Found::rate(came.datagrams as f64 * 1e9 / wall_ns as f64))
+    Ok(RunResult::rate(came.datagrams as f64 * 1e9 / wall_ns as f64))
 }

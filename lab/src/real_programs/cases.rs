@@ -10,7 +10,7 @@ pub const VALUES: &str = "4K,16K,64K,256K,1M";
 const PEER: &str = "64K";
 
 /// A program with one setting, and the test for it.
-pub struct Case {
+pub struct ProgramCase {
     /// Its name on the command line.
     pub name: &'static str,
     /// The program's file, looked for where programs are.
@@ -44,7 +44,7 @@ const AT_PORT: &str = "tcp:{port}";
 const AT_PATH: &str = "unix:{dir}/socket";
 
 /// Properties that all sinks share.
-const SINK: Case = Case {
+const SINK: ProgramCase = ProgramCase {
     name: "",
     program: "cc",
     package: Some("gcc"),
@@ -58,8 +58,8 @@ const SINK: Case = Case {
 };
 
 /// All of them.
-pub const CASES: &[Case] = &[
-    Case {
+pub const CASES: &[ProgramCase] = &[
+    ProgramCase {
         name: "dd",
         program: "dd",
         package: Some("coreutils"),
@@ -71,7 +71,7 @@ pub const CASES: &[Case] = &[
         start: None,
         load: "exec dd if=/dev/zero of=/dev/null bs={value} count={count:1G} status=none",
     },
-    Case {
+    ProgramCase {
         name: "dd-pipe",
         program: "dd",
         package: Some("coreutils"),
@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
         start: None,
         load: "dd if=/dev/zero bs={value} count={count:128M} status=none | dd of=/dev/null bs={value} status=none",
     },
-    Case {
+    ProgramCase {
         name: "pv",
         program: "pv",
         package: Some("pv"),
@@ -95,7 +95,7 @@ pub const CASES: &[Case] = &[
         start: None,
         load: "dd if=/dev/zero bs=64K count=2048 status=none | pv -q -C -B {value} > /dev/null",
     },
-    Case {
+    ProgramCase {
         name: "socat-tcp",
         program: "socat",
         package: Some("socat"),
@@ -110,7 +110,7 @@ pub const CASES: &[Case] = &[
         )),
         load: "exec socat -u -b {value} OPEN:/dev/zero,readbytes=134217728 TCP:127.0.0.1:{port}",
     },
-    Case {
+    ProgramCase {
         name: "socat-unix",
         program: "socat",
         package: Some("socat"),
@@ -122,7 +122,7 @@ pub const CASES: &[Case] = &[
         start: Some(("exec socat -u -b {value} UNIX-LISTEN:'{dir}/socket',unlink-early,fork OPEN:/dev/null", AT_PATH)),
         load: "exec socat -u -b {value} OPEN:/dev/zero,readbytes=134217728 UNIX-CONNECT:'{dir}/socket'",
     },
-    Case {
+    ProgramCase {
         name: "iperf3",
         program: "iperf3",
         package: Some("iperf3"),
@@ -134,7 +134,7 @@ pub const CASES: &[Case] = &[
         start: Some(("exec iperf3 -s -B 127.0.0.1 -p {port}", AT_PORT)),
         load: "exec iperf3 -c 127.0.0.1 -p {port} -l {value} -n 256M -f g",
     },
-    Case {
+    ProgramCase {
         name: "haproxy",
         program: "haproxy",
         package: Some("haproxy"),
@@ -161,7 +161,7 @@ pub const CASES: &[Case] = &[
         )),
         load: "exec '{ends}' sink {port} 65536",
     },
-    Case {
+    ProgramCase {
         name: "nginx",
         program: "nginx",
         package: Some("nginx"),
@@ -177,22 +177,22 @@ pub const CASES: &[Case] = &[
         )),
         load: "exec '{ends}' sink {port} 65536 /zeros",
     },
-    Case { name: "c-tcp", load: "exec '{ends}' sink {port} {value}", ..SINK },
-    Case {
+    ProgramCase { name: "c-tcp", load: "exec '{ends}' sink {port} {value}", ..SINK },
+    ProgramCase {
         name: "c-unix",
         question: UNIX_READER,
         start: Some((UNIX_SOURCE, AT_PATH)),
         load: "exec '{ends}' sink '{dir}/socket' {value}",
         ..SINK
     },
-    Case {
+    ProgramCase {
         name: "python-tcp",
         program: "python3",
         package: Some("python3"),
         load: "exec '{program}' '{sinks}/sink.py' {port} {value}",
         ..SINK
     },
-    Case {
+    ProgramCase {
         name: "python-unix",
         program: "python3",
         package: Some("python3"),
@@ -201,8 +201,8 @@ pub const CASES: &[Case] = &[
         load: "exec '{program}' '{sinks}/sink.py' '{dir}/socket' {value}",
         ..SINK
     },
-    Case { name: "go-tcp", program: "go", package: None, load: "exec '{go}' {port} {value}", ..SINK },
-    Case {
+    ProgramCase { name: "go-tcp", program: "go", package: None, load: "exec '{go}' {port} {value}", ..SINK },
+    ProgramCase {
         name: "node-tcp",
         program: "node",
         package: None,

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::peers::reference;
 use crate::section;
-use cases::{CASES, Case, VALUES};
+use cases::{CASES, ProgramCase, VALUES};
 use xtask::{cargo, product, setup};
 
 const SECTION: &str = "real-programs";
@@ -65,13 +65,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let asked: Vec<&String> = matches.get_many("case").into_iter().flatten().collect();
     let time = |name: &str| matches.get_one::<String>(name).with_context(|| format!("--{name} has a default"));
     let target = cargo::workspace()?.target_directory;
-    let kept = Kept(target.join("real-programs"));
+    let kept = KeptCases(target.join("real-programs"));
     fs::create_dir_all(&kept.0).with_context(|| format!("making {}", kept.0.display()))?;
     let mut missing = Vec::new();
     if !matches.get_flag("report-only") {
         let program = product::built()?;
         reference::prepare_c().map_err(anyhow::Error::msg)?;
-        let bench = Bench::new(program, [time("question")?, time("budget")?])?;
+        let bench = ProgramTests::new(program, [time("question")?, time("budget")?])?;
         for case in CASES.iter().filter(|case| asked.is_empty() || asked.iter().any(|name| *name == case.name)) {
             if matches.get_flag("resume") && kept.file(case).exists() {
                 continue;
@@ -100,21 +100,21 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Results of measured cases. A file that exists is complete.
-struct Kept(PathBuf);
+struct KeptCases(PathBuf);
 
-impl Kept {
-    fn file(&self, case: &Case) -> PathBuf {
+impl KeptCases {
+    fn file(&self, case: &ProgramCase) -> PathBuf {
         self.0.join(format!("{}.json", case.name))
     }
 
-    fn write(&self, case: &Case, measured: &Value) -> Result<()> {
+    fn write(&self, case: &ProgramCase, measured: &Value) -> Result<()> {
         let unfinished = self.file(case).with_extension("part");
         fs::write(&unfinished, measured.to_string()).context("keeping what was measured")?;
         fs::rename(&unfinished, self.file(case)).context("keeping what was measured")
     }
 
     /// The cases that were measured, in the order of the list.
-    fn all(&self) -> Result<Vec<(&'static Case, Value)>> {
+    fn all(&self) -> Result<Vec<(&'static ProgramCase, Value)>> {
         let there = CASES.iter().filter(|case| self.file(case).exists());
         there
             .map(|case| {
@@ -127,25 +127,25 @@ impl Kept {
 }
 
 /// Where the cases run: the product, its store, files that programs read, and the peers.
-struct Bench {
+struct ProgramTests {
     program: PathBuf,
     budgets: [String; 2],
     folder: tempfile::TempDir,
     ends: PathBuf,
 }
 
-impl Bench {
-    fn new(program: PathBuf, budgets: [&String; 2]) -> Result<Bench> {
+impl ProgramTests {
+    fn new(program: PathBuf, budgets: [&String; 2]) -> Result<ProgramTests> {
         let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
         let files = folder.path().join("files");
         fs::create_dir(&files).context("making a folder to serve files from")?;
         // A sparse file: read from the page cache, without disk blocks.
         fs::File::create(files.join("zeros")).and_then(|file| file.set_len(FILE_BYTES)).context("making a file")?;
-        Ok(Bench { program, budgets: budgets.map(Clone::clone), folder, ends: reference::STREAM_ENDS.built()? })
+        Ok(ProgramTests { program, budgets: budgets.map(Clone::clone), folder, ends: reference::STREAM_ENDS.built()? })
     }
 
     /// The documents of both sessions: of the test and of the program.
-    fn measured(&self, case: &Case, program: &Path) -> Result<Value> {
+    fn measured(&self, case: &ProgramCase, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
         let mut ask = words(&["stream", "--profile", "drain", "--time", for_question]);
@@ -167,7 +167,7 @@ impl Bench {
     }
 
     /// Replaces ports and files in a text, and makes the files that a case needs.
-    fn fill(&self, case: &Case, program: &Path) -> Result<impl Fn(&str) -> String> {
+    fn fill(&self, case: &ProgramCase, program: &Path) -> Result<impl Fn(&str) -> String> {
         let mut free = free_ports();
         let mut port = || free.next().context("no port is free").map(|port| port.to_string());
         let sources = reference::source();

@@ -4,7 +4,7 @@ use bytegauge_model::Bytes;
 use bytegauge_model::unit::significant;
 use serde_json::Value;
 
-use super::cases::Case;
+use super::cases::ProgramCase;
 use xtask::markdown::table;
 
 /// Limits of a good result, and of a bad one for a single case.
@@ -40,8 +40,8 @@ impl LossRow {
 }
 
 /// The result of one case.
-struct Story<'a> {
-    case: &'a Case,
+struct CaseResult<'a> {
+    case: &'a ProgramCase,
     question: String,
     /// Every size that the recommendation names, and the one that a single setting takes.
     named: Vec<String>,
@@ -54,9 +54,10 @@ struct Story<'a> {
 }
 
 /// The section.
-pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> String {
-    let stories: Vec<Story<'_>> = measured.iter().map(|(case, documents)| Story::of(case, documents)).collect();
-    let losses: Vec<LossRow> = stories.iter().filter_map(Story::loss).collect();
+pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) -> String {
+    let stories: Vec<CaseResult<'_>> =
+        measured.iter().map(|(case, documents)| CaseResult::of(case, documents)).collect();
+    let losses: Vec<LossRow> = stories.iter().filter_map(CaseResult::loss).collect();
     let defaults: Vec<f64> = stories.iter().filter_map(|story| story.above_best(story.default()?)).collect();
     let count = |holds: &dyn Fn(&LossRow) -> bool| losses.iter().filter(|loss| holds(loss)).count();
     let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
@@ -87,7 +88,7 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
             "CPU steal",
             "others, CPUs",
         ],
-        stories.iter().map(Story::row),
+        stories.iter().map(CaseResult::row),
     ));
     let of = |holds: &dyn Fn(f64) -> bool| -> Vec<&str> {
         let losing = stories.iter().filter(|story| story.loss().is_some_and(|loss| holds(loss.by_median)));
@@ -115,8 +116,8 @@ pub fn text(measured: &[(&Case, Value)], date: &str, missing: &[String]) -> Stri
     text
 }
 
-impl<'a> Story<'a> {
-    fn of(case: &'a Case, documents: &Value) -> Story<'a> {
+impl<'a> CaseResult<'a> {
+    fn of(case: &'a ProgramCase, documents: &Value) -> CaseResult<'a> {
         let row = &documents["question"]["answer"]["use"]["rows"][0];
         let named: Vec<(&String, u64)> = row["choice"]
             .as_object()
@@ -135,7 +136,7 @@ impl<'a> Story<'a> {
                 is_best: cell["id"].as_str().is_some_and(|id| best.contains(&id)),
             })
         });
-        Story {
+        CaseResult {
             case,
             question: row["question"].as_str().unwrap_or_default().to_owned(),
             named: named.iter().map(|(name, size)| format!("{} {}", name.replace('_', " "), Bytes(*size))).collect(),

@@ -166,7 +166,7 @@ mod tests {
     use bytegauge_model::{EndReport, Spec, Workload};
 
     use super::*;
-    use crate::trial::Answer;
+    use crate::trial::LastReply;
 
     #[test]
     fn a_client_without_calls_fails_no_mode() {
@@ -177,7 +177,7 @@ mod tests {
             let call = Some(Box::new(CallReport { begun: completed, completed, ..CallReport::default() }));
             let engine = Some(Box::default());
             let report = Some(EndReport { call, engine, ..EndReport::default() });
-            let answer = Answer { report, trouble: None, sound: true, gone: false };
+            let answer = LastReply { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);
             match judge(&setup, &Answers { by_role }) {
                 Outcome::Measured => panic!("it showed no mode"),

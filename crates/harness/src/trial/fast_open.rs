@@ -32,7 +32,7 @@ pub(super) fn unused(setup: &Setup, answers: &Answers) -> Option<String> {
 mod tests {
     use bytegauge_model::{CallReport, EndReport, FlowReport, Spec, TcpReport};
 
-    use super::super::Answer;
+    use super::super::LastReply;
     use super::*;
 
     fn check(fastopen: &str, (calls, syn_data): (u64, &[bool]), fails: bool) {
@@ -50,7 +50,7 @@ mod tests {
             call: Some(Box::new(CallReport { completed: calls, ..CallReport::default() })),
             ..EndReport::default()
         };
-        let answer = Answer { report: Some(report), trouble: None, sound: true, gone: false };
+        let answer = LastReply { report: Some(report), trouble: None, sound: true, gone: false };
         let answers = Answers { by_role: [(EndRole::Server, answer)].into() };
         let reason = unused(&Setup::unchecked(spec), &answers);
         assert_eq!(reason.is_some(), fails, "{reason:?}");

@@ -175,7 +175,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::trial::Answer;
+    use crate::trial::LastReply;
 
     #[test]
     fn directions_are_merged_by_writer_and_reader() {
@@ -188,7 +188,7 @@ mod tests {
             let sink = [flow(false, 300, sinks_wait), other(false), flow(true, 400, Some(4000))];
             let answer = |flows: &[FlowReport]| {
                 let report = Some(EndReport::of_flows(flows.to_vec()));
-                Answer { report, trouble: None, sound: true, gone: false }
+                LastReply { report, trouble: None, sound: true, gone: false }
             };
             let by_role = BTreeMap::from([(EndRole::Source, answer(&source)), (EndRole::Sink, answer(&sink))]);
             let mut answers = Answers { by_role };

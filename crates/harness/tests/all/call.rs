@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::surroundings::Watch;
-use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
     CallError, CallReport, EndRole, Ends, Engine, ErrorClass, OrAuto, OrSame, Outcome, Spec, Transport, UringKind,
@@ -110,11 +110,11 @@ fn calls_over_datagrams_are_measured_with_their_engines() {
     }
 }
 
-fn client(measured: &Measured) -> &CallReport {
+fn client(measured: &TrialResult) -> &CallReport {
     measured.end(EndRole::Client).unwrap().call.as_ref().unwrap()
 }
 
-fn errors(measured: &Measured) -> Vec<CallError> {
+fn errors(measured: &TrialResult) -> Vec<CallError> {
     let client = measured.end(EndRole::Client).and_then(|client| client.call.as_ref());
     client.map_or_else(Vec::new, |call| call.errors.clone())
 }
@@ -123,7 +123,7 @@ fn errors(measured: &Measured) -> Vec<CallError> {
 fn lost_datagrams_count_truncated_ones_are_named() {
     let mut lossy = Setup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
     lossy.spec.timeout = Some(5_000_000);
-    let lost = |measured: &Measured| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
+    let lost = |measured: &TrialResult| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
     assert_eq!(measured.outcome, Outcome::Measured);
     let errors = errors(&measured);
@@ -159,7 +159,7 @@ fn one_cast_serves_streams_and_calls_in_turn() {
 #[test]
 fn corrupted_replies_fail_short_ones_count() {
     let epoll = "epoll".parse().unwrap();
-    let seen = |measured: &Measured| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
+    let seen = |measured: &TrialResult| measured.outcome != Outcome::Measured || !errors(measured).is_empty();
     let planted = |plant| {
         let mut setup = Setup { plant: Some(plant), ..setup("tcp", epoll) };
         // Not an echo: a byte after an echo is sent by itself, and may arrive in the middle of the next call.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::support::{in_mode, run, run_until};
-use bytegauge_harness::trial::Measured;
+use bytegauge_harness::trial::TrialResult;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
 use bytegauge_model::{
     DatagramReport, Deaths, Direction, EndRole, Engine, Level, OrMax, Outcome, Spec, Transport, Work,
@@ -33,11 +33,11 @@ fn pinned(setup: Setup) -> Setup {
 }
 
 /// Runs a trial that has to be measured, or is skipped with a reason.
-fn measured(setup: &Setup) -> Option<Measured> {
+fn measured(setup: &Setup) -> Option<TrialResult> {
     measured_until(setup, |_| true)
 }
 
-fn measured_until(setup: &Setup, shows: impl Fn(&Measured) -> bool) -> Option<Measured> {
+fn measured_until(setup: &Setup, shows: impl Fn(&TrialResult) -> bool) -> Option<TrialResult> {
     let measured =
         run_until(setup, |measured| in_mode(measured) && (measured.outcome != Outcome::Measured || shows(measured)));
     if let Outcome::Skipped(reason) = &measured.outcome {
@@ -49,7 +49,7 @@ fn measured_until(setup: &Setup, shows: impl Fn(&Measured) -> bool) -> Option<Me
     Some(measured)
 }
 
-fn deaths(measured: &Measured) -> Deaths {
+fn deaths(measured: &TrialResult) -> Deaths {
     let of = |role| *measured.end(role).unwrap().datagrams.clone().unwrap();
     Deaths::of(&of(EndRole::Source), &of(EndRole::Sink))
 }
@@ -87,7 +87,7 @@ fn datagrams_both_ways_are_counted_per_direction() {
         let mut both = Setup { verify: true, ..setup("udp", &engine.to_string()) };
         (both.spec.flows, both.spec.direction) = (Some(2), Some(Direction::Both));
         // Either end's window is its own, and a busy machine may keep any of its threads from it.
-        let came_both_ways = |measured: &Measured| {
+        let came_both_ways = |measured: &TrialResult| {
             let sink = measured.end(EndRole::Sink);
             sink.is_some_and(|sink| sink.flows.iter().all(|flow| flow.bytes > 0))
         };
@@ -144,7 +144,7 @@ fn planted_faults_are_counted_by_kind() {
             setup.spec.rate = Some(OrMax::Is(50_000_000));
             pinned(setup)
         };
-        let counts = |measured: &Measured| *measured.end(EndRole::Sink).unwrap().datagrams.clone().unwrap();
+        let counts = |measured: &TrialResult| *measured.end(EndRole::Sink).unwrap().datagrams.clone().unwrap();
         let came = |plant, shows: fn(&DatagramReport) -> bool| {
             let measured = measured_until(&planted(plant), |measured| shows(&counts(measured))).unwrap();
             (counts(&measured), deaths(&measured))

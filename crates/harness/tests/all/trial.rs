@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::surroundings::Watch;
-use bytegauge_harness::trial::{Measured, measure};
+use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, Level, OrMax, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
@@ -26,7 +26,7 @@ fn setup(transport: &str) -> Setup {
 }
 
 /// IPv6 and what some rings need may be missing on the machine that tests; everything else must work.
-fn check_measured(setup: &Setup) -> Option<Measured> {
+fn check_measured(setup: &Setup) -> Option<TrialResult> {
     // Each end's window is its own, and a busy machine may keep any of them from that.
     let measured = run_until(setup, |measured| {
         let ran = |end: &EndReport| end.bytes > 0 && end.cpu_ns > 0;
@@ -154,7 +154,7 @@ fn devices_and_files_are_endless() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // Smaller than one read, so that every call meets the end.
     std::fs::write(file.path(), vec![1; 5000]).unwrap();
-    let again = |measured: &Measured| measured.end(EndRole::Sink).is_some_and(|sink| sink.bytes > 5000);
+    let again = |measured: &TrialResult| measured.end(EndRole::Sink).is_some_and(|sink| sink.bytes > 5000);
     let measured = run_until(&setup_one_ended(file.path().to_str().unwrap()), again);
     assert!(again(&measured), "{measured:?}");
     let sink = measured.end(EndRole::Sink).unwrap();
@@ -301,7 +301,7 @@ fn work_and_walk_and_fill_run() {
 fn a_series_covers_warmup_and_window() {
     let with = Setup { series: true, ..setup("unix") };
     // On a busy machine a lap may be longer than all bins of a short window.
-    let covers = |measured: &Measured| {
+    let covers = |measured: &TrialResult| {
         let sink = measured.end(EndRole::Sink).unwrap();
         sink.flows[0].series.iter().map(|bin| bin.bytes).sum::<u64>() >= sink.bytes
     };
@@ -433,7 +433,7 @@ fn thread_sharing_engines_catch_faults() {
             planted.spec.engine = Some(engine);
             // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
             let harmless = matches!(plant, Plant::Spin { .. });
-            let shows = |measured: &Measured| harmless || measured.outcome != Outcome::Measured;
+            let shows = |measured: &TrialResult| harmless || measured.outcome != Outcome::Measured;
             run_until(&Setup { grace_ns: grace_ns(plant), ..planted }, shows).outcome
         };
         if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {

@@ -1,6 +1,6 @@
 //! Does the long-trial check withdraw false results, and seldom true ones?
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Scenario};
 use bytegauge_stats::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -15,7 +15,7 @@ const REVERSAL: f64 = 0.33;
 const TESTS: usize = 9;
 const MARGIN: f64 = 0.05;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for noise in [Noise::Normal, Noise::LogNormal, Noise::Bursts] {
         for blocks in [MIN_BLOCKS, 8] {
@@ -40,15 +40,15 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 #[derive(Default)]
-struct Found {
+struct AuditCounts {
     contradicted: RunTally,
     covered: RunTally,
     by_mean: RunTally,
 }
 
 /// Checks of an option that costs `excess` more than its two rivals, in ln.
-fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> Found {
-    let mut found = Found::default();
+fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> AuditCounts {
+    let mut found = AuditCounts::default();
     for run in 0..scale.at_least(200, 4000) as u64 {
         let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d1);
         let costs = costs(vec![excess, 0.0, 0.0], noise, blocks, &mut random);
@@ -61,7 +61,7 @@ fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
 }
 
 /// Sessions whose tests have too few blocks each for a result of their own.
-fn sessions(scale: Scale, seed: u64) -> Vec<Row> {
+fn sessions(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let check = |excess: f64| {
         let mut tally = RunTally::default();
         for run in 0..scale.at_least(200, 4000) as u64 {

@@ -1,6 +1,6 @@
 //! Two subjects: are equal subjects called equal, and is a slowdown found and measured?
 
-use super::{Demand, Row, RunTally, Scale, number};
+use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::{Environment, Noise, Scenario, Steal};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -10,7 +10,7 @@ const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 /// Spread of the A/A control's difference, 1 %, as a trial's spread.
 const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = equal_arms(scale, seed);
     rows.extend(slowdowns(scale, seed));
     rows.extend(borderline(scale, seed));
@@ -19,7 +19,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// A/A: two names for the same thing.
-fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
+fn equal_arms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(8000);
     let row = |noise: Noise, demand: Demand| {
         let mut random = seeded(seed, 700);
@@ -38,7 +38,7 @@ fn equal_arms(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// A/A on a shared machine: heavy noise, and steal hits one trial in four of either arm.
-fn stolen_arms(scale: Scale, seed: u64) -> Row {
+fn stolen_arms(scale: Scale, seed: u64) -> VerificationRow {
     let mut scenario = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
     scenario.steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
     let mut random = seeded(seed, 701);
@@ -53,7 +53,7 @@ fn stolen_arms(scale: Scale, seed: u64) -> Row {
 }
 
 /// Slowdowns of known size: power, and whether the size is measured right.
-fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
+fn slowdowns(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let mut random = seeded(seed, 800);
     let (mut rows, mut points) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// A difference of exactly δ is neither within nor beyond: either claim is an error.
-fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
+fn borderline(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(8000);
     let mut random = seeded(seed, 900);
     let (mut within, mut beyond) = (RunTally::default(), RunTally::default());
@@ -96,7 +96,7 @@ fn borderline(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// Forty cells of which ten are slower by 5 %: the share of "worse" that is false.
-fn false_discoveries(scale: Scale, seed: u64) -> Row {
+fn false_discoveries(scale: Scale, seed: u64) -> VerificationRow {
     let repetitions = scale.repetitions(1000);
     let mut random = seeded(seed, 1000);
     let (mut false_share, mut found) = (0.0, RunTally::default());

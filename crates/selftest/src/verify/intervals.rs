@@ -1,6 +1,6 @@
 //! Do intervals cover: for medians, paired differences, under drift, and after a selection?
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
 use bytegauge_stats::compare::{ComparisonTerms, paired};
 use bytegauge_stats::interval::{MedianEstimate, sign_interval};
@@ -14,9 +14,9 @@ const COVERS: Demand = Demand::Within(94.0, 97.0);
 const PAIRED_COVERS: Demand = Demand::Within(93.0, 97.0);
 
 /// Sign intervals of the median, by kind of noise; pooling the samples of a trial is the control.
-pub(super) fn sign_coverage(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn sign_coverage(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(8000);
-    let mut rows: Vec<Row> = Noise::ALL
+    let mut rows: Vec<VerificationRow> = Noise::ALL
         .into_iter()
         .map(|noise| {
             let tally = median_covered(noise, TRIALS, false, repetitions, seed);
@@ -50,7 +50,7 @@ fn median_covered(noise: Noise, trials: usize, pool: bool, repetitions: usize, s
 
 /// Paired differences while the machine swings or drifts; the control runs the cells one after the
 /// other.
-pub(super) fn paired_coverage(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn paired_coverage(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let mut rows = Vec::new();
     for (name, environment) in environments() {
@@ -100,7 +100,7 @@ fn paired_covered(environment: Environment, order: Order, repetitions: usize, se
 
 /// Intervals of absolute rates cannot hold beyond the session when blocks depend on each other: they
 /// must be flagged.
-pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let blocks = 48;
     let repetitions = scale.repetitions(2000);
     let mut rows = Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn absolute_flags(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// The interval of the cell that screening liked best, from fresh trials; the control reports the
 /// screening trials.
-pub(super) fn winners_curse(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn winners_curse(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let mut random = seeded(seed, 400);
     let (mut confirmed, mut screened, mut flattery) = (RunTally::default(), RunTally::default(), 0.0);

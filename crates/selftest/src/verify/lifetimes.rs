@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use bytegauge_stats::lifetimes::Lifetimes;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
@@ -16,7 +16,7 @@ const QUICK_SHARE: f64 = 0.8;
 const QUICK: f64 = 50_000.0;
 const SLOW: f64 = 3_000_000.0;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for share in [0.5, 0.75] {
         let truth = truth(share);

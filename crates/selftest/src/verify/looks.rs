@@ -1,6 +1,6 @@
 //! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
-use super::{Demand, Row, RunTally, Scale, number};
+use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::looks::{LOOKS, level, schedule};
@@ -11,7 +11,7 @@ const FIRST: usize = 16;
 /// Spread of paired differences, over √2.
 const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     // Errors are few, and the control has to miss by more than chance.
     let repetitions = match scale {
         Scale::Full => 4000,
@@ -44,7 +44,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// Blocks until a significant result with interim analyses, compared with one analysis at the end.
-fn spent(scale: Scale, seed: u64) -> Vec<Row> {
+fn spent(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(if scale == Scale::Full { 2000 } else { 600 });
     let scenario = Scenario::new(vec![0.06, 0.02, 0.0, 0.01], Noise::Normal, 0.1);
     let looks = schedule(FIRST, LOOKS, 0.95);

@@ -56,7 +56,7 @@ impl Scale {
 
 /// One line of the verification table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct VerificationRow {
     /// The tested property.
     pub name: String,
     /// The target as text; "published" if the number has no target.
@@ -78,7 +78,7 @@ pub struct Row {
 pub const PUBLISHED: &str = "published";
 
 /// A part of the table: its name, and what makes its rows.
-pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<Row>);
+pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<VerificationRow>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
 pub const PARTS: [TablePart; 21] = [
@@ -107,7 +107,7 @@ pub const PARTS: [TablePart; 21] = [
 
 /// Runs the whole table. `progress` is called before each part with the number of parts done, their total and the name of
 /// the next.
-pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<Row> {
+pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (done, (name, part)) in PARTS.into_iter().enumerate() {
         progress(done, PARTS.len(), name);
@@ -184,8 +184,8 @@ impl RunTally {
         100.0 * self.held as f64 / self.of.max(1) as f64
     }
 
-    fn row(self, name: impl Into<String>, demand: Demand, scale: Scale, note: impl Into<String>) -> Row {
-        Row {
+    fn row(self, name: impl Into<String>, demand: Demand, scale: Scale, note: impl Into<String>) -> VerificationRow {
+        VerificationRow {
             name: name.into(),
             target: demand.words(self.of, scale),
             got: self.percent(),
@@ -197,9 +197,15 @@ impl RunTally {
     }
 
     /// The row of a crippled method: it passes if the demand is missed.
-    fn control(self, name: impl Into<String>, demand: Demand, scale: Scale, note: impl Into<String>) -> Row {
+    fn control(
+        self,
+        name: impl Into<String>,
+        demand: Demand,
+        scale: Scale,
+        note: impl Into<String>,
+    ) -> VerificationRow {
         let row = self.row(name, demand, scale, note);
-        Row {
+        VerificationRow {
             target: format!("must miss: {}", row.target),
             // A control has to miss clearly, so the widening works against it.
             passed: !demand.met(row.got, self.of, scale),
@@ -210,8 +216,8 @@ impl RunTally {
 }
 
 /// A number that is published without a target, or judged by the caller.
-fn number(name: impl Into<String>, target: &str, got: f64, unit: &str, passed: bool, note: &str) -> Row {
-    Row {
+fn number(name: impl Into<String>, target: &str, got: f64, unit: &str, passed: bool, note: &str) -> VerificationRow {
+    VerificationRow {
         name: name.into(),
         target: target.to_owned(),
         got,
@@ -254,11 +260,11 @@ mod tests {
         // The seed is fixed, so nothing is left to chance from run to run. Two hundred rows have three standard errors each:
         // of the seeds 2 to 9 one has rows that miss.
         // The parts at once: one after another is half of what all other tests of this crate take.
-        let rows: Vec<Row> = thread::scope(|scope| {
+        let rows: Vec<VerificationRow> = thread::scope(|scope| {
             let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Scale::Test, 1)));
             parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
         });
-        let failing: Vec<&Row> = rows.iter().filter(|row| !row.passed).collect();
+        let failing: Vec<&VerificationRow> = rows.iter().filter(|row| !row.passed).collect();
         assert!(failing.is_empty(), "{failing:#?}");
         assert!(rows.iter().filter(|row| row.negative_control).count() >= 4);
     }

@@ -1,6 +1,6 @@
 //! The cost model, the warm-up, the dip test, and whether the same data give the same bits.
 
-use super::{Demand, Row, RunTally, Scale, number};
+use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::cost::{CostSearch, DEV_ZERO, Point, analyse, plain_fit};
 use bytegauge_stats::group::{self, Method};
@@ -8,13 +8,13 @@ use bytegauge_stats::modes::modes;
 use bytegauge_stats::rng::{RandomStream, seeded};
 use bytegauge_stats::warmup::fixed_warmup;
 
-pub(super) fn cost_rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn cost_rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = public_table();
     rows.extend(breaks(scale, seed));
     rows
 }
 
-fn public_table() -> Vec<Row> {
+fn public_table() -> Vec<VerificationRow> {
     let point = |&(bytes, seconds, calls): &(f64, f64, f64)| Point { bytes, ns: seconds * 1e9 / calls };
     let small: Vec<Point> = DEV_ZERO.iter().map(point).filter(|p| p.bytes <= 262_144.0).collect();
     let fit = plain_fit(&small).expect("the table has 19 sizes");
@@ -28,7 +28,7 @@ fn public_table() -> Vec<Row> {
 }
 
 /// A true break must be in its interval, and a straight line must not get one.
-fn breaks(scale: Scale, seed: u64) -> Vec<Row> {
+fn breaks(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let search = CostSearch { max_breaks: 1, bootstrap: 199, ..CostSearch::default() };
     let mut random = seeded(seed, 1100);
@@ -58,7 +58,7 @@ fn trials(curve: impl Fn(f64) -> f64, random: &mut RandomStream) -> Vec<Point> {
     sizes.map(|bytes| Point { bytes, ns: curve(bytes) * (0.05 * random.normal()).exp() }).collect()
 }
 
-pub(super) fn other_rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn other_rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     vec![
         warmup(scale, seed),
         split("one mode split in two", &[(48, 0.0)], Demand::AtMost(1.0), scale, seed),
@@ -70,7 +70,7 @@ pub(super) fn other_rows(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn warmup(scale: Scale, seed: u64) -> Row {
+fn warmup(scale: Scale, seed: u64) -> VerificationRow {
     let mut random = seeded(seed, 1200);
     let mut tally = RunTally::default();
     for _ in 0..scale.repetitions(4000) {
@@ -84,7 +84,7 @@ fn warmup(scale: Scale, seed: u64) -> Row {
     tally.row("warm-up of 40 ms left out", Demand::AtLeast(95.0), scale, "three trials of 300 bins of 1 ms, 8 % noise")
 }
 
-fn split(name: &str, parts: &[(usize, f64)], demand: Demand, scale: Scale, seed: u64) -> Row {
+fn split(name: &str, parts: &[(usize, f64)], demand: Demand, scale: Scale, seed: u64) -> VerificationRow {
     let mut random = seeded(seed, 1300);
     let mut tally = RunTally::default();
     for _ in 0..scale.repetitions(4000) {
@@ -96,7 +96,7 @@ fn split(name: &str, parts: &[(usize, f64)], demand: Demand, scale: Scale, seed:
 }
 
 /// The same data and seed twice, and once more through a fresh copy.
-fn repeatable(seed: u64) -> Row {
+fn repeatable(seed: u64) -> VerificationRow {
     let scenario = Scenario::new(vec![0.0, 0.01, 0.02, 0.05], Noise::StudentT3, 0.03);
     let differing = (0..20)
         .filter(|run| {

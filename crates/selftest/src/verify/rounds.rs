@@ -1,6 +1,6 @@
 //! Does the interval of two groups' difference, which have no blocks in common, cover although rounds resemble each other?
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use bytegauge_stats::interval::{ROUND_MEANS, batched_interval, student_interval};
 use bytegauge_stats::outlier::limit;
 use bytegauge_stats::rng::seeded;
@@ -9,7 +9,7 @@ const COVERED: Demand = Demand::AtLeast(93.0);
 /// Rounds of a session on a quiet machine, and of a minute on a usual one.
 const ROUNDS: [usize; 2] = [15, 96];
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for rounds in ROUNDS {
         for rho in [0.0, 0.3, 0.5] {

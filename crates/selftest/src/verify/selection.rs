@@ -1,6 +1,6 @@
 //! Is the best kept, and are significant results true?
 
-use super::{Demand, Row, RunTally, Scale, number};
+use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario};
 use bytegauge_stats::group::{Method, analyse};
@@ -15,7 +15,7 @@ const BURSTS_SPREAD: f64 = BURSTS_PAIRED / std::f64::consts::SQRT_2;
 
 /// Equal cells are the hard case for a best set: every one of them is the best. The control keeps
 /// the observed standard error at every flip.
-pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(8000);
     let mut rows = Vec::new();
     for blocks in [6, 8, 12, 20, 48] {
@@ -38,7 +38,7 @@ pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// Other noise than normal; also cells of one group with different kinds, whose differences are
 /// skewed.
-pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let mut rows = Vec::new();
     for noise in Noise::ALL.into_iter().skip(1) {
@@ -64,7 +64,7 @@ pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// A cell's own noise that lasts from block to block. Pairing cannot remove it; merging has to, or the
 /// group must have no result. The negative control assumes independence.
-pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(4000);
     let mut rows = Vec::new();
     for rho in [0.5, 0.9] {
@@ -104,7 +104,7 @@ fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Meth
 }
 
 /// A grid of 64 cells, screened, six finalists, 48 blocks; by noise.
-pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for percent in [3.0, 6.0, 10.0, 14.0] {
         let design = WorldDesign::paired(6, 48, percent / 100.0);
@@ -119,7 +119,7 @@ pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// Noise as on a shared machine, and the same sessions judged by plain means: the gain by limiting.
-fn bursts(scale: Scale, seed: u64) -> Vec<Row> {
+fn bursts(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let design = WorldDesign { noise: Noise::Bursts, ..WorldDesign::paired(4, 80, BURSTS_PAIRED) };
     let mut rows = session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed);
     let plain = Method { limit_outliers: false, ..method() };
@@ -130,7 +130,7 @@ fn bursts(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// The same grid in three and four profiles at once.
-pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (profiles, blocks, percent) in [(3, 24, 2.7), (4, 24, 2.7), (4, 24, 6.0), (4, 48, 6.0)] {
         let design = WorldDesign::paired(6, blocks, percent / 100.0);
@@ -143,7 +143,7 @@ pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// Without each profile's own leader among the finalists, a compromise is compared with compromises.
 /// The error is rare enough that only the full scale can show it.
-fn without_leaders(scale: Scale, seed: u64) -> Row {
+fn without_leaders(scale: Scale, seed: u64) -> VerificationRow {
     let design = WorldDesign { leaders: false, ..WorldDesign::paired(6, 24, 0.027) };
     let all = sessions(4, &design, &method(), scale, seed).all;
     let name = "finalists without the profiles' leaders, 4 profiles";
@@ -162,7 +162,7 @@ fn session_rows(
     method: &Method,
     scale: Scale,
     seed: u64,
-) -> Vec<Row> {
+) -> Vec<VerificationRow> {
     let Sessions { held, within, all, proven, mean_size } = sessions(profiles, design, method, scale, seed);
     let shape = format!("64 cells, {} finalists, {} blocks", design.finalists, design.blocks);
     let note = format!("{shape}; mean size of the best set {mean_size:.2}");
@@ -218,7 +218,7 @@ const FALSE_ALARMS: Demand = Demand::AtMost(1.5);
 
 /// How often an equal A/A control alarms, and how often one that is 2 % off does. Uses the whole path of a report:
 /// limiting, merging, judging. Limiting is meant for spikes and bursts.
-pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (noise, spread, shift, demand) in [
         (Noise::Normal, 0.019, 0.0, FALSE_ALARMS),

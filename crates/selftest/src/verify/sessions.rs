@@ -1,6 +1,6 @@
 //! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use bytegauge_stats::across::{Replicate, across};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -10,7 +10,7 @@ const CELLS: usize = 5;
 /// Standard error of a difference within a session: 14 % over 64 blocks.
 const OWN: f64 = 0.0175;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for sessions in [3, 6] {
         for between in [0.0, 0.1] {
@@ -38,7 +38,7 @@ const TRIAL: f64 = 0.05;
 const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.05 };
 
 /// Two subjects in sessions of their own: six and three of them, and two runs alone.
-fn compared(scale: Scale, seed: u64) -> Vec<Row> {
+fn compared(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut random = seeded(seed, 0xac06);
     let [mut same, mut wild, mut called, mut alike] = [RunTally::default(); 4];
     for _ in 0..scale.repetitions(4000) {

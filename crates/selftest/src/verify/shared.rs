@@ -1,7 +1,7 @@
 //! A shared machine: heavy noise, steal that hits all cells equally or some more than others, A/A controls that differ,
 //! trials that end before the start is over.
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
 use bytegauge_stats::avoid::{GridPlace, against};
@@ -27,7 +27,7 @@ enum Hit {
 
 /// A kind of world, and how its blocks are counted.
 #[derive(Clone, Copy)]
-struct Kind {
+struct WorldKind {
     paired: f64,
     hit: Hit,
     blocks: usize,
@@ -38,7 +38,8 @@ struct Kind {
     starts: f64,
 }
 
-const USUAL: Kind = Kind { paired: 0.3, hit: Hit::None, blocks: 128, profiles: 1, all_blocks: true, starts: 0.0 };
+const USUAL: WorldKind =
+    WorldKind { paired: 0.3, hit: Hit::None, blocks: 128, profiles: 1, all_blocks: true, starts: 0.0 };
 
 /// Counts over groups.
 #[derive(Default)]
@@ -49,14 +50,14 @@ struct Groups {
     survive: RunTally,
 }
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (kind, name) in [
         (USUAL, "noise 30 %"),
-        (Kind { paired: 0.6, blocks: 256, ..USUAL }, "noise 60 %"),
-        (Kind { hit: Hit::All, ..USUAL }, "noise 30 %, steal hits all cells alike"),
-        (Kind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal depends on the cell"),
-        (Kind { hit: Hit::Some, profiles: 3, ..USUAL }, "3 profiles, noise 30 %, steal depends on the cell"),
+        (WorldKind { paired: 0.6, blocks: 256, ..USUAL }, "noise 60 %"),
+        (WorldKind { hit: Hit::All, ..USUAL }, "noise 30 %, steal hits all cells alike"),
+        (WorldKind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal depends on the cell"),
+        (WorldKind { hit: Hit::Some, profiles: 3, ..USUAL }, "3 profiles, noise 30 %, steal depends on the cell"),
     ] {
         let Groups { proven, is_true, covered, survive } = groups(kind, scale, seed);
         let note = format!("{CELLS} cells, {} blocks", kind.blocks);
@@ -68,10 +69,10 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
             rows.push(survive.row(name, Demand::Published, scale, note));
         }
     }
-    let left_out = groups(Kind { hit: Hit::Some, blocks: 256, all_blocks: false, ..USUAL }, scale, seed).is_true;
+    let left_out = groups(WorldKind { hit: Hit::Some, blocks: 256, all_blocks: false, ..USUAL }, scale, seed).is_true;
     let note = "the same groups; the remaining blocks do not contain the cost of steal";
     rows.push(left_out.control("blocks with steal left out, steal depends on the cell", TRUE, scale, note));
-    let started = groups(Kind { paired: 0.14, starts: 0.25, ..USUAL }, scale, seed).is_true;
+    let started = groups(WorldKind { paired: 0.14, starts: 0.25, ..USUAL }, scale, seed).is_true;
     let note = "trials that end before a start that differs by 20 % is over, in a quarter of the cells: why claims name \
                 the age of connections";
     rows.push(started.row("proven is true after the start", Demand::Published, scale, note));
@@ -79,7 +80,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
     rows
 }
 
-fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
+fn groups(kind: WorldKind, scale: Scale, seed: u64) -> Groups {
     let mut found = Groups::default();
     // Seven kinds of worlds: a self-test has a minute for everything.
     let full = if scale == Scale::Full { 2000 } else { 600 };
@@ -117,7 +118,13 @@ fn groups(kind: Kind, scale: Scale, seed: u64) -> Groups {
 }
 
 /// One profile's group, and the true mean ln cost of its cells.
-fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut RandomStream) -> (Scenario, Vec<f64>) {
+fn world(
+    kind: WorldKind,
+    quirks: &[f64],
+    hit: &[f64],
+    start: &[f64],
+    random: &mut RandomStream,
+) -> (Scenario, Vec<f64>) {
     let truth: Vec<f64> = quirks.iter().map(|quirk| quirk + 0.02 * random.normal()).collect();
     let effects = truth.iter().zip(start).map(|(truth, start)| truth - start).collect();
     let mut scenario = Scenario::new(effects, Noise::Normal, kind.paired / 2.0_f64.sqrt());
@@ -132,7 +139,7 @@ fn world(kind: Kind, quirks: &[f64], hit: &[f64], start: &[f64], random: &mut Ra
     (scenario, truth)
 }
 
-fn confirmed(scenario: &Scenario, kind: Kind, random: &mut RandomStream) -> GroupInput {
+fn confirmed(scenario: &Scenario, kind: WorldKind, random: &mut RandomStream) -> GroupInput {
     let Trials { rows, hits } = scenario.trials(kind.blocks, random);
     let footprints: Vec<f64> = (0..CELLS).map(|cell| cell as f64 + 1.0).collect();
     let mut input = group_input(&rows, &footprints, scenario.twin_of);
@@ -146,7 +153,7 @@ fn confirmed(scenario: &Scenario, kind: Kind, random: &mut RandomStream) -> Grou
 
 /// An A/A control that costs a third more than the leader, with too few blocks for an alarm: does the report then warn
 /// about results?
-fn unequal_controls(scale: Scale, seed: u64) -> Vec<Row> {
+fn unequal_controls(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut scenario = Scenario::new(vec![0.0, 0.3, 0.3], Noise::Normal, 0.4 / 2.0_f64.sqrt());
     (scenario.twin_of, scenario.twin_off) = (Some(0), 0.29);
     let [mut alarmed, mut rejected] = [RunTally::default(); 2];
@@ -167,7 +174,7 @@ fn unequal_controls(scale: Scale, seed: u64) -> Vec<Row> {
 }
 
 /// Results of screening for levels, and whether uneven steal is found, and only where it exists.
-pub(super) fn levels_and_steal(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn levels_and_steal(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for paired in [0.3, 0.6] {
         let percent = 100.0 * paired;

@@ -4,7 +4,7 @@
 //! nothing contradicts it, although another option has the smallest bound, and sometimes although it is slower. Its own
 //! bound must then cover its excess cost.
 
-use super::{Demand, Row, RunTally, Scale};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Scenario, group_input};
 use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::over_profiles;
@@ -19,7 +19,7 @@ const EXCESS: [f64; 4] = [0.0, 0.03, 0.1, 0.4];
 
 /// A kind of machine, and the shape of its session.
 #[derive(Clone, Copy)]
-struct Kind {
+struct MachineKind {
     noise: Noise,
     paired: f64,
     blocks: usize,
@@ -29,18 +29,19 @@ struct Kind {
     name: &'static str,
 }
 
-const USUAL: Kind = Kind { noise: Noise::Normal, paired: 0.14, blocks: 27, others: 4, profiles: 1, name: "noise 14 %" };
-const NOISY: Kind = Kind { paired: 0.3, name: "noise 30 %", ..USUAL };
-const BURSTS: Kind = Kind { noise: Noise::Bursts, paired: 0.5, name: "bursts", ..USUAL };
+const USUAL: MachineKind =
+    MachineKind { noise: Noise::Normal, paired: 0.14, blocks: 27, others: 4, profiles: 1, name: "noise 14 %" };
+const NOISY: MachineKind = MachineKind { paired: 0.3, name: "noise 30 %", ..USUAL };
+const BURSTS: MachineKind = MachineKind { noise: Noise::Bursts, paired: 0.5, name: "bursts", ..USUAL };
 /// No bound of other cells comes between: here the two ends of one interval decide.
-const ONE_RIVAL: Kind = Kind { paired: 0.25, others: 1, name: "one rival, noise 25 %", ..USUAL };
+const ONE_RIVAL: MachineKind = MachineKind { paired: 0.25, others: 1, name: "one rival, noise 25 %", ..USUAL };
 /// The smallest bound often exceeds a factor of two, so it decides nothing.
-const NO_ANSWER: Kind = Kind { paired: 0.6, blocks: 8, name: "noise 60 %", ..USUAL };
-const PROFILES: Kind = Kind { profiles: 3, name: "3 profiles, noise 30 %", ..NOISY };
+const NO_ANSWER: MachineKind = MachineKind { paired: 0.6, blocks: 8, name: "noise 60 %", ..USUAL };
+const PROFILES: MachineKind = MachineKind { profiles: 3, name: "3 profiles, noise 30 %", ..NOISY };
 
 /// Counts over groups.
 #[derive(Default)]
-struct Found {
+struct GroupCounts {
     proven: RunTally,
     /// The significant result is true.
     is_true: RunTally,
@@ -57,7 +58,7 @@ struct Found {
     anyway: RunTally,
 }
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
+pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for kind in [USUAL, NOISY, BURSTS, ONE_RIVAL, NO_ANSWER, PROFILES] {
         let [mut proven, mut is_true] = [RunTally::default(); 2];
@@ -92,9 +93,9 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<Row> {
 
 /// Bounds that could be shown in place of its own. The smallest bound of the group is seldom false because of the rule
 /// itself: `AUTO` is recommended only if its bound is at most 1.5 times the smallest.
-fn crippled(scale: Scale, seed: u64) -> Vec<Row> {
+fn crippled(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let [noisy, rival, open] = [NOISY, ONE_RIVAL, NO_ANSWER].map(|kind| groups(kind, EXCESS[2], scale, seed));
-    let note = |kind: Kind| format!("auto costs 10 % more, {}, {} blocks", kind.name, kind.blocks);
+    let note = |kind: MachineKind| format!("auto costs 10 % more, {}, {} blocks", kind.name, kind.blocks);
     vec![
         open.by_estimate.control("auto's estimate in place of its bound", FALSE, scale, note(NO_ANSWER)),
         noisy.anyway.control("auto always recommended, with the least bound", FALSE, scale, note(NOISY)),
@@ -112,8 +113,8 @@ fn crippled(scale: Scale, seed: u64) -> Vec<Row> {
     ]
 }
 
-fn groups(kind: Kind, excess: f64, scale: Scale, seed: u64) -> Found {
-    let mut found = Found::default();
+fn groups(kind: MachineKind, excess: f64, scale: Scale, seed: u64) -> GroupCounts {
+    let mut found = GroupCounts::default();
     for run in 0..scale.repetitions(4000) as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut random = seeded(seed, 0xa070);
@@ -147,13 +148,13 @@ fn groups(kind: Kind, excess: f64, scale: Scale, seed: u64) -> Found {
 }
 
 /// ln costs over that of the best of the others; `AUTO` comes first.
-fn truth(kind: Kind, excess: f64, random: &mut RandomStream) -> Vec<f64> {
+fn truth(kind: MachineKind, excess: f64, random: &mut RandomStream) -> Vec<f64> {
     let mut truth = vec![excess.ln_1p(), 0.0];
     truth.extend((1..kind.others).map(|_| 0.12 * random.uniform()));
     truth
 }
 
-fn confirmed(truth: &[f64], kind: Kind, random: &mut RandomStream) -> GroupInput {
+fn confirmed(truth: &[f64], kind: MachineKind, random: &mut RandomStream) -> GroupInput {
     let mut scenario = Scenario::new(truth.to_vec(), kind.noise, kind.paired / 2.0_f64.sqrt());
     scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
     scenario.twin_of = Some(1);

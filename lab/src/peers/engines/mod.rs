@@ -18,12 +18,12 @@ use bytegauge_stats::rng::{self, RandomStream};
 use bytegauge_sys::topology::Relation;
 use serde::{Deserialize, Serialize};
 
-use super::bench::Bench;
+use super::bench::PeerTests;
 use super::compare::{Rates, interval, over, over_among, values};
 use super::machine;
 use super::reference::{self, InC};
-use rows::{Case, Entrant, cases, is_asked, row_name};
-use trial::{Cpus, Programs, RunOutcome, Side};
+use rows::{EngineCase, Entrant, cases, is_asked, row_name};
+use trial::{Cpus, EnginePrograms, ProgramSide, RunOutcome};
 use xtask::cargo;
 use xtask::markdown::table;
 
@@ -45,7 +45,7 @@ const QUICK_WINDOW: Duration = Duration::from_millis(50);
 
 /// One side of a row, by round.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-struct Measured {
+struct SideRates {
     /// Units per second.
     rates: Rates,
     /// Units per CPU second of the measured process.
@@ -54,21 +54,21 @@ struct Measured {
 
 /// A row.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-struct Row {
+struct ProgramsRow {
     /// The day, UTC.
     date: String,
-    ours: Measured,
-    in_c: Measured,
+    ours: SideRates,
+    in_c: SideRates,
 }
 
 /// Rows by name.
-type Rows = BTreeMap<String, Row>;
+type ProgramsRows = BTreeMap<String, ProgramsRow>;
 
 /// Checks that the C programs can be built.
 ///
 /// # Errors
 /// The reason if they cannot.
-pub fn prepare(_bench: &Bench) -> Result<(), String> {
+pub fn prepare(_bench: &PeerTests) -> Result<(), String> {
     reference::prepare_uring()
 }
 
@@ -76,16 +76,19 @@ pub fn prepare(_bench: &Bench) -> Result<(), String> {
 ///
 /// # Errors
 /// When a program does not build, or nothing is asked for.
-pub fn compared(bench: &Bench) -> Result<String> {
+pub fn compared(bench: &PeerTests) -> Result<String> {
     let folder = cargo::workspace()?.target_directory.join("peers");
     for program in PROGRAMS {
         program.built()?;
     }
     reference::build_tokio_echo()?;
-    let programs =
-        Programs { ours: bench.ours.program().to_owned(), counter: bench.ours.file("counter"), folder: folder.clone() };
+    let programs = EnginePrograms {
+        ours: bench.ours.program().to_owned(),
+        counter: bench.ours.file("counter"),
+        folder: folder.clone(),
+    };
     let store = folder.join("engines.json");
-    let mut rows = if bench.effort.quick { Rows::new() } else { stored(&store)? };
+    let mut rows = if bench.effort.quick { ProgramsRows::new() } else { stored(&store)? };
     let mut random = rng::seeded(bench.seed, 0);
     let mut left_out = Vec::new();
     for case in if bench.rounds > 0 { chosen(bench) } else { Vec::new() } {
@@ -109,10 +112,11 @@ pub fn compared(bench: &Bench) -> Result<String> {
 }
 
 /// The cases with a row that is asked for; in a smoke test one of each end and traffic.
-fn chosen(bench: &Bench) -> Vec<Case> {
-    let is_asked =
-        |case: &Case| case.entrants().iter().any(|entrant| is_asked(&row_name(case, entrant), bench.rows.as_deref()));
-    let mut chosen: Vec<Case> = cases().into_iter().filter(is_asked).collect();
+fn chosen(bench: &PeerTests) -> Vec<EngineCase> {
+    let is_asked = |case: &EngineCase| {
+        case.entrants().iter().any(|entrant| is_asked(&row_name(case, entrant), bench.rows.as_deref()))
+    };
+    let mut chosen: Vec<EngineCase> = cases().into_iter().filter(is_asked).collect();
     if bench.effort.quick {
         chosen.sort_by_key(|case| (case.end, case.traffic));
         chosen.dedup_by_key(|case| (case.end, case.traffic));
@@ -122,13 +126,13 @@ fn chosen(bench: &Bench) -> Vec<Case> {
 
 /// Runs the rounds of a case.
 fn rounds(
-    programs: &Programs,
-    case: &Case,
+    programs: &EnginePrograms,
+    case: &EngineCase,
     entrants: &[Entrant],
-    bench: &Bench,
+    bench: &PeerTests,
     random: &mut RandomStream,
     left_out: &mut Vec<String>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ProgramsRow>> {
     let (one, other) = *bench
         .topology
         .pairs(Relation::CrossCore)
@@ -138,9 +142,9 @@ fn rounds(
         true => (1, QUICK_WINDOW),
         false => (bench.rounds, Duration::from_millis(bench.window_ms)),
     };
-    let mut rows = vec![Row { date: bench.date.clone(), ..Row::default() }; entrants.len()];
-    let mut turns: Vec<(usize, Side)> =
-        (0..entrants.len()).flat_map(|at| [(at, Side::Ours), (at, Side::InC)]).collect();
+    let mut rows = vec![ProgramsRow { date: bench.date.clone(), ..ProgramsRow::default() }; entrants.len()];
+    let mut turns: Vec<(usize, ProgramSide)> =
+        (0..entrants.len()).flat_map(|at| [(at, ProgramSide::Ours), (at, ProgramSide::InC)]).collect();
     for round in 0..rounds {
         let (measured, others) = if random.below(2) == 1 { (one, other) } else { (other, one) };
         random.shuffle(&mut turns);
@@ -155,11 +159,11 @@ fn rounds(
     Ok(rows)
 }
 
-impl Row {
-    fn side(&mut self, side: Side) -> &mut Measured {
+impl ProgramsRow {
+    fn side(&mut self, side: ProgramSide) -> &mut SideRates {
         match side {
-            Side::Ours => &mut self.ours,
-            Side::InC => &mut self.in_c,
+            ProgramSide::Ours => &mut self.ours,
+            ProgramSide::InC => &mut self.in_c,
         }
     }
 
@@ -169,17 +173,17 @@ impl Row {
     }
 }
 
-impl Measured {
+impl SideRates {
     fn add(&mut self, round: u64, outcome: RunOutcome) {
         self.rates.insert(round, outcome.rate);
         self.per_cpu_second.insert(round, 1e9 / outcome.cpu_ns);
     }
 }
 
-fn stored(file: &Path) -> Result<Rows> {
+fn stored(file: &Path) -> Result<ProgramsRows> {
     match fs::read(file) {
         Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{}: remove it", file.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Rows::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ProgramsRows::new()),
         Err(error) => Err(error).with_context(|| format!("reading {}", file.display())),
     }
 }
@@ -190,7 +194,7 @@ fn is_below(ratio: &MedianEstimate) -> bool {
 }
 
 /// A row on the terminal.
-fn line(case: &Case, entrant: &Entrant, row: &Row) -> String {
+fn line(case: &EngineCase, entrant: &Entrant, row: &ProgramsRow) -> String {
     let (unit, scale) = case.unit();
     let [rate, per_cpu] = row.ratios();
     let shown =
@@ -207,7 +211,7 @@ fn line(case: &Case, entrant: &Entrant, row: &Row) -> String {
 }
 
 /// The document's part.
-fn document(rows: &Rows, bench: &Bench) -> Result<String> {
+fn document(rows: &ProgramsRows, bench: &PeerTests) -> Result<String> {
     let days: Vec<&str> = rows.values().map(|row| row.date.as_str()).collect();
     let (first, last) = (days.iter().min().unwrap_or(&""), days.iter().max().unwrap_or(&""));
     let environment = machine::of_host();
@@ -224,7 +228,7 @@ fn document(rows: &Rows, bench: &Bench) -> Result<String> {
             continue;
         }
         done.push((case.end, case.traffic));
-        let columns: Vec<&Case> =
+        let columns: Vec<&EngineCase> =
             all.iter().filter(|other| (other.end, other.traffic) == (case.end, case.traffic)).collect();
         text.push_str(&part(rows, &columns));
     }
@@ -234,7 +238,7 @@ fn document(rows: &Rows, bench: &Bench) -> Result<String> {
 }
 
 /// The table of one end and traffic.
-fn part(rows: &Rows, columns: &[&Case]) -> String {
+fn part(rows: &ProgramsRows, columns: &[&EngineCase]) -> String {
     let Some(first) = columns.first() else { return String::new() };
     let mut entrants: Vec<Entrant> = columns.iter().flat_map(|case| case.entrants()).collect();
     let mut names = Vec::new();
@@ -245,7 +249,7 @@ fn part(rows: &Rows, columns: &[&Case]) -> String {
         }
     });
     let cells = |entrant: &Entrant| -> Vec<String> {
-        let cell = |case: &&Case| rows.get(&row_name(case, entrant)).map_or_else(|| "–".into(), cell);
+        let cell = |case: &&EngineCase| rows.get(&row_name(case, entrant)).map_or_else(|| "–".into(), cell);
         columns.iter().map(cell).collect()
     };
     let lines: Vec<Vec<String>> = entrants
@@ -262,7 +266,7 @@ fn part(rows: &Rows, columns: &[&Case]) -> String {
     format!("\n{}", table(&headings, lines))
 }
 
-fn cell(row: &Row) -> String {
+fn cell(row: &ProgramsRow) -> String {
     let shown = |ratio: &MedianEstimate| match ratio.median {
         None => "–".to_owned(),
         Some(median) if is_below(ratio) => format!("**{median:.2}**"),
@@ -273,10 +277,10 @@ fn cell(row: &Row) -> String {
 }
 
 /// The pairs of engines that both programs rank, and rank differently.
-fn rankings(rows: &Rows, cases: &[Case]) -> String {
+fn rankings(rows: &ProgramsRows, cases: &[EngineCase]) -> String {
     let mut found = Vec::new();
     for case in cases {
-        let measured: Vec<(Entrant, &Row)> = case
+        let measured: Vec<(Entrant, &ProgramsRow)> = case
             .entrants()
             .into_iter()
             .filter_map(|entrant| Some((entrant, rows.get(&row_name(case, &entrant))?)))
@@ -285,7 +289,7 @@ fn rankings(rows: &Rows, cases: &[Case]) -> String {
         for (at, (one, of_one)) in measured.iter().enumerate() {
             for (other, of_other) in &measured[at + 1..] {
                 for (what, rates) in MEASURES {
-                    let ratio = |side: fn(&Row) -> &Measured| {
+                    let ratio = |side: fn(&ProgramsRow) -> &SideRates| {
                         over_among(rates(side(of_one)), rates(side(of_other)), pairs.max(1))
                     };
                     let (ours, in_c) = (ratio(|row| &row.ours), ratio(|row| &row.in_c));
@@ -304,7 +308,7 @@ fn rankings(rows: &Rows, cases: &[Case]) -> String {
     format!("\n{}", table(&headings, found))
 }
 
-type OfMeasured = fn(&Measured) -> &Rates;
+type OfMeasured = fn(&SideRates) -> &Rates;
 
 const MEASURES: [(&str, OfMeasured); 2] =
     [("rate", |measured| &measured.rates), ("work per CPU second", |measured| &measured.per_cpu_second)];
@@ -335,9 +339,9 @@ mod tests {
         (0..12).map(|round| (round, rate)).collect()
     }
 
-    fn row(ours: f64, in_c: f64) -> Row {
-        let side = |rate| Measured { rates: rates(rate), per_cpu_second: rates(rate) };
-        Row { date: "2030-01-31".into(), ours: side(ours), in_c: side(in_c) }
+    fn row(ours: f64, in_c: f64) -> ProgramsRow {
+        let side = |rate| SideRates { rates: rates(rate), per_cpu_second: rates(rate) };
+        ProgramsRow { date: "2030-01-31".into(), ours: side(ours), in_c: side(in_c) }
     }
 
     #[test]
@@ -347,7 +351,7 @@ mod tests {
         let mut wide = row(1.0, 1.0);
         wide.ours.rates.extend((0..3).map(|round| (round, 0.9)));
         assert_eq!(cell(&wide), "**1.00** / 1.00");
-        assert_eq!(cell(&Row::default()), "– / –");
+        assert_eq!(cell(&ProgramsRow::default()), "– / –");
     }
 
     #[test]
@@ -356,7 +360,7 @@ mod tests {
         let entrants = case.entrants();
         let measured = |first: (f64, f64), second: (f64, f64)| {
             let rows = [first, second].map(|(ours, in_c)| row(ours, in_c));
-            entrants.iter().map(|entrant| row_name(&case, entrant)).zip(rows).collect::<Rows>()
+            entrants.iter().map(|entrant| row_name(&case, entrant)).zip(rows).collect::<ProgramsRows>()
         };
         let opposite = rankings(&measured((2.0, 1.0), (1.0, 2.0)), &[case]);
         assert_eq!(opposite.matches(&format!("{case}: ")).count(), 2, "{opposite}");
@@ -368,12 +372,12 @@ mod tests {
     #[test]
     fn a_table_has_a_line_for_each_engine() {
         let all = cases();
-        let columns: Vec<&Case> = all[..2].iter().collect();
+        let columns: Vec<&EngineCase> = all[..2].iter().collect();
         let entrants = columns[0].entrants();
-        let rows: Rows = [(row_name(columns[0], &entrants[1]), row(1.0, 1.0))].into();
+        let rows: ProgramsRows = [(row_name(columns[0], &entrants[1]), row(1.0, 1.0))].into();
         let text = part(&rows, &columns);
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.contains("| 1.00 / 1.00 | – |"), "{text}");
-        assert_eq!(part(&Rows::new(), &columns), "");
+        assert_eq!(part(&ProgramsRows::new(), &columns), "");
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Traffic {
 
 /// One end with one traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Case {
+pub(super) struct EngineCase {
     pub(super) end: EndRole,
     pub(super) traffic: Traffic,
     /// As `--transport` takes it.
@@ -68,10 +68,10 @@ const DATAGRAM_SIZES: [u64; 2] = [64, 1000];
 pub(super) const RELAY_BUFFER: u64 = 64 << 10;
 
 /// All cases.
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<EngineCase> {
     let mut cases = Vec::new();
     let mut case = |end, traffic, transport, connections, size| {
-        cases.push(Case { end, traffic, transport, connections, size });
+        cases.push(EngineCase { end, traffic, transport, connections, size });
     };
     for end in [EndRole::Sink, EndRole::Source] {
         for transport in ["unix", "tcp"] {
@@ -88,7 +88,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-impl Case {
+impl EngineCase {
     /// The engines that can be this end.
     pub(super) fn entrants(&self) -> Vec<Entrant> {
         match (self.end, self.traffic) {
@@ -129,14 +129,14 @@ impl Case {
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for EngineCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.end_name(), self.column())
     }
 }
 
 /// The name of a row, by which its measurement is stored and `--rows` finds it.
-pub(super) fn row_name(case: &Case, entrant: &Entrant) -> String {
+pub(super) fn row_name(case: &EngineCase, entrant: &Entrant) -> String {
     format!("{case} {}", entrant.ours)
 }
 

@@ -15,8 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 use bytegauge_model::{EndRole, Level, Spec, Workload};
 use bytegauge_traffic::{Address, Command, Reply, Setup};
 
-use super::rows::{Case, Entrant, RELAY_BUFFER, Traffic};
-use crate::peers::process::{self, Server};
+use super::rows::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
+use crate::peers::process::{self, ServerProcess};
 
 /// The congestion control of both sides: bbr, the default of some machines, paces by timers. The C programs name it in `peer.h`.
 const CONGESTION: &str = "cubic";
@@ -32,7 +32,7 @@ const JOINED: u64 = 64 << 10;
 const KERNEL_COUNTS: &str = "/proc/net/snmp";
 
 /// The programs of a comparison.
-pub(super) struct Programs {
+pub(super) struct EnginePrograms {
     /// bytegauge.
     pub(super) ours: PathBuf,
     /// Where the C programs were built.
@@ -59,7 +59,7 @@ pub(super) struct RunOutcome {
 
 /// Which of the two programs is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum ProgramSide {
     Ours,
     InC,
 }
@@ -72,21 +72,21 @@ struct OurEnd {
 }
 
 /// The measured end, running.
-enum Measured {
+enum MeasuredEnd {
     Ours(OurEnd),
-    InC(Server),
+    InC(ServerProcess),
 }
 
-impl Programs {
+impl EnginePrograms {
     /// Runs one trial.
     ///
     /// # Errors
     /// When a program does not start, or nothing was moved.
     pub(super) fn trial(
         &self,
-        case: &Case,
+        case: &EngineCase,
         entrant: &Entrant,
-        side: Side,
+        side: ProgramSide,
         cpus: Cpus,
         window: Duration,
     ) -> Result<RunOutcome> {
@@ -96,7 +96,7 @@ impl Programs {
             let size = if case.traffic == Traffic::Stream { case.size.max(OTHER_SIZE) } else { case.size };
             self.in_c(case, (program, mode, role), size, counter, address)
         };
-        let start_other = |mut command: Program| Server::start(&mut command, Some(cpus.others), "listening on");
+        let start_other = |mut command: Program| ServerProcess::start(&mut command, Some(cpus.others), "listening on");
         let batch = if entrant.mode == "gso" { "gso" } else { "mmsg" };
         let (measured, _behind, _before) = match (case.end, case.traffic) {
             (EndRole::Source, Traffic::Datagrams) => {
@@ -150,7 +150,7 @@ impl Programs {
     }
 
     /// A C program with its arguments; see `peer.h`.
-    fn in_c(&self, case: &Case, who: (&str, &str, &str), size: u64, counter: &str, address: &str) -> Program {
+    fn in_c(&self, case: &EngineCase, who: (&str, &str, &str), size: u64, counter: &str, address: &str) -> Program {
         let (program, mode, role) = who;
         let mut command = Program::new(self.folder.join(program));
         command
@@ -161,28 +161,35 @@ impl Programs {
     }
 
     /// Starts the measured end, which connects to a place or listens.
-    fn start(&self, case: &Case, entrant: &Entrant, side: Side, cpus: Cpus, place: &str) -> Result<Started> {
-        if side == Side::Ours {
+    fn start(
+        &self,
+        case: &EngineCase,
+        entrant: &Entrant,
+        side: ProgramSide,
+        cpus: Cpus,
+        place: &str,
+    ) -> Result<StartedEnd> {
+        if side == ProgramSide::Ours {
             return self.start_ours(case, entrant, cpus, place);
         }
         let mut command = self.in_c(case, (entrant.program, entrant.mode, case.end_name()), case.size, "-", place);
         let (program, place) = if case.end.is_connected_to() || case.end == EndRole::Relay {
-            let server = Server::start(&mut command, Some(cpus.measured), "listening on")?;
+            let server = ServerProcess::start(&mut command, Some(cpus.measured), "listening on")?;
             let place = server.place().to_owned();
             (server, place)
         } else {
-            (Server::started(&mut command, Some(cpus.measured))?, String::new())
+            (ServerProcess::started(&mut command, Some(cpus.measured))?, String::new())
         };
-        Ok(Started { end: Measured::InC(program), place, is_ready: true })
+        Ok(StartedEnd { end: MeasuredEnd::InC(program), place, is_ready: true })
     }
 
-    fn start_ours(&self, case: &Case, entrant: &Entrant, cpus: Cpus, place: &str) -> Result<Started> {
+    fn start_ours(&self, case: &EngineCase, entrant: &Entrant, cpus: Cpus, place: &str) -> Result<StartedEnd> {
         let mut end = OurEnd::start(&self.ours, case.end, cpus.measured)?;
         let there = if place.is_empty() { None } else { Some(address(case, place)?) };
         end.send(&Command::Open(case.end, Box::new(setup(case, entrant)?), there))?;
         if !(case.end.is_connected_to() || case.end == EndRole::Relay) {
             end.ready()?;
-            return Ok(Started { end: Measured::Ours(end), place: String::new(), is_ready: true });
+            return Ok(StartedEnd { end: MeasuredEnd::Ours(end), place: String::new(), is_ready: true });
         }
         let place = match end.reply()? {
             Reply::Listening(Address::Ip(at)) => at.to_string(),
@@ -195,13 +202,13 @@ impl Programs {
         if is_ready {
             end.ready()?;
         }
-        Ok(Started { end: Measured::Ours(end), place, is_ready })
+        Ok(StartedEnd { end: MeasuredEnd::Ours(end), place, is_ready })
     }
 
-    fn sample(&self, case: &Case, measured: &Started) -> Result<Sample> {
+    fn sample(&self, case: &EngineCase, measured: &StartedEnd) -> Result<Sample> {
         let cpu_ns = match &measured.end {
-            Measured::Ours(end) => bytegauge_sys::process::cpu_time_ns(end.child.id())?,
-            Measured::InC(program) => program.cpu_ns()?,
+            MeasuredEnd::Ours(end) => bytegauge_sys::process::cpu_time_ns(end.child.id())?,
+            MeasuredEnd::InC(program) => program.cpu_ns()?,
         };
         let units = match (case.traffic, case.end) {
             (Traffic::Datagrams, EndRole::Source) => kernel_count("OutDatagrams")?,
@@ -218,16 +225,16 @@ struct Sample {
 }
 
 /// The measured end before it starts.
-struct Started {
-    end: Measured,
+struct StartedEnd {
+    end: MeasuredEnd,
     /// Where it listens.
     place: String,
     is_ready: bool,
 }
 
-impl Started {
+impl StartedEnd {
     fn let_go(&mut self) -> Result<()> {
-        let Measured::Ours(end) = &mut self.end else { return Ok(()) };
+        let MeasuredEnd::Ours(end) = &mut self.end else { return Ok(()) };
         if !self.is_ready {
             end.ready()?;
         }
@@ -275,17 +282,17 @@ impl Drop for OurEnd {
 
 /// A program that prints nothing.
 struct Background {
-    _program: Server,
+    _program: ServerProcess,
 }
 
 impl Background {
     fn start(mut command: Program, cpu: usize) -> Result<Background> {
-        Ok(Background { _program: Server::started(&mut command, Some(cpu))? })
+        Ok(Background { _program: ServerProcess::started(&mut command, Some(cpu))? })
     }
 }
 
 /// The setup of an end of bytegauge: as a session would send it, with the options that the C programs set.
-fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
+fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
     let named = |text: &str| Level::Name(text.to_owned());
     let mut levels =
         Spec::from([("transport", named(case.transport)), ("flows", Level::from(case.connections as u64))]);
@@ -324,11 +331,11 @@ fn setup(case: &Case, entrant: &Entrant) -> Result<Setup> {
 }
 
 /// Whether the C program has one thread, and an end of bytegauge can have a descriptor table of its own.
-fn has_one_thread(case: &Case, entrant: &Entrant) -> bool {
+fn has_one_thread(case: &EngineCase, entrant: &Entrant) -> bool {
     case.end != EndRole::Relay && !(entrant.ours == "blocking" && case.traffic == Traffic::Calls)
 }
 
-fn address(case: &Case, place: &str) -> Result<Address> {
+fn address(case: &EngineCase, place: &str) -> Result<Address> {
     if let Some(name) = place.strip_prefix('@') {
         return Ok(Address::Abstract(name.to_owned()));
     }
